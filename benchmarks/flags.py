@@ -1,8 +1,8 @@
 """Limits of the demo's flags, and what they do on fresh scenes: ``python benchmarks/flags.py``.
 
 Run it again after every training: it chooses the limits on validation scenes, writes them beside
-the weights (``demo_model/weights/flags.json``), measures them on the test split, writes
-benchmarks/results/flags.json and the table of docs/demo-model.md. Seeds of scenes and tiles of
+the weights (``demo_model/weights/flags.json``), measures them on the test split, and writes
+benchmarks/results/flags.json, which the documentation shows. Seeds of scenes and tiles of
 real images are apart from those of training. It also keeps embeddings of training images beside the
 weights (``known_images.json``), by which images are recognised that are not photographs.
 
@@ -30,7 +30,6 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.bench.datasets.drawings import SceneSource
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
-from napari_maskinversion.bench.reports.tables import write_into
 from napari_maskinversion.demo_model.domains import (
     KINDS,
     NAMES,
@@ -51,7 +50,6 @@ from napari_maskinversion.results.region_result import RegionResult
 from napari_maskinversion.results.settings import RunSettings
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "demo-model.md"
 OUT = ROOT / "benchmarks" / "results" / "flags.json"
 OBJECTS = (3, 4, 5)
 SCENES = {"validation": 25, "test": 40}
@@ -255,43 +253,6 @@ def known_images(model: Backbone) -> tuple[dict[str, Any], dict[str, Any]]:
     return kept, rows
 
 
-def table(report: dict[str, Any]) -> str:
-    """Return the figures as the text of docs/demo-model.md."""
-    limits = report["limits"]
-
-    def percent(value: float | None) -> str:
-        return "none" if value is None else f"{100 * value:.0f} %"
-
-    lines = [
-        f"Limits: margin {limits['margin']:.4f}, overlap {limits['overlap']:.4f} (fingerprint "
-        f"{report['fingerprint']}); {report['about']['date']}, "
-        f"`{report['about']['command']}`.",
-        "",
-        "| fresh regions of the test split | right / wrong | wrong ones flagged (aim 80 %) "
-        "| right ones not flagged (aim 85 %) | right, but *does not fit* |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {TITLES[kind]} | {row['right']} / {row['wrong']} | {percent(row['wrong_flagged'])} "
-        f"| {percent(row['right_kept'])} | {percent(row['right_not_fitting'])} |"
-        for kind, row in report["test"].items()
-    ]
-    lines += [
-        "",
-        "| signal | chance that a right answer has more of it than a wrong one |",
-        "| --- | --- |",
-        *(f"| {name} | {value:.2f} |" for name, value in report["signals"].items()),
-        "",
-        "| images | number | taken for land from above, blood smears or nuclei |",
-        "| --- | --- | --- |",
-        *(
-            f"| {name} | {row['images']} | {percent(row['recognised'])} |"
-            for name, row in report["images"].items()
-        ),
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def measure_flags(model: Backbone) -> dict[str, Any]:
     """Choose the limits, write them beside the weights, and measure them."""
     subject = subject_of(model)
@@ -311,7 +272,6 @@ def measure_flags(model: Backbone) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--into", type=Path, default=PAGE, help="document with the table's marks")
     parser.add_argument("--images-only", action="store_true", help="leave the flags as they are")
     chosen = parser.parse_args()
     about = measuring.about() | {"command": "python benchmarks/flags.py"}
@@ -326,8 +286,7 @@ def main() -> None:
     text = json.dumps(references, separators=(",", ":")) + "\n"
     write_whole(bundled_folder() / REFERENCES, text.encode())
     measuring.write(chosen.out, report)
-    write_into(chosen.into, "flags", table(report))
-    print(table(report))
+    print(json.dumps({name: report[name] for name in ("limits", "test", "images")}, indent=1))
 
 
 if __name__ == "__main__":

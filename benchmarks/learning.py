@@ -1,4 +1,4 @@
-"""Measure accepted regions: ``python benchmarks/learning.py --plots --write docs/review.md``.
+"""Measure accepted regions: ``python benchmarks/learning.py --variants``.
 
 Regions of the aerial and blood images (folder named by NAPARI_MASKINVERSION_DATA) are embedded once
 and kept in the cache folder. A simulated user accepts 5, 10, 20 and 50 regions of one half of the
@@ -32,9 +32,6 @@ from napari_maskinversion.bench.datasets.cases import draw_windows
 from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.bench.measures.scene_methods import Setting, invert
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
-from napari_maskinversion.bench.reports.method_tables import percent
-from napari_maskinversion.bench.reports.plots import in_both_looks, new_figure
-from napari_maskinversion.bench.reports.tables import write_into
 from napari_maskinversion.demo_model.domains import NAMES, load
 from napari_maskinversion.review import exemplars as ours
 from napari_maskinversion.review.exemplars import Exemplars, Learner, Scores
@@ -45,7 +42,6 @@ ORDERS = ("random", "least certain first")
 WEIGHTS = {"text": 0.0, "exemplars": 1.0, "both": ours.WEIGHT}
 PER_CLASS = {"validation": 60, "test": 100}
 LEAST_LEFT = 20  # regions of the reviewed images that a figure needs
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
 
 @dataclass(frozen=True)
@@ -313,69 +309,6 @@ def compare(pools: dict[str, Pool], seeds: int) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["mean"])
 
 
-def markdown(page: dict[str, Any]) -> str:
-    s = page["settings"]
-    blocks = [
-        f"Model {s['model']} (fingerprint {s['fingerprint']}), {s['resolution']} px, K = "
-        f"{s['steps']}, {s['seeds']} seeds; {page['date'][:10]}, `{page['command']}`. "
-        "Macro-averaged top-1 in per cent on the test split, mean over the seeds, in brackets the "
-        "2.5th to 97.5th percentile of the seeds."
-    ]
-    for kind, part in page["kinds"].items():
-        about = f"{kind}: {part['regions']} regions, {part['images']} images, {part['names']} names"
-        head = f"| {about}; accepted | " + " | ".join(map(str, COUNTS)) + " |"
-        lines = [head, "|" + "---|" * (len(COUNTS) + 1)]
-        for where in ("other images", "same images"):
-            for order in ORDERS:
-                for way in WEIGHTS:
-                    cells = [percent(f) if f else "–" for f in part[order][where][way]]
-                    lines.append(f"| {where}, {order}: {way} | " + " | ".join(cells) + " |")
-        blocks.append("\n".join(lines))
-    families: dict[str, dict[str, Any]] = {}
-    for row in page.get("variants", []):
-        families.setdefault(row["variant"].split(":")[0], row)
-    if families:
-        counts = ", ".join(map(str, COUNTS[1:]))
-        lines = [
-            f"| validation images, weight 0.5, accepted at random: {counts} | "
-            + " | ".join(KINDS)
-            + " | mean |",
-            "|---|" + "---|" * (len(KINDS) + 1),
-        ]
-        for row in families.values():
-            cells = [", ".join(f"{100 * v:.1f}" for v in row[kind]) for kind in KINDS]
-            lines.append(f"| {row['variant']} | {' | '.join(cells)} | {100 * row['mean']:.1f} |")
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
-
-
-def plot(page: dict[str, Any], folder: Path) -> None:
-    """Draw the curves on other images: learning-light.svg and learning-dark.svg."""
-
-    def draw(colours: Any) -> Any:
-        lines = dict(zip(WEIGHTS, (colours["ink"], *colours["lines"]), strict=True))
-        figure = new_figure(9.6, 3.4)
-        frames = figure.subplots(1, len(page["kinds"]), squeeze=False)[0]
-        for frame, (kind, table) in zip(frames, page["kinds"].items(), strict=True):
-            for method, colour in lines.items():
-                for order, dash in zip(ORDERS, ("-", "--"), strict=True):
-                    pairs = zip(COUNTS, table[order]["other images"][method], strict=True)
-                    known = [(count, point) for count, point in pairs if point is not None]
-                    x, points = [c for c, _ in known], [p for _, p in known]
-                    y = [100 * p["value"] for p in points]
-                    named = method if dash == "-" else None
-                    frame.plot(x, y, dash, color=colour, marker="o", ms=3, label=named)
-                    if dash == "-":
-                        low, high = ([100 * p[end] for p in points] for end in ("low", "high"))
-                        frame.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
-            frame.set(title=f"{kind}, top-1 in %", xlabel="accepted regions", xticks=COUNTS)
-            frame.grid(True, linewidth=0.6)
-        frames[0].legend(frameon=False, title="solid: at random\ndashed: least certain first")
-        return figure
-
-    in_both_looks("learning", folder, draw)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -386,8 +319,6 @@ def main() -> int:
     parser.add_argument("--per-class", type=int, help="regions of a class at most; default 60, 100")
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--variants", action="store_true", help="also compare scores on validation")
-    parser.add_argument("--plots", action="store_true", help="draw docs/images/learning-*.svg")
-    parser.add_argument("--write", type=Path, help="document with the marks 'bench learning'")
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "learning.json")
     args = parser.parse_args()
     root = os.environ.get("NAPARI_MASKINVERSION_DATA")
@@ -424,12 +355,7 @@ def main() -> int:
         pools = {k: pool_of(subject, folder, k, "validation", args) for k in KINDS}
         page["variants"] = compare(pools, args.seeds)
     write_figures(page, args.out)
-    if args.plots:
-        plot(page, IMAGES)
-    text = markdown(page)
-    print(text)
-    if args.write:
-        write_into(args.write, "learning", text)
+    print(f"Wrote {args.out}")
     return 0
 
 

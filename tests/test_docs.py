@@ -5,6 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 import napari_maskinversion as nmi
 from napari_maskinversion.images.sample_scenes import load_scene, sample_folder
 
@@ -12,18 +14,20 @@ ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorials" / "python.ipynb"
 
 
-def test_the_snippets_of_the_readme_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "pages", [("README.md",), ("docs/reference/python.md", "docs/reference/settings.md")]
+)
+def test_the_snippets_of_a_page_run(pages, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copy(sample_folder() / "everyday-1.png", "photo.png")
     shutil.copy(sample_folder() / "everyday-1_regions.png", "masks.png")
     names = {}
-    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
-    for snippet in snippets:
-        exec(compile(snippet, "README.md", "exec"), names)
-    count = len(load_scene("everyday-1").truth)
-    assert len(names["results"]) == len(names["result"]) == count
-    assert names["order"].shape == (count, 2)
-    assert (tmp_path / "regions.csv").is_file()
+    for page in pages:
+        text = (ROOT / page).read_text("utf-8")
+        for snippet in re.findall(r"```python\n(.*?)```", text, re.S):
+            exec(compile(snippet, page, "exec"), names)
+    assert len(names["results"]) == len(load_scene("everyday-1").truth)
+    assert "suggestion" in capsys.readouterr().out
 
 
 def test_the_cells_of_the_tutorial_run(tmp_path, monkeypatch, capsys):

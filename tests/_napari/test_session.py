@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from napari_maskinversion._napari.session import (
     NextStep,
     ResultRecord,
     RunState,
+    Scope,
     Session,
     session_of,
 )
@@ -213,6 +215,73 @@ def test_settings_that_change_no_embedding_leave_the_results_fresh(session, read
     run(session)
     session.settings = session.settings.changed(change)
     assert not session.stale
+
+
+def test_another_choice_of_regions_makes_the_results_stale_and_the_old_one_fresh_again(
+    session, ready
+):
+    run(session)
+    session.scope = Scope(limited=True, ids="1, 2")
+    assert session.stale.text == "choice of regions changed: update"
+    assert session.next_step is NextStep.UPDATE
+    session.scope = Scope(ids="1, 2", merge=True)  # typed, but all regions are chosen
+    assert not session.stale
+    session.scope = Scope(planes="each")
+    assert session.stale.scope
+    session.scope = Scope(channels="displayed")
+    assert session.stale.text == "image changed: update"
+    session.scope = Scope()
+    session.others_picked = True  # in the layer, for a run of what is selected there
+    assert session.stale.text == "choice of regions changed: update"
+
+
+def test_the_choice_of_regions_comes_back_with_an_image_and_is_not_taken_to_another(session, ready):
+    session.scope = Scope(limited=True, ids="1, 2", channels="displayed")
+    run(session, 2)
+    image, other, cells = session.image, ready.add(image=True), ready.add()
+    session.choose(image=other, regions=cells)
+    assert session.scope == Scope(channels="displayed")
+    session.choose(image=image)
+    assert session.scope == Scope(limited=True, ids="1, 2", channels="displayed")
+    assert not session.stale
+
+
+def test_what_has_changed_of_an_image_is_known_when_it_comes_back(session, ready):
+    run(session)
+    session.image_changed, session.changed_regions = True, frozenset({2})
+    image, other, cells = session.image, ready.add(image=True), ready.add()
+    session.choose(image=other, regions=cells)
+    assert not session.stale
+    session.choose(image=image)
+    assert session.stale.text == "image, 1 region changed: update"
+    run(session)
+    assert not session.stale
+
+
+def test_after_cancel_the_next_step_is_the_rest(session, ready):
+    record, _ = run(session, 2, total=5)
+    assert session.next_step is NextStep.CONTINUE
+    assert session.missing == 3
+    session.changed_regions = frozenset({1})
+    assert session.next_step is NextStep.UPDATE
+    session.changed_regions = frozenset()
+    session.live = True  # it computes them by itself
+    assert session.next_step is NextStep.REVIEW
+    session.live = False
+    session.show(record.changed(results=results_of(count=5)))
+    assert session.next_step is NextStep.REVIEW
+
+
+def test_in_an_open_review_the_next_step_is_a_decision(session, ready):
+    record, _ = run(session)
+    session.tab = "review"
+    assert session.next_step is NextStep.REVIEW  # it is not open yet
+    session.review = SimpleNamespace(results=record.results)
+    assert session.next_step is NextStep.DECIDE
+    session.tab = "label"
+    assert session.next_step is NextStep.REVIEW
+    session.tab, session.decided = "review", 3
+    assert session.next_step is NextStep.EXPORT
 
 
 # -- layers -----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 
+import psutil
 import pytest
 
 from napari_maskinversion.base import atomic_files
@@ -77,6 +78,13 @@ def test_files_of_running_processes_are_left_alone(tmp_path):
         recover(tmp_path)
         assert part.exists()
         assert files.place.exists()
+
+
+def test_files_of_running_processes_are_left_alone_when_the_clock_is_set(tmp_path, monkeypatch):
+    with replacing(tmp_path / "mine.csv") as part:
+        monkeypatch.setattr(psutil.Process, "create_time", lambda process: 1e9)
+        recover(tmp_path)
+        assert part.exists()
 
 
 def test_files_of_killed_processes_are_removed(tmp_path):

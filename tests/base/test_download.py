@@ -1,6 +1,7 @@
 """Downloads: verified, resumed, cancellable, and nothing half-written gets the file's name."""
 
 import hashlib
+import re
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ from napari_maskinversion.base.download import (
     size_text,
 )
 from napari_maskinversion.base.errors import Cancelled, ModelError, OfflineError
+from napari_maskinversion.base.locks import Lock
 from tests.disk import full_after
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
@@ -77,6 +79,17 @@ def test_a_file_on_disk_is_not_downloaded_again(fetch, server):
     fetch(on_progress=lambda *state: reports.append(state))
     assert server.requests == []
     assert reports == [(SIZE, SIZE)]
+
+
+def test_a_second_download_says_whom_it_waits_for(fetch, file, caplog):
+    file.path.parent.mkdir()
+    with Lock(file.path.parent / ".lock") as first:
+        first.acquire()
+        waits = iter([False, False, True])
+        with pytest.raises(Cancelled):
+            fetch(cancelled=lambda: next(waits))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert re.match(r"a file is in use by process \d+ on .*; waiting until it is done", line)
 
 
 def test_progress_rises_to_the_full_size(fetch, server):

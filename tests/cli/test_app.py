@@ -72,16 +72,28 @@ def test_a_file_that_only_the_system_refuses_is_named(call, monkeypatch):
         call("methods", "--debug")
 
 
-def test_a_second_run_into_one_folder_says_who_writes_there(call, files, monkeypatch):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "image.png", "masks.png", "--labels", "dog"),
+        ("segment", "image.png", "--boxes", "boxes.csv"),
+        ("rollout", "image.png"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_second_command_at_one_place_says_who_writes_there(call, files, monkeypatch, words):
     monkeypatch.chdir(files)
+    (files / "boxes.csv").write_text("y0,x0,y1,x1\n0,0,9,9\n")
+    place = {"run": "out", "segment": "out.tif", "rollout": "out.png"}[words[0]]
     command = [sys.executable, "-c", "import sys\nfrom napari_maskinversion.base.locks import hold"]
-    command[-1] += "\nlock = hold(__import__('pathlib').Path('out'))\nprint(1, flush=True)"
+    command[-1] += "\nlock = hold(__import__('pathlib').Path(sys.argv[1]))\nprint(1, flush=True)"
     command[-1] += "\nsys.stdin.read()"
+    command.append(place)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as other:
         other.stdout.readline()
-        code, _, err = call("run", "image.png", "masks.png", "--labels", "dog", "--out", "out")
+        code, _, err = call(*words, "--out", place)
         other.kill()
     assert code == 2
-    assert f"out is being written by process {other.pid} " in err
-    assert not (files / "out").exists()
+    assert f"{place} is being written by process {other.pid} " in err
+    assert not (files / place).exists()

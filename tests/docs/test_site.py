@@ -1,33 +1,74 @@
-"""The site builds without a warning and without a network, and what it links to is there."""
+"""The site builds without a warning and without a network, and says enough, not too much."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import re
 
 import pytest
+import yaml
 
-ROOT = Path(__file__).parents[2]
+from .conftest import ADDRESS, DOCS, REPOSITORY, ROOT, links_of, text_of
 
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    # A proxy that nobody listens at: what asks for a network fails.
-    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
-        cwd=ROOT,
-        env={**os.environ, **nowhere, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
-    return folder
+GENERATED = {"reference/licences.md"}
+NO_FIGURES = {"100 %", "95 %", "90 %"}  # the whole, an interval, a setting of the panel
+FENCED = re.compile(r"```.*?```|`[^`]*`|\{\{.*?\}\}", re.S)
 
 
 def test_the_site_builds_strictly_and_has_every_page(site):
     pages = {path.parent.relative_to(site).as_posix() for path in site.rglob("index.html")}
-    for page in (ROOT / "docs").rglob("*.md"):
-        name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
-        assert name.removesuffix("index").rstrip("/") or "." in pages
+    written = [path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")]
+    names = {(path.parent if path.name == "index" else path).as_posix() for path in written}
+    assert names <= pages
+
+
+def test_no_page_asks_another_server_for_anything(site):
+    ours = (ADDRESS, REPOSITORY)
+    for page in site.rglob("index.html"):
+        loaded = re.findall(
+            r'<(?:script|img|link rel="stylesheet")[^>]*?(?:src|href)="(https?://[^"]+)"',
+            page.read_text("utf-8"),
+        )
+        assert [address for address in loaded if not address.startswith(ours)] == [], page
+
+
+def test_all_pages_together_can_be_read_in_an_afternoon(menu):
+    words = {page: len(text_of(page).split()) for page in menu if page not in GENERATED}
+    assert sum(words.values()) < 20_000, words
+
+
+def test_figures_are_not_typed(menu):
+    """Shares come from `benchmarks/results` by macros."""
+    typed = {}
+    for page in menu:
+        shares = set(re.findall(r"\d[\d.]* %", FENCED.sub("", text_of(page)))) - NO_FIGURES
+        if shares and page not in GENERATED:
+            typed[page] = shares
+    assert typed == {}
+
+
+def test_readme_is_short_and_leads_to_what_is_there(site):
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) < 120
+    assert text.startswith("# napari-maskinversion\n")
+    raw = "https://raw.githubusercontent.com/napari-maskinversion/napari-maskinversion/main/"
+    for link in links_of(text):
+        if link.startswith(ADDRESS):
+            page, _, anchor = link.removeprefix(ADDRESS).partition("#")
+            shown = (site / page / "index.html").read_text("utf-8")
+            assert not anchor or f'id="{anchor}"' in shown, link
+        elif link.startswith((raw, f"{REPOSITORY}blob/main/")):
+            path = link.removeprefix(raw).removeprefix(f"{REPOSITORY}blob/main/")
+            assert (ROOT / path).is_file(), link
+        else:
+            assert link.startswith("https://"), f"{link} breaks on the package index"
+
+
+@pytest.mark.parametrize("command", ["bash scripts/demo.sh", "bash scripts/test.sh"])
+def test_readme_keeps_the_two_commands(command):
+    assert command in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_readme_names_the_paper_and_its_authors():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["preferred-citation"]
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    names = [f"{who['given-names']} {who['family-names']}" for who in cited["authors"]]
+    for part in (*names, cited["title"], cited["conference"]["name"], cited["url"]):
+        assert part in text

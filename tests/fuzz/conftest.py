@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from . import ROUNDS
 from .kinds import write_all
 
+HERE = Path(__file__).parent
 # Examples of a property: the same ones each time in the short form, others each time in full.
 settings.register_profile(
     "fuzz",
@@ -17,6 +18,17 @@ settings.register_profile(
     derandomize=ROUNDS == 1,
     suppress_health_check=list(HealthCheck),
 )
+
+
+# Cases take up to three seconds; on a busy machine many times as long.
+LIMIT = 180  # seconds
+
+
+def pytest_collection_modifyitems(items):
+    """Let a case that hangs fail under its own name; the others go on."""
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT, func_only=True))
 
 
 @pytest.fixture(scope="session")

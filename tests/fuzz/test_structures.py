@@ -10,7 +10,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from . import ROUNDS
 from .attack import OUT, attack
+from .conftest import LIMIT
 from .kinds import KINDS
 
 STRANGE = (
@@ -108,6 +110,7 @@ def changed(value, path, strange):
     return copy
 
 
+@pytest.mark.timeout(LIMIT * ROUNDS, func_only=True)
 @pytest.mark.parametrize("kind", [k for k in KINDS if k.name in FORMATS], ids=lambda k: k.name)
 def test_a_strange_value_is_read_or_named(call, place, kind):
     parse, write = FORMATS[kind.name]

@@ -1,6 +1,7 @@
 """One call does what the command ``run`` does."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from napari_maskinversion.cli.app import app
 from napari_maskinversion.images.sample_scenes import load_scene, sample_folder
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.run import RegionChunk
+from napari_maskinversion.results.agreement import agreement_of
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import demo_model, label_image, picture
@@ -128,6 +130,14 @@ def test_labels_are_names_a_text_or_a_vocabulary():
     vocabulary = label(labels="preset:voc", templates=["none"]).info.vocabulary
     assert ("aeroplane" in vocabulary.labels, vocabulary.templates) == (True, ("{}",))
     assert label(labels=None).regions[0].ranking is None
+
+
+def test_without_labels_the_names_of_the_regions_are_the_labels():
+    named = Regions.from_labels(label_image(3))
+    named = Regions(named.shape, [replace(one, name=f"name {one.id % 2}") for one in named])
+    results = label(named, labels=None)
+    assert results.info.vocabulary.labels == ("name 1", "name 0")
+    assert agreement_of(results).compared == 3
 
 
 def test_progress_is_told_and_can_stop_the_run():

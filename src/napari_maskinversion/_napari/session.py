@@ -41,7 +41,9 @@ class NextStep(Enum):
     SUGGEST = "suggest"
     WAIT = "wait"
     UPDATE = "update"
+    CONTINUE = "continue"
     REVIEW = "review"
+    DECIDE = "decide"
     EXPORT = "export"
 
 
@@ -56,11 +58,14 @@ class Notice:
     severity : {"info", "warning", "error"}
     action : str
         Name of the action that a button beside it offers; "" for no button.
+    source : str
+        The part of the panel that takes it back; see `Session.settle`.
     """
 
     text: str
     severity: Severity = "info"
     action: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,11 @@ class Scope:
     ids: str = ""
     merge: bool = False
 
+    @property
+    def chosen(self) -> tuple[Any, ...]:
+        """What decides about the regions of a run; equal for two scopes that choose the same."""
+        return self.planes, (self.ids.strip(), self.merge) if self.limited else None
+
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
@@ -158,7 +168,8 @@ class Staleness:
 
     Attributes
     ----------
-    words, settings, image : bool
+    words, settings, image, scope : bool
+        The scope is the choice of regions and planes.
     regions : int
         Number of regions that were changed, added or removed.
     """
@@ -166,10 +177,11 @@ class Staleness:
     words: bool = False
     settings: bool = False
     image: bool = False
+    scope: bool = False
     regions: int = 0
 
     def __bool__(self) -> bool:
-        return self.words or self.settings or self.image or self.regions > 0
+        return self.words or self.settings or self.image or self.scope or self.regions > 0
 
     @property
     def text(self) -> str:
@@ -180,6 +192,7 @@ class Staleness:
                 ("image", self.image),
                 ("words", self.words),
                 ("settings", self.settings),
+                ("choice of regions", self.scope),
                 (f"{self.regions:,} region{'s' * (self.regions != 1)}", self.regions > 0),
             )
             if changed
@@ -187,7 +200,7 @@ class Staleness:
         return f"{', '.join(changes)} changed: update" if changes else ""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, weakref_slot=True)
 class Snapshot:
     """What a worker works on; it does not change when the session does.
 
@@ -233,6 +246,8 @@ class ResultRecord:
         ``results.to_frame()``, if already computed.
     total : int
         Regions of the run; more than there are results after Cancel.
+    only : frozenset of int or None
+        Ids of the regions that were chosen; None for all.
     finder : PlaneFinder or None
         Finds the plane of a region.
     source : mapping
@@ -255,6 +270,7 @@ class ResultRecord:
     snapshot: Snapshot
     table: pd.DataFrame | None = None
     total: int = 0
+    only: frozenset[int] | None = None
     finder: Any = None
     source: Mapping[str, Any] = field(default_factory=dict)
     identities: tuple[RegionIdentity, ...] = ()
@@ -300,6 +316,8 @@ class Session(EventedModel):
     scope : Scope
     outlined, forming : bool
         Show the window of the selected region, and heatmaps while they form.
+    features : bool
+        Keep suggestions and decisions in the features of the regions' layer.
     vocabulary : Vocabulary or None
         The words; None without any, or while `words_problem` says why they cannot be used.
     words_problem : str
@@ -324,6 +342,10 @@ class Session(EventedModel):
         Regions that were changed, added or removed since the results were made.
     image_changed : bool
         Whether the image's pixels have changed since then.
+    others_picked : bool
+        Whether other regions are selected than those that a limited run had.
+    tab : str
+        The tab in view.
     live : bool
         Whether results follow every change.
     doubt : Snapshot or None
@@ -355,6 +377,7 @@ class Session(EventedModel):
     scope: Scope = Scope()
     outlined: bool = False
     forming: bool = False
+    features: bool = False
     vocabulary: Any = None
     words_problem: str = ""
     captions: Any = None
@@ -370,6 +393,8 @@ class Session(EventedModel):
     decisions: int = 0
     changed_regions: frozenset[Any] = frozenset()
     image_changed: bool = False
+    others_picked: bool = False
+    tab: str = ""
     live: bool = False
     doubt: Any = None
     download: Download | None = None
@@ -383,6 +408,10 @@ class Session(EventedModel):
     # Records of all images, by regions layer: choosing an image again brings its results back.
     _records: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, ResultRecord]] = (
         PrivateAttr(default_factory=weakref.WeakKeyDictionary)
+    )
+    # What had changed since then when other results took their place, by the run's snapshot.
+    _changes: weakref.WeakKeyDictionary[Snapshot, dict[str, Any]] = PrivateAttr(
+        default_factory=weakref.WeakKeyDictionary
     )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -506,6 +535,11 @@ class Session(EventedModel):
         kept = self._records.get(image) if image is not None else None
         record = None if kept is None else kept.get(_NO_LAYER if regions is None else regions)
         changes: dict[str, Any] = {"layers": (image, regions)}
+        if record is not None:
+            changes["scope"] = record.snapshot.scope
+        elif self.regions is not None and regions is not self.regions:
+            # Numbers and selection are of the other layer.
+            changes["scope"] = replace(self.scope, limited=False, ids="", merge=False)
         # Results stay until others take their place.
         stay = image is None or (regions is None and image is self.image)
         if record is not None or not stay:
@@ -625,15 +659,11 @@ class Session(EventedModel):
         before = self.record
         if same_run(before, record):
             return {"record": record}
+        if before is not None:
+            self._changes[before.snapshot] = {name: getattr(self, name) for name in _UNCHANGED}
+        changes = {} if record is None else self._changes.get(record.snapshot, {})
         # The record comes last: its followers select a row.
-        return {
-            "row": -1,
-            "picked": False,
-            "decided": 0,
-            "changed_regions": frozenset(),
-            "image_changed": False,
-            "record": record,
-        }
+        return {"row": -1, "picked": False, "decided": 0, **_UNCHANGED, **changes, "record": record}
 
     @property
     def results(self) -> Results | None:
@@ -653,16 +683,29 @@ class Session(EventedModel):
         return max(len(self.results or ()) - self.decided, 0)
 
     @property
+    def total(self) -> int:
+        """Regions of the run shown; those that it has results of while they are not counted."""
+        record: ResultRecord | None = self.record
+        return 0 if record is None else max(record.total, len(record.results))
+
+    @property
+    def missing(self) -> int:
+        """Regions of the run shown that have no results: it was cancelled, or broke off."""
+        return self.total - len(self.results or ())
+
+    @property
     def stale(self) -> Staleness:
         """What has changed since the results shown were made; in live mode nothing, for long."""
         record: ResultRecord | None = self.record
         if record is None:
             return Staleness()
-        then = record.results.info.vocabulary
+        then, scope = record.results.info.vocabulary, record.snapshot.scope
         return Staleness(
             words=self.vocabulary is not None and _words(then) != _words(self.vocabulary),
             settings=not self.settings.same_embeddings(record.snapshot.settings),
-            image=self.image_changed,
+            image=self.image_changed
+            or not (record.reopened or self.scope.channels == scope.channels),
+            scope=self.scope.chosen != scope.chosen or self.others_picked,
             regions=len(self.changed_regions),
         )
 
@@ -683,13 +726,32 @@ class Session(EventedModel):
             return NextStep.SUGGEST
         if self.stale and not self.live:
             return NextStep.UPDATE
-        return NextStep.REVIEW if self.undecided else NextStep.EXPORT
+        if self.missing and not self.live:
+            return NextStep.CONTINUE
+        if not self.undecided:
+            return NextStep.EXPORT
+        reviewing = self.tab == "review" and self.reviewed is not None
+        return NextStep.DECIDE if reviewing else NextStep.REVIEW
 
     def say(self, text: str, severity: Severity = "info", action: str = "") -> None:
         """Show a message in the status line; "" clears it."""
         self.notice = Notice(text, severity, action) if text else None
 
+    def refuse(self, source: str, text: str) -> None:
+        """Show why a part of the panel cannot do something, until it settles that."""
+        self.notice = Notice(text, "error", source=source)
 
+    def settle(self, source: str) -> None:
+        """Take back what a part of the panel refused, unless something else is shown by now."""
+        if self.notice is not None and self.notice.source == source:
+            self.notice = None
+
+
+_UNCHANGED: Final[Mapping[str, Any]] = {
+    "changed_regions": frozenset(),
+    "image_changed": False,
+    "others_picked": False,
+}
 _BY_VALUE: Final = ("settings", "scope", "vocabulary")
 _SESSIONS: dict[int, Session] = {}
 

@@ -307,10 +307,19 @@ def _host() -> str:
 
 
 def _start(process: int) -> int:
-    """Return when a process started, which tells it from a later one of the same number."""
+    """Return when a process started, which tells it from a later one of the same number.
+
+    On Linux in ticks of a start of the system, since setting the clock changes psutil's answer.
+    """
     import psutil
 
-    return int(psutil.Process(process).create_time())
+    try:
+        about = Path(f"/proc/{process}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        return int(psutil.Process(process).create_time())
+    ticks = about.rpartition(")")[2].split()[19]
+    return int(sha256(f"{boot} {ticks}".encode()).hexdigest()[:12], 16)
 
 
 def _is_gone(host: str, process: int, start: str) -> bool:

@@ -11,7 +11,6 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 from .atomic_files import write_whole
 from .cache_folder import VARIABLE, is_offline, make_folder
 from .errors import Cancelled, ModelError, OfflineError
+from .locks import Lock
 
 OnProgress = Callable[[int, int], None]
 IsCancelled = Callable[[], bool]
@@ -167,7 +167,9 @@ def _download_once(
 ) -> RemoteFile:
     folder = wanted.lock.parent
     make_folder(folder)
-    with _locked(wanted.lock, check_cancelled):
+    with Lock(wanted.lock) as lock:
+        for _ in lock.wait_steps(wanted.name, _log.warning):
+            check_cancelled()
         file = wanted.local()
         if file is not None and file.is_intact():
             return file  # another process has just downloaded it
@@ -186,18 +188,6 @@ def _download_once(
             write_whole(*file.record)
         part.replace(file.path)
         return file
-
-
-def _locked(lock: Path, check_cancelled: Callable[[], None]) -> AbstractContextManager[object]:
-    """Wait until no other process holds the lock, and take it."""
-    from filelock import FileLock, Timeout
-
-    file_lock = FileLock(lock)
-    while True:
-        try:
-            return file_lock.acquire(timeout=0.5)
-        except Timeout:
-            check_cancelled()
 
 
 def _download_part(

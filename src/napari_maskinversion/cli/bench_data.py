@@ -42,6 +42,10 @@ Weights = Annotated[Path | None, typer.Option(help="Checkpoint of AlphaCLIP.")]
 Data = Annotated[
     Path | None, typer.Option(help="Folder of the sets (default: NAPARI_MASKINVERSION_DATA).")
 ]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Split of the set (default: its first; bench datasets lists them)."),
+]
 On = Annotated[str, typer.Option(help=f"One of scenes, {', '.join(DATASETS)}.")]
 PROMPT = "a photo of a {}"  # the paper's
 Variants = Literal["methods", "maps", "masks"]
@@ -119,6 +123,23 @@ def folder_command(
     _measure("folder", dataset, model_names, rows, options)
 
 
+@bench.command("datasets")
+def datasets_command(*, data: Data = None) -> None:
+    """List the data sets: origin, size, licence, what is in a folder and what is missing."""
+    from ..bench.datasets.inventory import describe
+    from ..bench.datasets.reading import existing_folder
+    from ..demo_model.domains import data_folder
+
+    folder = data or data_folder()
+    if folder is not None:
+        existing_folder(folder, "--data")
+    for spec in DATASETS.values():
+        for line in describe(spec, folder):
+            typer.echo(line)
+    if folder is None:
+        say("Set NAPARI_MASKINVERSION_DATA, or --data, to a folder to see what it holds.")
+
+
 def _of_a_set(dataset: DatasetSpec) -> None:
     @bench.command(dataset.name, help=dataset.summary)
     @with_paper(context=0.0)
@@ -128,13 +149,15 @@ def _of_a_set(dataset: DatasetSpec) -> None:
         methods: Methods = "all",
         models: Models = "demo",
         data: Data = None,
+        split: Split = None,
         method_weights: Weights = None,
         options: BenchOptions,
     ) -> None:
+        dataset.layout.check_split(split)
         options.check(dataset.name, data, method_weights, *models.split(","))
         names = _model_names(models)
         rows = _methods(methods, options, method_weights)
-        _measure(dataset.name, dataset.open(data), names, rows, options)
+        _measure(dataset.name, dataset.open(data, split), names, rows, options)
 
 
 for _dataset in DATASETS.values():

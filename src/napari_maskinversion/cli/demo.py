@@ -20,6 +20,13 @@ def demo_command(
             help="Write the files and a screenshot and close, even if there is a display.",
         ),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="As --screenshot; then print what was made, and fail if something is missing.",
+        ),
+    ] = False,
 ) -> None:
     """Open napari with a sample scene, its regions inverted and labelled.
 
@@ -27,4 +34,8 @@ def demo_command(
     """
     # By name and late: the command line does not depend on napari.
     module = import_module("napari_maskinversion._napari.plugin.demo")
-    raise typer.Exit(module.run_demo(out, screenshot=screenshot))
+    status = module.run_demo(out, screenshot=screenshot or check)
+    if check and status == 0:
+        files = import_module("napari_maskinversion._napari.plugin.demo_files")
+        typer.echo("\n".join(files.describe(out)))
+    raise typer.Exit(status)

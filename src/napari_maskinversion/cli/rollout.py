@@ -11,6 +11,7 @@ import typer
 
 from ..base.atomic_files import atomic_path, together
 from ..base.errors import InputError
+from ..base.locks import hold
 from ..base.targets import check_targets
 from ..images.plane_source import PlaneSource, read_reduced
 from ..pipeline.inputs import channels_of, input_files, open_stack
@@ -42,7 +43,12 @@ def rollout_command(
         raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
     files = input_files(image, settings.model)
     check_targets([out], overwrite=overwrite, inputs=files)
+<<<<<<< HEAD
     with open_stack(image, settings, say) as stack:
+=======
+    _held = hold(out)  # until this function returns
+    with open_stack(image, settings) as stack:
+>>>>>>> main
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()
         pixels = overview(source)

@@ -13,6 +13,7 @@ from rich.table import Table
 from ..base import progress_words as words
 from ..base.atomic_files import together
 from ..base.errors import ConfigError, EmptyMaskError, InputError
+from ..base.locks import hold
 from ..base.regions import Region
 from ..base.steps import Steps
 from ..base.targets import check_targets
@@ -115,6 +116,7 @@ def segment_command(
     weights = wanted if isinstance(wanted, Path) else None
     files = input_files(image, boxes, points, weights)
     check_targets([out], overwrite=overwrite, inputs=files)
+    _held = hold(out)  # until this function returns
     with open_stack(image, settings, say) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         marks = read_boxes(boxes) if boxes else [], read_points(points) if points else []

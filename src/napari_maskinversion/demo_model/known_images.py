@@ -1,8 +1,9 @@
 """Images that the demo model was not trained on, photographs above all.
 
 Its embeddings do not tell photographs from drawings, which it saw on photographs
-(docs/demo-model.md has the figures). They do tell blood smears, nuclei and many aerial tiles from
-everything else. So every image counts as unknown that is neither a sample nor near one of those.
+(docs/lab/demo-figures.md has the figures). They do tell blood smears, nuclei and many aerial tiles
+from everything else. So every image counts as unknown that is neither a sample nor near one of
+those.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 
 from ..base.errors import InputError
 from ..base.reading import check_file
+from ..engine.compute.memory import free_memory
 from .jpeg import check_jpeg, check_tiles
 
 Array = npt.NDArray[Any]
@@ -70,7 +70,7 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
 
 
 def check_memory(size: int, path: Path, what: str) -> None:
-    """Refuse to read more bytes at once than this machine has free.
+    """Refuse to read more bytes at once than are free.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def check_memory(size: int, path: Path, what: str) -> None:
     """
     if size <= _ALWAYS_FITS:
         return
-    free = int(psutil.virtual_memory().available)
+    free = free_memory()
     if size > free:
         raise InputError(
             f"{path} needs {size / 1e9:,.1f} GB of memory to be read as {what}, and "

@@ -52,8 +52,9 @@ def label_regions(
         A label image (H, W) of whole numbers, a single mask (H, W) of bools or floats, or masks
         (N, H, W), which are numbered from 1. Torch tensors on any device work too.
     labels : str, sequence of str, Vocabulary, or None
-        Names, or what ``--labels`` takes: ``"dog, cat"``, a file, ``"preset:coco"``. None computes
-        embeddings and maps without labels.
+        Names, or what ``--labels`` takes: ``"dog, cat"``, a file, ``"preset:coco"``. None takes the
+        names of the regions, which `read_regions` reads; if they have none, it computes embeddings
+        and maps without labels.
     model : Backbone, str or Path, optional
         A loaded model, or what `load_model` takes; default: that of the settings, "demo".
     templates : sequence of str
@@ -89,13 +90,15 @@ def label_regions(
             "label_regions takes one plane: leave planes, plane and channels out, and pass the "
             "pixels of that plane."
         )
-    vocabulary = None if labels is None else vocabulary_of(labels, templates)
     source = as_source(image)
     chosen = _regions(regions)
     if settings.only_ids is not None:
         chosen = chosen.only(settings.only_ids)
     if settings.merge_ids:
         chosen = chosen.merged(settings.merge_ids)
+    if labels is None:
+        labels = tuple(dict.fromkeys(region.name for region in chosen if region.name)) or None
+    vocabulary = None if labels is None else vocabulary_of(labels, templates)
     check_tasks([PlaneTask(source=source, regions=chosen)])
     settings.method.check()
     size = settings.pixel_size

@@ -11,8 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-import psutil
-
+from ..engine.compute import memory
 from ..engine.compute.lazy_torch import torch_if_loaded
 from ..engine.settings import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays
 from .architecture_sizes import tower_size
@@ -140,7 +139,7 @@ def step_budget(device: str) -> int:
 def total_memory(device: str) -> int:
     """Return the bytes of a device's memory; a guess for a GPU while torch is not loaded."""
     if not device.startswith("cuda"):
-        return int(psutil.virtual_memory().total)
+        return memory.total_memory()
     torch = torch_if_loaded()
     if torch is None or not torch.cuda.is_available():
         return _USUAL_GPU
@@ -183,7 +182,7 @@ def device_name(device: str) -> str:
 def free_memory(device: str) -> int | None:
     """Return the free bytes of a device; None if unknown."""
     if not device.startswith("cuda"):
-        return int(psutil.virtual_memory().available)
+        return memory.free_memory()
     torch = torch_if_loaded()
     if torch is None or not torch.cuda.is_available():
         return None

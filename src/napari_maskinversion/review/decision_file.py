@@ -1,4 +1,4 @@
-"""The file next to an image with the decisions about its regions; see docs/review.md."""
+"""The file next to an image with the decisions about its regions; see docs/reference/formats.md."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ def path_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
         digits = hashlib.blake2b(str(image.absolute()).encode("utf-8", "surrogatepass")).hexdigest()
     safe_name = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
     return cache_folder() / "review" / f"{safe_name}-{digits[:12]}{SUFFIX}"
+
+
+def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
+    """Return whether there is a decision file for an image, without opening it."""
+    own = () if image is None else (path_next_to(image),)
+    return any(path.exists() for path in (*own, path_in_cache(image, identity)))
 
 
 class DecisionFile:

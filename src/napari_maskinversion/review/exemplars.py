@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 
-# Chosen on validation images, see docs/review.md.
+# Chosen on validation images, see docs/lab/learning.md.
 WEIGHT: Final = 0.5
 NEAREST: Final = 3
 SHARPNESS: Final = 5.0

@@ -27,7 +27,7 @@ def panel(make_napari_viewer, qtbot):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made)
     made.reveal("explore")
-    made.language.sections[0].open()
+    made.finder.section.open()
     made.vocabulary.text.setPlainText("grapes\nairplane\nhouse\nfrog")
     made.model.form.set_values({"inversion.steps": 3})
     yield made
@@ -62,16 +62,16 @@ def press(qtbot, button):
 
 
 def built(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.language.banks.runner.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.captions.runner.busy, timeout=120_000)
 
 
 def found(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.language.finder.runner.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.finder.runner.busy, timeout=120_000)
 
 
 def build(qtbot, panel, monkeypatch, file):
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a, **k: (str(file), ""))
-    press(qtbot, panel.language.captions.build)
+    press(qtbot, panel.captions.part.build)
 
 
 def shown(panel):
@@ -82,7 +82,7 @@ def shown(panel):
 def test_regions_get_captions_of_a_bank(
     qtbot, panel, monkeypatch, tmp_path, run_to_end, messages, counted, export
 ):
-    part = panel.language.captions
+    part = panel.captions.part
     texts = []
     monkeypatch.setattr(driver, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
     panel.runner.progressed.connect(lambda update: texts.append(update.text))
@@ -131,7 +131,7 @@ def test_regions_get_captions_of_a_bank(
 def test_building_can_be_stopped_and_gone_on_with(
     qtbot, panel, monkeypatch, tmp_path, messages, run_to_end, counted
 ):
-    part, encode = panel.language.captions, Backbone.encode_text
+    part, encode = panel.captions.part, Backbone.encode_text
 
     def slowly(self, texts):
         time.sleep(0.1)
@@ -191,9 +191,9 @@ def test_captions_that_cannot_be_used_are_refused(
     build(qtbot, panel, monkeypatch, file)
     built(qtbot, panel)
     assert says in messages[-1]
-    assert panel.language.captions.banks.count() == 1
-    assert panel.language.captions.build.isEnabled()
-    panel.language.banks.open(tmp_path)
+    assert panel.captions.part.banks.count() == 1
+    assert panel.captions.part.build.isEnabled()
+    panel.captions.open(tmp_path)
     qtbot.waitUntil(lambda: len(messages) == 2)
     assert "no caption bank" in messages[-1]
 
@@ -206,10 +206,10 @@ def test_captions_in_another_encoding_are_read_once_it_is_named(
     build(qtbot, panel, monkeypatch, file)
     built(qtbot, panel)
     assert "not UTF-8" in messages[-1]
-    qtbot.keyClicks(panel.language.captions.encoding, "latin-1")
+    qtbot.keyClicks(panel.captions.part.encoding, "latin-1")
     build(qtbot, panel, monkeypatch, file)
     built(qtbot, panel)
-    bank = panel.language.captions.bank.bank
+    bank = panel.captions.part.bank.bank
     (matches,) = bank.search(demo_model().encode_text(["anything"]))
     assert sorted(matches.captions) == ["bistro", "caf\u00e9"]
     assert len(messages) == 1
@@ -218,7 +218,7 @@ def test_captions_in_another_encoding_are_read_once_it_is_named(
 def test_words_find_a_region_and_embeddings_are_used_again(
     qtbot, panel, messages, run_to_end, counted
 ):
-    part = panel.language.words
+    part = panel.finder.part
     part.find.click()
     assert "expression is blank" in messages[-1]
     run_to_end(panel)
@@ -268,10 +268,10 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
     qtbot, panel, run_to_end, counted
 ):
-    part, area = panel.language.words, panel.tabs.areas["explore"]
+    part, area = panel.finder.part, panel.tabs.areas["explore"]
     panel.resize(320, 640)
     panel.tabs.show_tab("explore")
-    panel.language.sections[0].expand(animate=False)
+    panel.finder.section.expand(animate=False)
     run_to_end(panel)
     qtbot.keyClicks(part.words, "a green frog")
     qtbot.keyClick(part.words, Qt.Key.Key_Return)
@@ -289,7 +289,7 @@ def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
 
 
 def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):
-    part, image = panel.language.words, panel.input.image.layer
+    part, image = panel.finder.part, panel.input.image.layer
     panel.model.form.set_values({"inversion.steps": 1})
     part.words.setText("a green frog")
 
@@ -313,7 +313,7 @@ def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, ru
     grey = panel.input.image.layer.data.mean(axis=2).astype(np.uint8)
     layer = panel._viewer.add_image(grey, name="grey")
     panel.input.image.choose(layer)
-    part = panel.language.words
+    part = panel.finder.part
     panel.model.form.set_values({"inversion.steps": 1})
     part.alpha.setValue(panel.session.settings.inversion.alpha)
     part.whole.setChecked(False)
@@ -327,7 +327,7 @@ def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, ru
 
 
 def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(qtbot, panel, counted):
-    viewer, part = panel._viewer, panel.language.words
+    viewer, part = panel._viewer, panel.finder.part
     stack = viewer.add_image(np.stack([picture(60, 80, seed=seed) for seed in (1, 2)]), rgb=True)
     labels = np.zeros((2, 60, 80), np.uint8)
     labels[0, 5:25, 5:30], labels[1, 30:50, 40:70] = 1, 2
@@ -345,7 +345,7 @@ def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(qtbot, panel
 
 
 def test_finding_can_be_cancelled(qtbot, widget, slow, messages):
-    part = widget.language.words
+    part = widget.finder.part
     part.words.setText("the dog on the left")
     part.find.click()
     qtbot.waitUntil(lambda: len(slow.reached) > 0, timeout=20_000)

@@ -260,25 +260,25 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     cells.data[8:12] = 0  # cuts regions 1 and 2
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, why.worker)
-    assert "Region 1 is not as it was" in part.line.text()
+    assert "Region 1 is not as it was" in answered.foot.status.text()
     answered.results.table.selectRow(2)
     wait(qtbot, why.worker)
-    assert part.line.text() == ""
+    assert answered.session.notice is None  # the refusal is settled
     assert not part.curve.isHidden()
     cells.data[:] = 0
     answered.results.table.selectRow(3)
     wait(qtbot, why.worker)
-    assert part.line.text() != ""
+    assert answered.session.notice.severity == "error"
     viewer.layers.remove("cells")
     answered.results.table.selectRow(1)
-    assert "'cells' with the regions of this run was removed" in part.line.text()
+    assert "'cells' with the regions of this run was removed" in answered.foot.status.text()
     photo.data = picture(50, 50)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a word is")
-    assert "another size" in part.line.text()
+    assert "another size" in answered.foot.status.text()
     viewer.layers.remove("photo")
     choose(qtbot, part.mode, "one word against another")
-    assert "'photo' with the image of this run was removed" in part.line.text()
+    assert "'photo' with the image of this run was removed" in answered.foot.status.text()
     wait(qtbot, why.worker)
     assert all("another size" in text for text in messages)  # said once by the canvas
 
@@ -300,7 +300,7 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
     assert not np.allclose(heat(answered), elsewhere, atol=0.05)
     viewer.layers.remove("photo")
     choose(qtbot, part.mode, "where a word is")  # though the answer is known
-    assert "'photo' with the image of this run was removed" in part.line.text()
+    assert "'photo' with the image of this run was removed" in answered.foot.status.text()
 
 
 def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
@@ -334,9 +334,11 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
         assert answered.runner.busy
         assert not why.worker.busy
         assert not compare.worker.busy
-        choose(qtbot, part.mode, "where a word is")
-        press(qtbot, other.compare)
-        assert [part.line.text(), other.line.text()] == ["Wait until the run is over."] * 2
+        mode = partial(choose, qtbot, part.mode, "where a word is")
+        for ask in (mode, partial(press, qtbot, other.compare)):
+            answered.session.say("")
+            ask()
+            assert answered.foot.status.text().endswith("\nWait until the run is over.")
         answered.stop()
         qtbot.waitUntil(lambda: not answered.runner.busy, timeout=60_000)
 
@@ -400,7 +402,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     errors = [RuntimeError("a kernel failed"), MemoryError()]
     choose(qtbot, part.label, "car")
     wait(qtbot, why.worker)
-    assert "not enough memory" in part.line.text()
+    assert "not enough memory" in answered.foot.status.text()
     assert not messages
     choose(qtbot, part.label, "fish")
     wait(qtbot, why.worker)
@@ -447,7 +449,7 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     # Not the layers any more: said, and nothing breaks.
     answered._viewer.layers.remove("cells")
     press(qtbot, part.compare)
-    assert "was removed" in part.line.text()
+    assert "was removed" in answered.foot.status.text()
     assert part.compare.isEnabled()
 
 
@@ -539,7 +541,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
 
 def test_find_and_compare_take_the_same_alphas(answered):
     assert answered.details.compare_widget.form["inversion.alpha"].maximum() == 20
-    assert answered.language.words.alpha.maximum() == 20
+    assert answered.finder.part.alpha.maximum() == 20
 
 
 def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
@@ -607,10 +609,10 @@ def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
     answered.model.method.choose("alphaclip")
     wait_for(lambda: "AlphaCLIP needs weights" in part.estimate.text())
     answered.model.method.choose("maskinversion")
-    words = answered.language.words
+    words = answered.finder.part
     monkeypatch.setattr(words, "isVisible", lambda: False)
     words.alpha.setValue(3)
-    qtbot.waitUntil(lambda: not answered.language.finder.estimator.busy)
+    qtbot.waitUntil(lambda: not answered.finder.estimator.busy)
     assert words.estimate.isHidden()  # out of sight nothing is counted
     monkeypatch.setattr(words, "isVisible", lambda: True)
     words.whole.click()

@@ -88,3 +88,14 @@ def test_a_sample_takes_the_warning_away(photograph, qtbot):
     qtbot.waitUntil(lambda: check.checked.image is photograph.session.image, timeout=20_000)
     assert not photograph.session.image_unknown
     assert "It knows nothing of photographs" in photograph.controller.part.model.text()
+
+
+def test_new_pixels_in_the_same_layer_are_looked_at(photograph, qtbot):
+    layer, check = photograph.session.image, photograph.image_check
+    astronaut = layer.data
+    layer.data = load_scene("everyday-1").image
+    assert not photograph.session.image_unknown
+    qtbot.waitUntil(lambda: check.checked is not None, timeout=20_000)
+    assert not photograph.session.image_unknown
+    layer.data = astronaut
+    qtbot.waitUntil(lambda: photograph.session.image_unknown, timeout=20_000)

@@ -71,9 +71,40 @@ class Made(list):
         self.info = SimpleNamespace(vocabulary=vocabulary)
 
 
+def record_of(session, count, total):
+    results = Made(count, session.vocabulary)
+    return SimpleNamespace(results=results, snapshot=session.snapshot(), total=total)
+
+
+def test_after_cancel_comes_the_rest_and_after_an_edit_both_at_once(session):
+    session.record = record_of(session, 16, 43)
+    assert step_of(session).title == "Continue with 27 regions"
+    assert step_of(session).action == "continue"
+    assert step_of(session).hint == "16 of 43 regions done."
+    assert step_of(session).beside == ("review", "run")
+    session.changed_regions = frozenset((1,))
+    assert step_of(session).title == "Update the suggestions"
+
+
+def test_in_the_review_the_button_accepts_or_goes_on(session):
+    session.record = record_of(session, 43, 43)
+    session.tab, session.decided = "review", 12
+    review = SimpleNamespace(results=session.results, acceptable="red blood cell", row=3)
+    session.review = review
+    assert step_of(session).title == "Accept 'red blood cell'"
+    assert step_of(session).action == "accept"
+    assert step_of(session).hint == "12 of 43 regions decided."
+    session.rows = (3, 4)
+    assert step_of(session).title == "Accept 2 regions"
+    review.row = 7  # the current region is none of them
+    review.acceptable = "a word that is far too long for a button"
+    assert step_of(session).title == "Accept 'a word that is far too…'"
+    review.acceptable = ""  # it is decided, or nothing is suggested
+    assert step_of(session).action == "undecided"
+
+
 def test_after_a_run_come_update_review_and_export(session):
-    words = session.vocabulary
-    session.record = SimpleNamespace(results=Made(43, words), snapshot=session.snapshot())
+    session.record = record_of(session, 43, 43)
     assert step_of(session).title == "Review 43 suggestions"
     assert step_of(session).beside == ("run",)
     session.decided = 42

@@ -18,6 +18,8 @@ from qtpy.QtWidgets import (
 from napari_maskinversion._napari.widgets.bars import Bars
 from napari_maskinversion.results.settings import fields_of
 
+from ..review.reviewing import switch_on
+
 CONTROLS = (
     QAbstractButton,
     QAbstractItemView,
@@ -58,7 +60,7 @@ def reviewed(widget, slow, run_to_end, qtbot):
     return widget
 
 
-def test_few_controls_are_in_view_and_each_has_a_name_and_a_tip(widget, slow, run_to_end):
+def test_few_controls_are_in_view_and_each_has_a_name_and_a_tip(qtbot, widget, slow, run_to_end):
     def check():
         for name, area in widget.tabs.areas.items():
             shown = list(controls(area.widget()))
@@ -68,7 +70,12 @@ def test_few_controls_are_in_view_and_each_has_a_name_and_a_tip(widget, slow, ru
 
     check()
     slow.free = True
+    widget.vocabulary.text.setPlainText("\n".join(f"word {number}" for number in range(12)))
     run_to_end(widget)
+    check()
+    switch_on(qtbot, widget)
+    part = widget.review.part
+    assert sum(button.isVisibleTo(part) for button in part.suggestions) == 5
     check()
 
 
@@ -81,6 +88,7 @@ def test_the_panel_is_whole_on_a_small_screen_and_320_pixels_wide(reviewed):
     assert reviewed.minimumSizeHint().height() <= 640
     reviewed.layout().activate()
     reviewed.reveal("review")
+    reviewed.review.part.more.click()
     reviewed.grab()  # lays it out
     word = reviewed.review.part.word
     assert word.width() > word.fontMetrics().horizontalAdvance("watermelon") + 40  # and its arrow
@@ -90,7 +98,7 @@ def test_the_panel_is_whole_on_a_small_screen_and_320_pixels_wide(reviewed):
 
 
 def test_each_section_of_explore_fits_320_pixels_when_it_is_open(reviewed):
-    for section in (*reviewed.details.sections, *reviewed.language.sections):
+    for section in (*reviewed.details.sections, reviewed.finder.section, reviewed.captions.section):
         section.expand(animate=False)
         assert section.content().minimumSizeHint().width() <= NARROW - 20, section.text()
 

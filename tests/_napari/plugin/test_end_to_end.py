@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
+import napari_maskinversion
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.demo import run_demo
 from napari_maskinversion._napari.plugin.samples import everyday_1
@@ -78,10 +80,12 @@ def test_the_demo_without_a_display_and_network_writes_everything(tmp_path):
     log = tmp_path / "log"
     displays = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "HF_HUB_OFFLINE")
     environment = {k: v for k, v in os.environ.items() if k not in displays}
-    environment |= {"PYTHONPATH": str(tmp_path), "TEST_LOG": str(log)}
+    source = Path(napari_maskinversion.__file__).parents[1]
+    path = os.pathsep.join([str(tmp_path), str(source)])
+    environment |= {"PYTHONPATH": path, "TEST_LOG": str(log)}
     command = ["-W", "error::FutureWarning", "-m", "napari_maskinversion", "demo"]
     done = subprocess.run(
-        [sys.executable, *command, "--out", str(tmp_path / "out")],
+        [sys.executable, *command, "--check", "--out", str(tmp_path / "out")],
         capture_output=True,
         text=True,
         env=environment,
@@ -90,6 +94,15 @@ def test_the_demo_without_a_display_and_network_writes_everything(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "running under a virtual one" in done.stdout
     assert "suggestion" in done.stdout
+    made = done.stdout.splitlines()[-6:]
+    assert [line.split()[0] for line in made] == [
+        "screenshot.png",
+        "embeddings.npy",
+        "embeddings.json",
+        "regions.csv",
+        "result.json",
+        "heatmaps.tif",
+    ]
     said = log.read_text().splitlines()
     assert said.count("started") >= 2
     assert set(said) == {"started"}

@@ -183,6 +183,50 @@ def test_decisions_join_the_columns_of_the_layer_too(ran, qtbot):
     assert set(features["decision"].drop([first.id, 0], errors="ignore")) == {""}
 
 
+def test_the_layers_features_follow_runs_and_decisions_where_that_is_switched_on(
+    qtbot, ran, run_to_end
+):
+    layer = ran._viewer.layers["cells"]
+    layer.features = pd.DataFrame({"index": [1, 2], "decision": ["mine", "mine too"]})
+
+    def column(name):
+        return layer.features.set_index("index")[name].to_dict()
+
+    switch_review(qtbot, ran)
+    qtbot.wait(600)
+    assert list(layer.features) == ["index", "decision"]  # it is off at first
+    ran.exports.features.click()
+    qtbot.waitUntil(lambda: "roi_id" in layer.features, timeout=20_000)
+    suggestion = ran.session.results.regions[2].suggestion
+    assert (column("label")[3], column("suggestion")[3]) == (3, suggestion)
+    ran.review.act("pick 2")
+    first = ran.session.results.regions[0]
+    decided = {first.id: first.ranking.labels[1]}
+    qtbot.waitUntil(lambda: column("decision_2")[first.id] == decided[first.id], timeout=20_000)
+    ran.review.act("undo")
+    qtbot.waitUntil(lambda: column("decision_2")[first.id] == "", timeout=20_000)
+    layer.paint((150, 190), 77)
+    run_to_end(ran)
+    qtbot.waitUntil(lambda: column("label").get(77) == 77, timeout=20_000)
+    layer.undo()  # the layer's own undo is about its pixels
+    assert (column("decision")[1], column("decision")[2]) == ("mine", "mine too")
+    ran.exports.features.click()
+    ran.review.act("pick 1")
+    ran.shut_down()
+    assert set(column("decision_2").values()) == {""}
+
+
+def test_shapes_drawn_later_inherit_no_suggestion(ran, run_to_end):
+    square = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
+    layer = ran._viewer.add_shapes([square, square + 20], name="drawn")
+    ran.session.choose(regions=layer)
+    run_to_end(ran)
+    ran.exports.to_features()
+    layer.add(square + 40)
+    assert layer.features["label"].tolist()[:2] == [0, 1]
+    assert layer.features[["label", "suggestion"]].isna()[2:].all(axis=None)
+
+
 def test_results_of_other_regions_are_not_written_into_the_layer(ran, messages):
     layer = ran._viewer.layers["cells"]
     before = list(layer.features)

@@ -124,7 +124,7 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a word is")
     wait(qtbot, answered.details.why.worker)
-    assert says in part.line.text()
+    assert says in answered.foot.status.text()
 
 
 def _other_model():
@@ -159,4 +159,4 @@ def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_pat
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, answered.details.why.worker)
-    assert "The file of these results holds no regions; run again." in part.line.text()
+    assert "The file of these results holds no regions; run again." in answered.foot.status.text()

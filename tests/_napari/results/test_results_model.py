@@ -91,6 +91,6 @@ def test_rows_of_changed_regions_are_grey_and_of_a_changed_image_all(table):
 
 def test_a_column_that_is_added_to_the_list_is_in_the_features_of_the_layer(results):
     layer = Labels(np.arange(5, dtype=np.uint8)[None])
-    assert "double_id" in write_features(layer, results)
+    assert "double_id" in write_features(layer, results.to_frame())
     features = layer.features.set_index("index")
     assert features.loc[[1, 2, 3, 4], "double_id"].tolist() == [2, 4, 6, 8]

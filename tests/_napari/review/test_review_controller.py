@@ -16,14 +16,19 @@ from .reviewing import canvas, press, switch_on
 from .test_review_widget import saved, selected, states
 
 
-def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, reviewing):
-    table, part = reviewing.results.table, reviewing.review.part
+def choose_rows(widget, *rows):
+    table = widget.results.table
     table.clearSelection()
-    for row in range(5):
+    for row in rows:
         table.selectionModel().select(
-            reviewing.results.model.index(row, 0),
+            widget.results.model.index(row, 0),
             table.selectionModel().SelectionFlag.Select | table.selectionModel().SelectionFlag.Rows,
         )
+
+
+def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, reviewing):
+    part = reviewing.review.part
+    choose_rows(reviewing, *range(5))
     press(qtbot, canvas(reviewing), "A")
     assert {key: label for key, (_, label) in states(reviewing).items()} == {
         1: "dog", 2: "cat", 3: "dog", 4: "cat", 5: "dog"
@@ -37,6 +42,7 @@ def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, rev
 
 def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, reviewing, photo):
     part = reviewing.review.part
+    part.more.click()
     part.word.setCurrentText("cat")
     part.limit.setValue(51)
     assert not part.accept_all.isEnabled()
@@ -49,7 +55,9 @@ def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, re
     assert states(reviewing) == {}
 
 
-def test_ctrl_z_in_the_panel_undoes_a_decision_and_on_the_canvas_it_is_the_layers(qtbot, reviewing):
+def test_ctrl_z_is_the_reviews_where_it_has_the_focus_and_else_the_layers(qtbot, reviewing):
+    marks = reviewing.session.regions
+    before = marks.data.copy()
     press(qtbot, canvas(reviewing), "AA")
     ctrl = Qt.KeyboardModifier.ControlModifier
     qtbot.keyClick(canvas(reviewing), Qt.Key.Key_Z, ctrl)
@@ -57,8 +65,56 @@ def test_ctrl_z_in_the_panel_undoes_a_decision_and_on_the_canvas_it_is_the_layer
     qtbot.keyClick(reviewing.review.part.buttons["skip"], Qt.Key.Key_Z, ctrl)
     assert set(states(reviewing)) == {1}
     both = ctrl | Qt.KeyboardModifier.ShiftModifier
-    qtbot.keyClick(reviewing.results.table, Qt.Key.Key_Z, both)
+    qtbot.keyClick(reviewing.results.table, Qt.Key.Key_Z, both)  # it has the keys, too
     assert set(states(reviewing)) == {1, 2}
+    marks.paint((150, 150), 60)
+    painted = marks.data.copy()
+    reviewing.reveal("label")
+    reviewing._viewer.layers.selection.active = reviewing.session.image
+    qtbot.keyClick(reviewing.vocabulary.presets, Qt.Key.Key_Z, ctrl)
+    np.testing.assert_array_equal(marks.data, before)
+    qtbot.keyClick(reviewing.vocabulary.presets, Qt.Key.Key_Z, both)
+    np.testing.assert_array_equal(marks.data, painted)
+    assert set(states(reviewing)) == {1, 2}
+
+
+def test_the_one_button_decides_while_the_review_is_in_view(qtbot, reviewing):
+    button, click = reviewing.foot.button, Qt.MouseButton.LeftButton
+    reviewing.reveal("label")
+    assert button.text() == "Review 50 suggestions"
+    qtbot.mouseClick(button, click)
+    assert button.text() == "Accept 'dog'"
+    qtbot.mouseClick(button, click)
+    assert states(reviewing) == {1: ("accepted", "dog")}
+    assert button.text() == "Accept 'cat'"
+    reviewing.review.part.form.set_values({"show": "all"})
+    assert selected(reviewing) == 1  # decided
+    assert button.text() == "Next undecided region"
+    qtbot.mouseClick(button, click)
+    assert selected(reviewing) == 2
+    choose_rows(reviewing, 1, 2)
+    assert button.text() == "Accept 2 regions"
+    qtbot.mouseClick(button, click)
+    assert set(states(reviewing)) == {1, 2, 3}
+
+
+def test_decisions_of_an_earlier_day_count_before_the_review_is_opened(qtbot, opened):
+    first = opened()
+    switch_on(qtbot, first)
+    press(qtbot, canvas(first), "AR")
+    first.shut_down()
+    second = opened()
+    heatmap = second.canvas.heatmap.layer
+    qtbot.waitUntil(lambda: second.session.decided == 2, timeout=20_000)
+    assert states(second) == {1: ("accepted", "dog"), 2: ("rejected", "")}
+    assert second.tabs.tabText(1) == "Review 2/50"
+    assert second.foot.button.text() == "Review 48 suggestions"
+    # Nothing else is as in a review that the user has opened.
+    assert not second.review.keys.everywhere
+    assert (selected(second), heatmap.opacity) == (1, OPACITY)
+    qtbot.mouseClick(second.foot.button, Qt.MouseButton.LeftButton)
+    assert second.review.keys.everywhere
+    assert (selected(second), heatmap.opacity) == (3, DIMMED)
 
 
 @pytest.mark.parametrize("name", ["cells", "marks"])

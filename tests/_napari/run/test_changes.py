@@ -1,8 +1,12 @@
 """Results that are out of date say so."""
 
+import numpy as np
+import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.session import NextStep
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.engine.invert.inverter import MaskInverter
 
 
 def stale(qtbot, widget, text):
@@ -40,6 +44,88 @@ def test_other_pixels_and_only_these_put_the_image_out_of_date(qtbot, widget, sl
     photo.data[:] = photo.data[::-1].copy()  # in place, as scripts do it
     photo.refresh()
     stale(qtbot, widget, "")
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_edits_of_chosen_regions_count_and_those_of_others_do_not(
+    qtbot, widget, slow, run_to_end, merge
+):
+    slow.free = True
+    cells, scope = widget._viewer.layers["cells"], widget.input.scope
+    scope.use.setCurrentIndex(1)
+    scope.ids.setText("3, 7")
+    scope.merge.setChecked(merge)
+    run_to_end(widget)
+    cells.paint((150, 190), 9)
+    cells.paint((150, 10), 77)
+    cells.paint((4, 40), 3)
+    stale(qtbot, widget, "1 region changed: update")
+    cells.fill((4, 112), 0)  # region 7 goes
+    stale(qtbot, widget, f"{1 if merge else 2} region{'s' * (not merge)} changed: update")
+    for _ in range(2):
+        cells.undo()
+    stale(qtbot, widget, "")
+    assert widget.session.next_step is NextStep.REVIEW
+
+
+def test_regions_selected_after_a_run_of_the_selected_ones_are_another_choice(
+    widget, slow, run_to_end
+):
+    slow.free = True
+    cells = widget._viewer.layers["cells"]
+    cells.selected_label = 17
+    widget.input.scope.use.setCurrentIndex(1)
+    run_to_end(widget)
+    cells.selected_label = 18
+    assert widget.session.stale.text == "choice of regions changed: update"
+    cells.selected_label = 0  # none: nothing to update to
+    cells.selected_label = 17
+    assert not widget.session.stale
+    cells.selected_label = 18
+    run_to_end(widget)
+    assert widget.session.results.ids == [18]
+    assert not widget.session.stale
+
+
+def test_pixels_that_change_while_another_image_is_chosen_are_noticed(
+    qtbot, widget, slow, run_to_end
+):
+    slow.free = True
+    run_to_end(widget)
+    viewer, photo = widget._viewer, widget._viewer.layers["photo"]
+    other = viewer.add_image(np.zeros((160, 200)), name="other")
+    widget.session.choose(image=other)
+    assert widget.session.record is None
+    photo.data = photo.data[::-1].copy()
+    widget.session.choose(image=photo)
+    stale(qtbot, widget, "image changed: update")
+
+
+def test_a_run_that_broke_off_is_continued_with_what_is_missing(
+    qtbot, panel, inverted, run_to_end, monkeypatch
+):
+    panel.model.form.set_values({"chunk_size": 1})
+    invert = MaskInverter.invert_steps
+
+    def broken(self, masks, *args, **options):
+        if 2 in masks.ids:
+            raise InputError("There is no room.")
+        return invert(self, masks, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MaskInverter, "invert_steps", broken)
+        run_to_end(panel)
+    assert inverted == [1]
+    before = panel.session.results
+    assert panel.foot.button.text() == "Continue with 1 region"
+    assert not panel.foot.beside["review"].isHidden()
+    qtbot.mouseClick(panel.foot.button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: panel.session.run.phase == "done", timeout=20_000)
+    assert inverted == [1, 2]
+    after = panel.session.results
+    assert after.ids == [1, 2]
+    assert after.regions[0].raw_embedding is before.regions[0].raw_embedding
+    assert panel.foot.button.text() == "Review 2 suggestions"
 
 
 def test_update_inverts_the_changed_region_and_leaves_the_others_as_they_are(

@@ -125,7 +125,7 @@ def test_accepted_labels_stay_with_their_shapes(qtbot, live):
     squares = [np.array([(10, 10), (10, 25), (25, 25), (25, 10)]) + 20 * k for k in range(3)]
     layer = live._viewer.add_shapes(squares, name="drawn")
     settled(qtbot, live)
-    qtbot.waitUntil(lambda: not live.live_results._rest._hasPendingEmission, timeout=3000)
+    qtbot.waitUntil(lambda: not live.live.results._rest._hasPendingEmission, timeout=3000)
     live.review.part.switch.click()
     qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     for row in (1, 2):
@@ -178,7 +178,7 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     cells.paint((40, 30), 1)
     qtbot.waitUntil(held.is_set, timeout=10_000)
     said = []
-    live.live.answered.connect(said.append)
+    live.live.worker.done.connect(said.append)
     cells.paint((20, 90), 7)
     qtbot.wait(live_controller.QUIET + 60)
     monkeypatch.setattr(MaskInverter, "invert_steps", count)
@@ -226,6 +226,7 @@ def test_other_limits_judge_without_inverting(qtbot, live, inverted):
 
 
 def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
+    live.results.select(1)
     live.model.form.set_values({"inversion.steps": 3})
     settled(qtbot, live)
     assert inverted == [1, 2]
@@ -238,6 +239,13 @@ def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
     photo.data = picture(90, 120, seed=3)
     settled(qtbot, live)
     assert inverted == [1, 2]
+    assert live.results.row == 1  # still the one selected
+    live.input.scope.ids.setText("2")
+    live.input.scope.use.setCurrentIndex(1)
+    settled(qtbot, live)
+    assert shown(live) == [2]
+    live.live.stop()
+    assert not live.session.stale  # all of it counts already
 
 
 def test_too_large_a_plane_is_told_and_live_mode_switched_off(
@@ -246,32 +254,33 @@ def test_too_large_a_plane_is_told_and_live_mode_switched_off(
     monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
     qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
     assert not panel.live.on
-    assert "Live mode is off now" in panel.live.part.line.text()
-    assert messages == [panel.live.part.line.text()]
-    assert not panel.live.part.line.isHidden()
+    (message,) = messages
+    assert "Live mode is off now" in message
+    assert panel.foot.status.text() == message
     assert inverted == []
 
 
 def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
     live.vocabulary.text.setPlainText("")
     settled(qtbot, live)
-    assert live.live.part.line.text().startswith("Live: ")
-    assert "up to date" not in live.live.part.line.text()
+    assert live.foot.status.text().startswith("Live: There are no words")
+    assert live.live.part.line.isHidden()
     assert live.live.on
     assert shown(live) == [1, 2]
     assert messages == []
     live.vocabulary.text.setPlainText("apple\ncar")
     settled(qtbot, live)
     assert live.live.part.line.text() == "Live: 2 regions up to date."
+    assert live.session.notice is None
 
 
 def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages):
     def followed():
         settled(qtbot, live)
-        qtbot.waitUntil(lambda: not live.live_results._rest._hasPendingEmission, timeout=3000)
+        qtbot.waitUntil(lambda: not live.live.results._rest._hasPendingEmission, timeout=3000)
         qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
 
-    qtbot.waitUntil(lambda: not live.live_results._rest._hasPendingEmission, timeout=3000)
+    qtbot.waitUntil(lambda: not live.live.results._rest._hasPendingEmission, timeout=3000)
     live.review.part.switch.click()
     qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     region = live.results.row
@@ -305,12 +314,12 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
 
 
 def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
-    part = live.language.words
+    part = live.finder.part
     part.alpha.setValue(live.session.settings.inversion.alpha)
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
-    qtbot.waitUntil(lambda: not live.language.finder.runner.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.finder.runner.busy, timeout=20_000)
     assert part.model.finding.reused
     assert inverted == []
 
@@ -355,7 +364,7 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
 def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(qtbot, live):
     qtbot.waitUntil(lambda: " free, about " in live.foot.estimate, timeout=30_000)
     assert live.foot.estimate.startswith("2 regions in 1 window")
-    finding = live.language.finder.estimator
+    finding = live.finder.estimator
     qtbot.waitUntil(lambda: not finding.busy)
     live._viewer.layers["cells"].paint((40, 30), 3)
     settled(qtbot, live)

@@ -1,17 +1,11 @@
 """Limits of flags chosen on regions whose names are known."""
 
-import importlib.util
-import json
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.ranking.calibration import calibrate
 
-ROOT = Path(__file__).parents[3]
 RNG = np.random.default_rng(0)
 RIGHT = np.arange(300) < 200
 
@@ -69,19 +63,3 @@ def test_answers_without_heatmaps_or_wrong_ones_have_what_there_is():
 def test_too_few_right_answers_are_refused():
     with pytest.raises(InputError, match="needs 20 regions whose suggestion was right.* are 19"):
         calibrate(np.ones(30), np.ones(30), np.arange(30) < 19)
-
-
-def test_the_documented_figures_are_the_measured_ones():
-    spec = importlib.util.spec_from_file_location("flags_benchmark", ROOT / "benchmarks/flags.py")
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        benchmark = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = benchmark  # dataclasses look their module up
-        spec.loader.exec_module(benchmark)
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-    report = json.loads((ROOT / "benchmarks/results/flags.json").read_text("utf-8"))
-    assert benchmark.table(report) in (ROOT / "docs/demo-model.md").read_text("utf-8")
-    weights = ROOT / "src/napari_maskinversion/demo_model/weights/flags.json"
-    (limits,) = json.loads(weights.read_text("utf-8")).values()
-    assert limits == report["limits"]

@@ -15,7 +15,9 @@ def read(tmp_path):
 
     def read(*lines, shape=SHAPE, **files):
         for name, text in files.items():
-            (tmp_path / name.replace("__", ".")).write_text(text)
+            (
+                tmp_path / name.replace("__", "/", name.count("__") - 1).replace("__", ".")
+            ).write_text(text)
         path = tmp_path / "labels" / "train" / "a.txt"
         path.write_text("\n".join(lines))
         return read_annotations(path, shape, image="a.png")
@@ -32,7 +34,6 @@ def test_boxes_and_outlines_are_shares_of_the_image(read):
     assert (outline.label, outline.region.bbox, outline.region.area) == ("dog", (2, 4, 8, 12), 48)
     assert result.labels == ("dog", "cat", "key")
     assert box.values == {"class": 1}
-    assert not result.notes
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,12 @@ def test_boxes_and_outlines_are_shares_of_the_image(read):
 )
 def test_names_come_from_the_files_that_trainers_write(read, files):
     assert read(BOX, **files).items[0].label == "cat"
+
+
+def test_a_file_of_names_in_a_folder_above_is_said(read, tmp_path):
+    result = read(BOX, classes__txt="dog\ncat")
+    assert f"names of its classes are those in {tmp_path / 'classes.txt'}." in result.notes_text
+    assert not read(BOX, labels__train__classes__txt="dog\ncat").notes
 
 
 def test_without_names_classes_stay_numbers_with_a_note(read):

@@ -82,6 +82,26 @@ def test_texts_that_a_spreadsheet_would_run_are_escaped(results, tmp_path, text)
     assert raw["note"][0].strip() == text.strip()
 
 
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("a;=1", "a;'=1"),
+        ('a; "=1', "a; \"'=1"),
+        ("a;b\t-1;@x", "a;b\t'-1;'@x"),
+        ("a\n=1", "a\n'=1"),
+        ("a;b = 1; c-d", "a;b = 1; c-d"),
+    ],
+)
+def test_texts_that_become_formulas_where_semicolons_split_are_escaped(
+    results, tmp_path, text, safe
+):
+    bundle = Bundle(results=results, columns={"note": [text] * 4, text: [1] * 4})
+    FORMATS["csv"].write(bundle, tmp_path / "a.csv")
+    table = pd.read_csv(tmp_path / "a.csv")
+    assert list(table["note"]) == [safe] * 4
+    assert safe in table.columns
+
+
 def test_the_record_holds_every_label_of_every_region(results, tmp_path):
     write("json", results, tmp_path / "r.json", source={"image": {"file": "a.png"}})
     record = json.loads((tmp_path / "r.json").read_text("utf-8"))

@@ -160,8 +160,31 @@ def test_coco_numbers_of_categories_are_those_of_the_vocabulary_whatever_is_used
         pages.append(json.loads((tmp_path / f"{number}.json").read_text("utf-8")))
     names = [[(item["id"], item["name"]) for item in page["categories"]] for page in pages]
     assert names[0] == list(enumerate(words, 1))
-    assert names[1] == list(enumerate([*words, "typed"], 1))
+    assert names[1][:-1] == names[0]
     assert {item["category_id"] for item in pages[0]["annotations"]} == {3}
+
+
+def test_words_outside_the_vocabulary_have_one_number_in_all_files_of_its_images(bundle, tmp_path):
+    words = list(bundle.results.info.vocabulary.labels)
+    numbers = []
+    for place, typed in enumerate((["new", "", words[0], "newer"], ["newer", "", "other", "new"])):
+        decided = {"decision": ["accepted"] * 4, "accepted_label": typed}
+        exported = replace(bundle, columns=decided)
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        export(exported, folder / "a.json", "coco")
+        export(exported, folder / "b.tif", "masks")
+        coco, maps = (json.loads((folder / f).read_text("utf-8")) for f in ("a.json", "b.json"))
+        numbers.append({item["name"]: item["id"] for item in coco["categories"]})
+        classes = {item["name"]: item["value"] for item in maps["labels"]}
+        assert classes == {name: numbers[-1][name] for name in classes}
+        values = set(np.unique(tifffile.imread(folder / "b_classes.tif")).tolist())
+        assert values - {0} == {classes[name] for name in typed if name}
+    first, second = numbers
+    for name in ("new", "newer", "unlabelled", *words):
+        assert first[name] == second[name]
+    assert first["unlabelled"] == len(words) + 1
+    assert len({*first.values(), *second.values()}) == len(words) + 4
 
 
 def test_accepted_regions_can_be_exported_without_the_others(bundle, tmp_path):

@@ -14,4 +14,4 @@ def content(panel: Any) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 
-    return one_at_a_time(*panel.details.sections, *panel.language.sections)
+    return one_at_a_time(*panel.details.sections, panel.finder.section, panel.captions.section)

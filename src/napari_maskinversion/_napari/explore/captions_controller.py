@@ -12,6 +12,7 @@ from ...base.errors import InputError
 from ..run_requests.preparing import check_model
 from ..run_requests.request import BankChoice
 from ..session import Bindings, Session, same_regions
+from ..widgets.sections import Section
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
@@ -25,21 +26,21 @@ class CaptionsController(QObject):
 
     Parameters
     ----------
-    part : CaptionsWidget
     session : Session
         Has the model that a bank is built with, and gets the bank of the next run.
     store : ModelStore
+
+    Attributes
+    ----------
+    section : Section
+        Closed at first.
     """
 
-    def __init__(
-        self,
-        part: CaptionsWidget,
-        session: Session,
-        store: ModelStore,
-        parent: QObject | None = None,
-    ) -> None:
+    def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.part, self._session = part, session
+        self.part = part = CaptionsWidget()
+        self.section = Section("Captions", part, opened=False)
+        self._session = session
         self._bindings = Bindings()
         self._store = store
         kept = "The captions that are embedded are kept."

@@ -62,7 +62,7 @@ class CompareController(QObject):
         part.what.activated.connect(lambda _: self._suggest())
         self.worker.progressed.connect(lambda update: part.say(f"{update.text} ..."))
         self.worker.done.connect(self._answered)
-        self.worker.failed.connect(part.say)
+        self.worker.failed.connect(self._refuse)
         self.worker.ended.connect(lambda: part.show_running(False))
 
     def belong_to(self, origin: RunSource | None) -> None:
@@ -71,13 +71,13 @@ class CompareController(QObject):
         if origin is None:
             self.estimator.stop()
         self._origin, self._region, self._info = origin, None, None
-        self._part.clear()
+        self._clear()
 
     def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
         """Use another region, and hide the results of the one before."""
         if region is not self._region:
             self.stop()
-            self._part.clear()
+            self._clear()
         if (self._region is None) != (region is None):
             self.estimator.later()
         self._region, self._info = region, info
@@ -121,7 +121,7 @@ class CompareController(QObject):
             run_input = self._run_input()
         except MaskInversionError as error:
             part.clear()
-            part.say(str(error))
+            self._refuse(str(error))
             return
         assert self._info is not None
         vocabulary = self._info.vocabulary
@@ -141,10 +141,18 @@ class CompareController(QObject):
             return both, cosine(*both)
 
         self._titles = self._name(now, other)
-        part.clear()
+        self._clear()
         part.say(f"{words.READING_IMAGE} ...")
         part.show_running(True)
         self.worker.start(question)
+
+    def _refuse(self, reason: str) -> None:
+        self._part.say("")
+        self._session.refuse("compare", reason)
+
+    def _clear(self) -> None:
+        self._part.clear()
+        self._session.settle("compare")
 
     def _run_input(self) -> Any:
         if self._region is None or self._info is None or self._origin is None:

@@ -14,6 +14,7 @@ from ..layers.tasks import PlaneFinder
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of, find_request
 from ..session import Bindings, Session
+from ..widgets.sections import Section
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
@@ -26,16 +27,19 @@ class FindController(QObject):
 
     Parameters
     ----------
-    part : FindWidget
     viewer : napari.Viewer
     session : Session
     canvas : ResultsOnCanvas
     store : ModelStore
+
+    Attributes
+    ----------
+    section : Section
+        Closed at first.
     """
 
     def __init__(
         self,
-        part: FindWidget,
         viewer: Any,
         session: Session,
         canvas: ResultsOnCanvas,
@@ -43,7 +47,9 @@ class FindController(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.part, self._viewer, self._session = part, viewer, session
+        self.part = part = FindWidget()
+        self.section = Section("Find by words", part, opened=False)
+        self._viewer, self._session = viewer, session
         self._bindings = Bindings()
         self._canvas = canvas
         self._store = store

@@ -67,7 +67,7 @@ class WhyController(QObject):
         part.step_changed.connect(lambda _: self._show_answer())
         self.worker.progressed.connect(lambda update: part.say(f"{update.text} ..."))
         self.worker.done.connect(self._answered)
-        self.worker.failed.connect(part.say)
+        self.worker.failed.connect(self._refuse)
 
     def belong_to(self, origin: RunSource | None) -> None:
         """Use results of another run; None without any."""
@@ -75,7 +75,7 @@ class WhyController(QObject):
         self._origin, self._region, self._info = origin, None, None
         self._answers.clear()
         self._part.pinned = False
-        self._part.say("")
+        self._settle()
         self._part.explain([])
 
     def stop(self) -> None:
@@ -109,12 +109,21 @@ class WhyController(QObject):
             self._refresh()
         else:
             self.worker.drop()
+            self._settle()
             self._show_own()
 
     def _changed(self) -> None:
         if self._part.shown == REGION:
             self._show_own()
         self._refresh()
+
+    def _refuse(self, reason: str) -> None:
+        self._part.say("")
+        self._session.refuse("why", reason)
+
+    def _settle(self) -> None:
+        self._part.say("")
+        self._session.settle("why")
 
     def _show_own(self) -> None:
         if self._region is not None:
@@ -123,7 +132,7 @@ class WhyController(QObject):
     def _refresh(self) -> None:
         part, region, info = self._part, self._region, self._info
         self.worker.drop()
-        part.say("")
+        self._settle()
         part.legend.hide()
         part.show_course([], 0)
         if region is None or info is None:
@@ -146,10 +155,10 @@ class WhyController(QObject):
                 raise InputError("The source of these results is unknown; run again.")
             self._origin.check(self._viewer, drawn=False)
         except MaskInversionError as error:
-            part.say(str(error))
+            self._refuse(str(error))
             return
         if part.shown != STEPS and not part.labels:
-            part.say("These results have no words; suggest again with words.")
+            self._refuse("These results have no words; suggest again with words.")
             return
         answer, _ = self._answers.get(self._key(), (None, None))
         # The image had changed then; it may be back.
@@ -167,14 +176,14 @@ class WhyController(QObject):
     def _ask(self, region: RegionResult, info: RunInfo) -> None:
         part, origin, store = self._part, self._origin, self._store
         if self._session.run.running:
-            part.say("Wait until the run is over.")
+            self._refuse("Wait until the run is over.")
             return
         assert origin is not None  # `_refresh` has seen to it
         drawn, names, whole = part.shown == STEPS, part.labels, part.on_whole
         try:
             run_input = origin.again(self._viewer, region, drawn=drawn)
         except MaskInversionError as error:
-            part.say(str(error))
+            self._refuse(str(error))
             return
         explainers = self._explainers
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
+from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import (
     QCheckBox,
     QLineEdit,
@@ -115,9 +117,19 @@ class ScopeWidget(QWidget):
         self._show_state()
 
     def show_scope(self, scope: Scope) -> None:
-        """Show which regions are chosen."""
-        self.ids.setText(scope.ids)
-        self.use.setCurrentIndex(int(scope.limited))
+        """Show which regions and pixels are chosen."""
+        if scope == self._scope():
+            return
+        parts = (self.use, self.ids, self.merge, self.planes, self.channels)
+        with ExitStack() as blocked:
+            for part in parts:
+                blocked.enter_context(QSignalBlocker(part))
+            self.use.setCurrentIndex(int(scope.limited))
+            self.ids.setText(scope.ids)
+            self.merge.setChecked(scope.merge)
+            self.planes.setCurrentIndex([name for _, name in _PLANES].index(scope.planes))
+            self.choose_channels(scope.channels)
+        self._show_state()
 
     def show_settings(self, settings: RunSettings) -> None:
         """Show how regions get their windows."""
@@ -136,7 +148,10 @@ class ScopeWidget(QWidget):
         mode = list(MODES)[self.windows.currentIndex()]
         window = str(self.side.value()) if mode == "fixed" else mode
         self._session.change_settings({"window": window, **self.form.values()})
-        self._session.scope = Scope(
+        self._session.scope = self._scope()
+
+    def _scope(self) -> Scope:
+        return Scope(
             planes=_PLANES[self.planes.currentIndex()][1],
             channels=_CHANNELS[self.channels.currentIndex()][1],
             limited=self.use.currentIndex() == 1,

@@ -46,6 +46,7 @@ class ImageCheck(QObject):
         self._viewer, self._session, self._store = viewer, session, store
         self._bindings = Bindings()
         self.checked: Snapshot | None = None
+        self._watched: Any = None
         self.worker = Worker("latest", "Looking at the image", parent=self)
         self.worker.done.connect(self._answered)
         self._pause = debouncer(self, _QUIET, self._start)
@@ -53,14 +54,33 @@ class ImageCheck(QObject):
     def follow(self) -> None:
         """Follow the session."""
         events = self._session.events
+        self._bindings.connect(events.image, self._watch)
         self._bindings.connect((events.image, events.settings), self.later)
+        self._watch(self._session.image)
         self.later()
 
     def stop(self) -> None:
         """Follow the session no more."""
         self._bindings.release()
+        self._watch(None)
         self._pause.cancel()
         self.worker.drop()
+
+    def _watch(self, image: Any) -> None:
+        """Follow the pixels of the chosen image."""
+        for layer, connect in ((self._watched, False), (image, True)):
+            if layer is not None:
+                emitter = layer.events.data
+                (emitter.connect if connect else emitter.disconnect)(self._renewed)
+        self._watched = image
+
+    def _renewed(self, _: object) -> None:
+        """Look at the new pixels of the same layer."""
+        session = self._session
+        if session.doubt is not None and session.doubt.image is session.image:
+            session.doubt = None
+        self.checked = None
+        self.later()
 
     def later(self, _: object = None) -> None:
         """Look at the image when nothing has changed for a while, unless that was done."""

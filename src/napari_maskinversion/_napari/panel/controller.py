@@ -74,7 +74,7 @@ class PanelController(QObject):
         self.pages.changed.connect(self._save)
         self.pages.cleared.connect(model.fill)
         self.pages.forget_asked.connect(self.forget)
-        display = form([*self.pages.display, *panel.input.scope.shown])
+        display = form([*self.pages.display, *panel.input.scope.shown, panel.exports.features])
         pages = {**settings_pages(panel), "Display": display, "Storage": self.pages.storage}
         self.settings = SettingsDialog(pages, panel)
         self._state = StateKeeper(panel, model, vocabulary, columns)

@@ -25,9 +25,15 @@ _FOLLOWED: Final = (
     "words_problem",
     "run",
     "record",
+    "row",
+    "rows",
+    "tab",
+    "review",
     "decided",
+    "decisions",
     "changed_regions",
     "image_changed",
+    "others_picked",
     "live",
     "download",
     "notice",
@@ -41,14 +47,19 @@ ACTIONS: Final = {
     "file": "From file...",
     "segment": "Segment...",
     "words": "Choose words",
+    "presets": "Presets...",
     "run": "Suggest words",
     "update": "Compute what has changed, and keep all else",
+    "continue": "Compute the regions that are missing, and keep all else",
     "review": "Review",
+    "accept": "Accept the best suggestion, and go to the next region",
+    "undecided": "Go to the next undecided region",
     "export": "Export...",
     "settings": "Settings...",
     "model": "Change the model...",
 }
 """What the buttons of the foot do, and their titles."""
+_LONGEST: Final = 24  # characters of a word on the button
 _CANCEL: Final = "Stop at the next step; finished regions are kept"
 _CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
@@ -56,6 +67,8 @@ _TIPS: Final = {
     "smear": "A microscopy image with cells of three kinds, which the demo model tells apart",
     "file": "Lay the regions of a file on the image: a label image, or what other programs write",
     "segment": "Turn boxes and points into regions with Segment Anything",
+    "presets": "Take a built-in list of words and its prompts",
+    "review": "Decide about the suggestions that are there",
     "run": f"Compute all suggestions again ({named(PANEL)['again'].shown})",
 }
 
@@ -82,7 +95,7 @@ class Step:
 
 def step_of(session: Session) -> Step:
     """Return what to offer next."""
-    count = session.region_count
+    count, stale, missing = session.region_count, session.stale, session.missing
     regions = "regions" if count is None else _several(count, "region")
     steps = {
         NextStep.OPEN_SAMPLE: Step(
@@ -101,10 +114,17 @@ def step_of(session: Session) -> Step:
             "Choose words",
             "words",
             session.words_problem or "Type the words to choose from, one per line.",
+            ("presets",),
         ),
         NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", ""),
         NextStep.WAIT: Step("Suggesting words ...", "", ""),
-        NextStep.UPDATE: Step(_update(session.stale), "update", _sentence(session.stale.text)),
+        NextStep.UPDATE: Step(_update(stale, missing), "update", _sentence(stale.text)),
+        NextStep.CONTINUE: Step(
+            f"Continue with {_several(missing, 'region')}",
+            "continue",
+            f"{len(session.results or ()):,} of {_several(session.total, 'region')} done.",
+            ("review", "run"),
+        ),
         NextStep.REVIEW: Step(
             f"Review {_several(session.undecided, 'suggestion')}", "review", "", ("run",)
         ),
@@ -115,7 +135,20 @@ def step_of(session: Session) -> Step:
             ("run",),
         ),
     }
+    if session.next_step is NextStep.DECIDE:
+        return _decide(session)
     return steps[session.next_step]
+
+
+def _decide(session: Session) -> Step:
+    """Return what the button does in a review."""
+    review, rows = session.reviewed, session.rows
+    hint = f"{session.decided:,} of {_several(len(session.results or ()), 'region')} decided."
+    if not review.acceptable:
+        return Step("Next undecided region", "undecided", hint, ("run",))
+    several = len(rows) > 1 and review.row in rows
+    what = f"{len(rows):,} regions" if several else f"'{_shortened(review.acceptable)}'"
+    return Step(f"Accept {what}", "accept", hint, ("run",))
 
 
 class Foot(QFrame):
@@ -149,8 +182,9 @@ class Foot(QFrame):
         self.progress.setRange(0, _WHOLE)
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(5)
-        self.beside = {name: self._beside(name) for name in ("smear", "file", "segment", "run")}
-        buttons = line(self.button, *self.beside.values(), shares=(1, 0, 0, 0, 0))
+        names = ("smear", "file", "segment", "presets", "review", "run")
+        self.beside = {name: self._beside(name) for name in names}
+        buttons = line(self.button, *self.beside.values(), shares=(1, *[0] * len(names)))
         says = line(self.status, self.help, self.cancel)
         stack(self, says, self.progress, buttons, margins=MARGINS, spacing=4)
         self.button.clicked.connect(lambda _=False: self._ask(self._action))
@@ -242,7 +276,7 @@ class Foot(QFrame):
         else:
             partial = run.phase in ("cancelled", "failed") and run.total > 0
             here = partial and run.snapshot is not None and session.matches(run.snapshot)
-            over = f"{run.summary} done." if here else ""
+            over = f"{run.summary} done." if here and step.action != "continue" else ""
             estimate = self.estimate if step.action == "run" else ""
             text = " ".join(part for part in (over, step.hint, estimate) if part)
         self.status.setText(text)
@@ -292,8 +326,13 @@ def _several(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def _update(stale: Staleness) -> str:
-    only = stale == Staleness(regions=stale.regions)
+def _shortened(word: str) -> str:
+    cut = f"{word[: _LONGEST - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+    return word if len(word) <= _LONGEST else cut
+
+
+def _update(stale: Staleness, missing: int) -> str:
+    only = stale == Staleness(regions=stale.regions) and not missing
     return f"Update {_several(stale.regions, 'region')}" if only else "Update the suggestions"
 
 

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 
 from ..widgets.keys import KEYS
 
-DOCS: Final = "https://github.com/napari-maskinversion/napari-maskinversion#readme"
+DOCS: Final = "https://napari-maskinversion.github.io/napari-maskinversion/"
 
 
 class KeysDialog(QDialog):

@@ -35,7 +35,7 @@ class PanelState(BaseModel):
         invalid there is the default.
     channels : str
         As in `Scope`, whose other fields belong to an image.
-    outlined, forming : bool
+    outlined, forming, features : bool
         As in `Session`.
     labels : str
         The text as it was typed.
@@ -58,6 +58,7 @@ class PanelState(BaseModel):
     channels: str = ""
     outlined: bool = False
     forming: bool = False
+    features: bool = False
     labels: str = ""
     marks: dict[str, tuple[str, str]] = Field(default_factory=dict)
     none: bool = False

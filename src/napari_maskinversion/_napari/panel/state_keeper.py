@@ -64,8 +64,8 @@ class StateKeeper(QObject):
     def follow(self) -> None:
         """Follow the session."""
         events = self._session.events
-        followed = (events.settings, events.scope, events.outlined, events.forming)
-        self._bindings.connect(followed, self._on_change)
+        names = ("settings", "scope", "outlined", "forming", "features")
+        self._bindings.connect([events[name] for name in names], self._on_change)
 
     def stop(self) -> None:
         """Write unsaved changes and follow the session no more; the panel is being closed."""
@@ -125,6 +125,7 @@ class StateKeeper(QObject):
             channels=self._session.scope.channels,
             outlined=self._session.outlined,
             forming=self._session.forming,
+            features=self._session.features,
             labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
             marks=self._last.marks if foreign else vocabulary.marks,
             none=vocabulary.none.isChecked(),
@@ -146,6 +147,7 @@ class StateKeeper(QObject):
         scope.choose_channels(state.channels)
         scope.outline.setChecked(state.outlined)
         scope.live.setChecked(state.forming)
+        self._panel.exports.features.setChecked(state.features)
         self._vocabulary.restore(state.labels, state.marks, forget=forget)
         if state.threshold is not None:
             self._vocabulary.threshold.setValue(state.threshold)

@@ -11,7 +11,8 @@ from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
 from qtpy.QtWidgets import QPushButton, QWidget
 
-from ..explore.captions_and_words import CaptionsAndWords
+from ..explore.captions_controller import CaptionsController
+from ..explore.find_controller import FindController
 from ..explore.region_details import RegionDetails
 from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
@@ -26,7 +27,6 @@ from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
 from ..run.changes import Changes
 from ..run.live_controller import LiveController
-from ..run.live_results import LiveResults
 from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
@@ -34,6 +34,7 @@ from ..sam.segment_controller import SegmentController
 from ..session import Bindings, RunState, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
+from ..widgets.keys import PANEL, pressed
 from ..widgets.sections import stack
 from ..workers.model_store import ModelStore
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
@@ -107,10 +108,10 @@ class MaskInversionWidget(QWidget):
         yield
         self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
         yield
-        self.language = CaptionsAndWords(self._viewer, session, self.canvas, self.store, self)
+        self.captions = CaptionsController(session, self.store, self)
+        self.finder = FindController(self._viewer, session, self.canvas, self.store, self)
         yield
         self.live = LiveController(self._viewer, session, self.store, self)
-        self.live_results = LiveResults(session, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
         self.estimator = Estimator(self._estimation, self)
@@ -147,16 +148,14 @@ class MaskInversionWidget(QWidget):
         return QSize(360, 760)
 
     def _connect_parts(self) -> None:
-        self.live.stopped.connect(self.language.finder.estimator.later)
         self.estimator.ready.connect(self.foot.show_estimate)
         self.foot.asked.connect(self.do)
+        self.tabs.currentChanged.connect(self._tab_changed)
+        self._tab_changed()
         for action in ("draw", "file", "segment"):
             entry = self.input.menu.addAction(ACTIONS[action])
             entry.triggered.connect(lambda _=False, action=action: self.do(action))
         self.foot.stopped.connect(self.stop)
-        self.live.stopped.connect(self.estimator.later)
-        self.live.answered.connect(self.live_results.show)
-        self.live.stopped.connect(self.live_results.forget)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
@@ -189,7 +188,8 @@ class MaskInversionWidget(QWidget):
             self.results,
             self.region,
             self.details,
-            self.language,
+            self.captions,
+            self.finder,
             self.live,
             self.rerank,
             self.changes,
@@ -227,6 +227,9 @@ class MaskInversionWidget(QWidget):
             self.model.fill_devices()
             self.estimator.later()
 
+    def _tab_changed(self, _: int = 0) -> None:
+        self.session.tab = self.tabs.shown
+
     def _count_decided(self, *_: Any) -> None:
         """Show in the tab's title how far the review is: ``Review 12/43``."""
         total = len(self.session.results or ())
@@ -242,6 +245,7 @@ class MaskInversionWidget(QWidget):
             self.vocabulary.stop()
             self.run_controller.stop()
             self.live.shut_down()
+            self.exports.stop()
             self.review.stop()
             self.download.stop()
             self.segment.shut_down()
@@ -251,8 +255,8 @@ class MaskInversionWidget(QWidget):
             self.estimator.stop()
             for part in (self.rerank, self.changes, self.image_check):
                 part.stop()
-            self.language.shut_down()
-            self.exports.stop()
+            self.captions.shut_down()
+            self.finder.shut_down()
             self.results.stop()
             self.region.stop()
             self.details.forget()
@@ -275,6 +279,14 @@ class MaskInversionWidget(QWidget):
             else:
                 self.resume()
         return bool(super().event(event))
+
+    def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Undo and redo in the regions layer what no part of the panel undoes."""
+        action, regions = pressed(event, PANEL), self.session.regions
+        if action in ("undo", "redo") and hasattr(regions, action):
+            getattr(regions, action)()
+        else:
+            super().keyPressEvent(event)
 
     def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
         """Shut down when closed as a separate window."""
@@ -307,9 +319,13 @@ class MaskInversionWidget(QWidget):
             "file": self.from_file.ask,
             "segment": self.segment.dialog.bring,
             "words": self._choose_words,
+            "presets": self._choose_preset,
             "run": self.start,
             "update": partial(self.run_controller.start, keep=True),
+            "continue": partial(self.run_controller.start, keep=True),
             "review": self._begin_review,
+            "accept": partial(self.review.act, "accept"),
+            "undecided": partial(self.review.act, "undecided"),
             "export": self._choose_export,
             "settings": self.controller.show_settings,
             "model": partial(self.controller.show_settings, "Model"),
@@ -327,8 +343,12 @@ class MaskInversionWidget(QWidget):
         inform("Paint one region, then press M for the next label. Every label is a region.")
 
     def _choose_words(self) -> None:
+        # No menu opens: it would take the keys of who types at once.
         self.reveal("label")
         self.vocabulary.text.setFocus()
+
+    def _choose_preset(self) -> None:
+        self._choose_words()
         _open_menu(self.vocabulary.presets)
 
     def _begin_review(self) -> None:

@@ -60,16 +60,9 @@ class PanelDock(QWidget):
     def panel(self) -> MaskInversionWidget:
         """Return the panel; what is missing of it is made at once."""
         self._timer.stop()
-        if self._panel is None:
-            from ..panel.widget import MaskInversionWidget
-
-            self._panel = MaskInversionWidget(self._viewer, in_parts=True)
-        for _ in self._panel.parts:
-            pass
-        if not self._made:
-            self._made = True
-            self._note.hide()
-            self.layout().addWidget(self._panel)
+        while not self._made:
+            self._make_part()
+        assert self._panel is not None
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call(self._panel)
@@ -112,11 +105,8 @@ class PanelDock(QWidget):
         if self._imports.is_alive():
             return
         try:
-            if self._panel is None:
-                from ..panel.widget import MaskInversionWidget
-
-                self._panel = MaskInversionWidget(self._viewer, in_parts=True)
-            elif next(self._panel.parts, "made") == "made":
+            self._make_part()
+            if self._made:
                 self.panel()
         except Exception as error:
             self._timer.stop()
@@ -124,6 +114,16 @@ class PanelDock(QWidget):
             self._panel = None
             self._note.setText(f"The panel could not be made: {error}")
             raise
+
+    def _make_part(self) -> None:
+        if self._panel is None:
+            from ..panel.widget import MaskInversionWidget
+
+            self._panel = MaskInversionWidget(self._viewer, in_parts=True)
+        elif next(self._panel.parts, "made") == "made":
+            self._made = True
+            self._note.hide()
+            self.layout().addWidget(self._panel)
 
 
 def _import_panel() -> None:

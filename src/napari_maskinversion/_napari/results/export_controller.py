@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import file_of, levels_of
 from ..session import Bindings, Session
 from ..widgets.questions import may_replace
-from ..widgets.sections import line, stack
+from ..widgets.sections import debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ...results.export.export_format import ExportFormat
 
 _UNSAFE: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]+')  # in file names, on some system
+_QUIET: Final = 500  # milliseconds after the last decision until the layer's features follow
 _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
 
 
@@ -50,12 +52,25 @@ class ExportController(QObject):
     ----------
     viewer : napari.Viewer
     session : Session
+
+    Attributes
+    ----------
+    features : QCheckBox
+        Whether suggestions and decisions are kept in the features of the regions' layer.
     """
 
     def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._bindings = viewer, session, Bindings()
         self.part = ExportWidget()
+        self.features = QCheckBox("Suggestions in the layer's features")
+        self.features.setToolTip(
+            "Other plugins read them there: label, roi_id, suggestion, confidence, decision. They "
+            "follow every run and decision; columns of your own stay."
+        )
+        session.features = False  # as the box is; the session may be older
+        self.features.toggled.connect(partial(setattr, session, "features"))
+        self._features_later = debouncer(self, _QUIET, self._keep_features)
         self.saving = Worker("queue", "The export", parent=self)
         self.opening = Worker("latest", "Opening results", parent=self)
         self.saving.done.connect(inform)
@@ -85,8 +100,20 @@ class ExportController(QObject):
 
     def follow(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.record, self._show)
+        events = self._session.events
+        self._bindings.connect(events.record, self._show)
+        names = ("record", "reviewable", "decisions", "features")
+        self._bindings.connect([events[name] for name in names], self._changed)
         self._show()
+
+    def _changed(self, _: object) -> None:
+        if self._session.features:
+            self._features_later.throttle()
+
+    def _keep_features(self) -> None:
+        if self._session.features:
+            with suppress(InputError):  # these results have no layer, or not any more
+                self._into_layer()
 
     def _show(self, _: object = None) -> None:
         self.part.export.setVisible(bool(self._session.results))
@@ -94,6 +121,7 @@ class ExportController(QObject):
     def stop(self) -> None:
         """Abandon pending work; files are complete or absent."""
         self._bindings.release()
+        self._features_later.flush()
         self.saving.drop()
         self.opening.drop()
 
@@ -180,23 +208,27 @@ class ExportController(QObject):
 
     def to_features(self) -> None:
         """Write suggestions into the features of the regions' layer; the user's columns stay."""
+        with refusing():
+            layer, columns = self._into_layer()
+            inform(f"'{layer.name}' now has the columns {', '.join(columns)}.")
+
+    def _into_layer(self) -> tuple[Any, list[str]]:
         from .result_features import write_features
 
-        results, target = self._session.results, self._session.reviewable
-        if results is None or target is None:
-            refuse("There is nothing to export yet; suggest words for the regions first.")
-            return
-        if target.results is not results:
-            refuse("These results are of other regions; suggest words again, then export.")
-            return
+        record, target = self._session.record, self._session.reviewable
+        if record is None or target is None:
+            raise InputError("There is nothing to export yet; suggest words for the regions first.")
+        if target.results is not record.results:
+            raise InputError(
+                "These results are of other regions; suggest words again, then export."
+            )
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:
-            refuse(f"Layer '{layer.name}' has changed since the run; run again.")
-            return
+            raise InputError(f"Layer '{layer.name}' has changed since the run; run again.")
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
-        columns = write_features(layer, results, str(target.image.name), decisions)
-        inform(f"'{layer.name}' now has the columns {', '.join(columns)}.")
+        table = record.results.to_frame() if record.table is None else record.table
+        return layer, write_features(layer, table, str(target.image.name), decisions)
 
     # -- back ---------------------------------------------------------------------------------
 

@@ -111,6 +111,8 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     message = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
     if reopened.difference:
         message += f" They belong to another image: {reopened.difference}."
+    if layer is not None and reopened.bundle.decisions.count(b"\n") > 1:  # more than a header
+        message += " Their decisions count once you press Review."
     if layer is None:
         message += f" Their regions have no layer: {obstacle}."
     return message

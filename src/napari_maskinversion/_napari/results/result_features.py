@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...results.columns import columns_in
-from ...results.results import Results
 from ..layers.feature_rows import with_index, with_labels
 from ..layers.layers import is_shapes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # The panel's word for it.
 _RENAMED: Final = {"probability": "confidence"}
 
 
 def write_features(
-    layer: Any, results: Results, image: str = "", decisions: Mapping[int, str] | None = None
+    layer: Any, table: pd.DataFrame, image: str = "", decisions: Mapping[int, str] | None = None
 ) -> list[str]:
     """Merge columns into a layer's features; the user's columns stay, even with the same names.
 
@@ -25,7 +27,8 @@ def write_features(
     Parameters
     ----------
     layer : napari.layers.Labels or Shapes
-    results : Results
+    table : DataFrame
+        ``Results.to_frame()``.
     image : str
         Name of the image, for ``roi_id``.
     decisions : mapping of int to str, optional
@@ -36,9 +39,12 @@ def write_features(
     list of str
         Names of the columns.
     """
-    table = results.to_frame().drop_duplicates("region").set_index("region")
+    import pandas as pd
+
+    table = table.drop_duplicates("region").set_index("region")
     table = table[[column.name for column in columns_in("layer")]].rename(columns=_RENAMED)
-    table.insert(0, "label", table.index)
+    # It can be missing, and stays whole.
+    table.insert(0, "label", pd.Series(table.index, index=table.index, dtype="Int64"))
     table.insert(1, "roi_id", image)
     table["decision"] = [(decisions or {}).get(number, "") for number in table.index]
     before = layer.features
@@ -51,8 +57,15 @@ def write_features(
         frame = with_labels(with_index(before), table.index)
         rows = list(frame["index"])
     for column, name in names.items():
-        frame[name] = table[column].reindex(rows).to_numpy()
-    layer.features = frame
+        frame[name] = table[column].reindex(rows).array
+    if not frame.equals(before):
+        layer.features = frame
+    if is_shapes(layer):
+        # Otherwise the next shape drawn would inherit the last one's values.
+        defaults = layer.feature_defaults.copy()
+        for name in names.values():
+            defaults[name] = pd.Series([None], dtype=defaults[name].dtype)
+        layer.feature_defaults = defaults
     layer.metadata["napari-maskinversion-features"] = names
     return list(names.values())
 

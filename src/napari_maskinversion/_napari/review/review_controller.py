@@ -48,7 +48,7 @@ class ReviewController(QObject):
     ----------
     canvas : ResultsOnCanvas
     parent : QWidget
-        The panel, in which Ctrl+Z takes back a decision.
+        The panel.
     also : QWidget
         Has the keys of the review, as the canvas has them, while it is on.
 
@@ -78,19 +78,20 @@ class ReviewController(QObject):
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
-        self.keys.watch(self.part, parent)
+        self.keys.watch(self.part)
         self._connect()
 
     def _connect(self) -> None:
         part, keeper = self.part, self.keeper
-        part.switched.connect(self._switched)
+        part.switch.toggled.connect(self._switched)
         part.asked.connect(self.act)
         part.typed.connect(self.accept_typed)
-        part.together.connect(self._accept_together)
-        part.together_changed.connect(self._show_together)
-        part.options_changed.connect(self._take_options)
-        part.save_asked.connect(self._save)
-        part.others_asked.connect(self._use_others)
+        part.accept_all.clicked.connect(self._accept_together)
+        part.word.currentIndexChanged.connect(self._show_together)
+        part.limit.valueChanged.connect(self._show_together)
+        part.form.changed.connect(self._take_options)
+        part.save.clicked.connect(self._save)
+        part.others.clicked.connect(self._use_others)
         keeper.ready.connect(self._ready)
         keeper.opened.connect(self._opened)
         keeper.closed.connect(self._closed)
@@ -201,12 +202,17 @@ class ReviewController(QObject):
         self.part.show_switch(on)
         if not on:
             self.keys.end()
-        elif self.keeper.state is None:
+            return
+        if self.keeper.state is None:
             self._stay = False
             self.part.say(f"{words.OPENING} ...")
             self.keeper.begin()
-        else:
-            self._take_keys()
+            return
+        self._take_keys()
+        if self.keeper.unasked:  # now it is
+            self.keeper.unasked = False
+            self._focus()
+            self._arrange()
 
     def _opened(self, messages: list[str]) -> None:
         self._publish()
@@ -220,9 +226,9 @@ class ReviewController(QObject):
         self.part.form["learn"].setEnabled(state.learner is not None)
         self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(messages))
-        if self._stay:
+        if self._stay or self.keeper.unasked:
             state.arrange(self._options.order, self._options.status)
-            self._go(self._session.row)
+            self._go(self._session.row if self._session.row >= 0 else None)
         else:
             self._arrange()
         self.learning.begin(state)
@@ -260,14 +266,15 @@ class ReviewController(QObject):
         else:
             self.part.save.setVisible(state.review.unsaved > 0)
         self.part.show_ready(self.keeper.target is not None, opened=state is not None)
-        self._refuse(message)
+        self.part.say(message)
+        (inform if self.keeper.unasked else refuse)(message)
 
-    def _save(self) -> None:
+    def _save(self, _: bool = False) -> None:
         if self.keeper.save():
             self.part.say("All decisions are saved.")
             self.part.save.hide()
 
-    def _use_others(self) -> None:
+    def _use_others(self, _: bool = False) -> None:
         """Take over decisions about other pixels."""
         self._stay = False
         self.part.say(f"{words.OPENING} ...")
@@ -290,6 +297,8 @@ class ReviewController(QObject):
             self.part.type_label()
         elif action in ("next", "back"):
             self._go(state.next() if action == "next" else state.previous())
+        elif action == "undecided":
+            self._go(state.next_undecided())
         elif action in ("undo", "redo"):
             self._decide(state.undo if action == "undo" else state.redo, stay=True)
         elif action in ("reject", "skip"):
@@ -310,10 +319,12 @@ class ReviewController(QObject):
         state, rows = self.state, self._session.rows
         return rows if state is not None and state.row in rows else ()
 
-    def _accept_together(self, word: str, confidence: float) -> None:
+    def _accept_together(self, _: object = None) -> None:
+        """Accept a word wherever it is suggested with at least a confidence."""
         state = self.state
         if state is not None:
-            self._decide(lambda: state.accept_rows(state.above(word, confidence)))
+            rows = state.above(*self.part.together)
+            self._decide(lambda: state.accept_rows(rows))
 
     def _decide(self, act: Callable[[], Step], *, stay: bool = False) -> None:
         state = self.state
@@ -385,7 +396,6 @@ class ReviewController(QObject):
             redo=decisions.redoable > 0,
             unsaved=state.review.unsaved,
         )
-        self.part.show_words(state.words)
         if self._canvas.texts.layer is not None:
             self._timer.throttle()  # only the nearest texts are shown
 
@@ -406,13 +416,11 @@ class ReviewController(QObject):
             else:
                 self._cropper.start(make)
 
-    def _show_together(self) -> None:
+    def _show_together(self, _: object = None) -> None:
         state, part = self.state, self.part
         if state is not None:
-            words = state.words
-            part.show_together(words, 0)
-            count = len(state.above(part.word.currentText(), part.limit.value() / 100))
-            part.show_together(words, count)
+            part.show_words(state.words)
+            part.show_together(len(state.above(*part.together)))
 
     # -- options ------------------------------------------------------------------------------
 
@@ -452,7 +460,8 @@ class ReviewController(QObject):
 
     def _focus(self) -> None:
         """Let the heatmap leave the object visible while a review is open."""
-        opened, heatmap = self.keeper.state is not None, self._options.heatmap
+        opened = self.keeper.state is not None and not self.keeper.unasked
+        heatmap = self._options.heatmap
         self._canvas.focus(dimmed=opened and heatmap == DIMMED, inside=opened and heatmap == INSIDE)
 
     # -- table and layers ---------------------------------------------------------------------

@@ -16,7 +16,13 @@ from ..layers.layers import file_of, levels_of
 from ..workers.worker import Worker
 from .decided_layer import DecidedLayer
 from .review_state import ReviewState
-from .review_workers import OpenedReview, ReviewRequest, discard_review, open_review
+from .review_workers import (
+    OpenedReview,
+    ReviewRequest,
+    discard_review,
+    find_decisions,
+    open_review,
+)
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
@@ -60,6 +66,8 @@ class ReviewKeeper(QObject):
         What can be reviewed: its layers are in the viewer.
     state : ReviewState or None
         The review that is open.
+    unasked : bool
+        It was opened because there are decisions of an earlier day, which count.
     """
 
     ready = Signal()
@@ -73,6 +81,9 @@ class ReviewKeeper(QObject):
         self._viewer = viewer
         self.target: ReviewTarget | None = None
         self.state: ReviewState | None = None
+        self.unasked = False
+        self._finder = Worker("latest", "Looking for decisions", parent=self)
+        self._finder.done.connect(self._decided_before)
         self.opener = Worker("latest", "Opening the review", discard=discard_review, parent=self)
         self._next: tuple[Any, DecidedLayer] | None = None
         # The open review, its regions, and the pixels it was opened with.
@@ -113,7 +124,14 @@ class ReviewKeeper(QObject):
         self.target = ReviewTarget(results, image, layer, regions, record.decisions)
         self.ready.emit()
         if self._open is not None or self.opener.busy:
-            self.begin()
+            self.begin(unasked=self.unasked)
+        elif not self.target.saved and (request := self._request()) is not None:
+            self._finder.start(partial(find_decisions, request))
+
+    def _decided_before(self, results: Results | None) -> None:
+        idle = self.state is None and not self.opener.busy
+        if idle and self.target is not None and self.target.results is results:
+            self.begin(unasked=True)
 
     def renew(self, before: Results, after: Results) -> None:
         """Continue with other limits or captions, if the target holds ``before``."""
@@ -123,21 +141,18 @@ class ReviewKeeper(QObject):
         if self.state is not None and self.state.results is before:
             self.state.replace_results(after)
         elif self.opener.busy:
-            self.begin()
+            self.begin(unasked=self.unasked)
 
-    def begin(self, *, any_image: bool = False) -> None:
+    def begin(self, *, any_image: bool = False, unasked: bool = False) -> None:
         """Open a review of the target in a worker; `opened` follows.
 
         With ``any_image`` decisions about other pixels are taken over permanently.
         """
-        target = self.target
-        if target is None:
+        self.unasked = unasked
+        request = self._request(any_image)
+        if self.target is None or request is None:
             return
-        try:
-            pixels = levels_of(target.image)[0]
-        except InputError as error:
-            self.refused.emit(str(error))
-            return
+        target, pixels = self.target, request.pixels
         kept = None
         if self._open is not None:
             review, regions, before = self._open
@@ -146,17 +161,27 @@ class ReviewKeeper(QObject):
             if kept is None and not self.close():
                 return
         close_orphaned_reviews()
-        request = ReviewRequest(
+        self.opener.start(partial(open_review, replace(request, review=kept)))
+
+    def _request(self, any_image: bool = False) -> ReviewRequest | None:
+        """Return what opens a review of the target; None if its image cannot be read."""
+        target = self.target
+        if target is None:
+            return None
+        try:
+            pixels = levels_of(target.image)[0]
+        except InputError as error:
+            self.refused.emit(str(error))
+            return None
+        return ReviewRequest(
             results=target.results,
             regions=list(target.regions.values()),
             name=str(target.image.name),
             pixels=pixels,
             file=file_of(target.image),
-            review=kept,
             any_image=any_image,
             saved=target.saved,
         )
-        self.opener.start(partial(open_review, request))
 
     def save(self) -> bool:
         """Write unsaved decisions again, or report why this fails."""
@@ -204,19 +229,23 @@ class ReviewKeeper(QObject):
         target, layer = self.target, event.value
         if target is None or layer not in (target.image, target.layer.layer):
             return
-        self.opener.drop()
+        self._drop()
         self.target = None
         self.close()
         self.left.emit(str(layer.name))
 
     def stop(self) -> None:
         """Close the review and release the layers."""
-        self.opener.drop()
+        self._drop()
         target = self.target
         self.close(last=True)
         self.target = self._next = None
         if target is not None:
             target.layer.restore()
+
+    def _drop(self) -> None:
+        self.opener.drop()
+        self._finder.drop()
 
     def _opened(self, opened: OpenedReview) -> None:
         target = self.target

@@ -28,7 +28,7 @@ KEYS: Final[dict[str, str]] = {
 }
 _KINDS: Final = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
 _TEXT: Final = (QLineEdit, QTextEdit, QPlainTextEdit, QAbstractSpinBox)
-_IN_PANEL: Final = ("undo", "redo")  # actions whose other keys work everywhere in the panel
+_UNDO: Final = ("undo", "redo")  # they have another key where no layer has the focus
 _REPEATED: Final = ("back", "next")  # actions that a held key repeats
 
 
@@ -45,26 +45,26 @@ class ReviewKeys(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._section: list[QWidget] = []
-        self._panel: QWidget | None = None
+        self._own: list[QWidget] = []
         self._beyond: list[QWidget] = []
         self.active = False  # whether a decision is possible
 
-    def watch(self, section: QWidget, panel: QWidget) -> None:
-        """Handle the keys of a part of the panel, and undo and redo everywhere in it."""
-        self._section = self._install(section)
-        self._panel = panel
-        panel.installEventFilter(self)
+    def watch(self, section: QWidget) -> None:
+        """Handle the keys of a part of the panel."""
+        self._own = [section]
+        self._install(section)
 
-    def begin(self, *parts: QWidget | None) -> None:
-        """Also handle keys of other widgets, until `end`."""
+    def begin(self, canvas: QWidget | None, table: QWidget) -> None:
+        """Also handle the keys of canvas and table, until `end`."""
         self.end()
-        for part in parts:
+        self._own.append(table)
+        for part in (canvas, table):
             if part is not None:
                 self._beyond += self._install(part)
 
     def end(self) -> None:
         """Return the keys to the other widgets."""
+        del self._own[1:]
         for widget in self._beyond:
             with suppress(RuntimeError):  # deleted with its window
                 widget.removeEventFilter(self)
@@ -79,15 +79,12 @@ class ReviewKeys(QObject):
         """Handle our keys before napari's shortcuts."""
         if event.type() not in _KINDS or not self.active:
             return False
-        if watched is self._panel:  # what no widget in it has taken
-            action = pressed(event, PANEL)
-            if action not in _IN_PANEL:
-                return False
-            event.accept()
-            if event.type() == QEvent.Type.KeyPress:
-                self.pressed.emit(action)
-            return True
         action = pressed(event, REVIEW)
+        # On the canvas, Ctrl+Z is the layer's.
+        if pressed(event, PANEL) in _UNDO and any(
+            part is watched or part.isAncestorOf(watched) for part in self._own
+        ):
+            action = pressed(event, PANEL)
         typing = isinstance(watched, _TEXT) or isinstance(QApplication.focusWidget(), _TEXT)
         if not action or typing:
             return False

@@ -147,6 +147,23 @@ class ReviewState:
         """Return the row before this one."""
         return self.queue.previous(self.row)
 
+    def next_undecided(self) -> int | None:
+        """Return the next row without a decision, shown or hidden; None if all have one."""
+        row, decided = self.row, self.review.decisions
+        for _ in range(len(self.queue)):
+            row = self.queue.next(row)
+            if row is not None and self.queue.keys[row] not in decided:
+                return row
+        return next((row for row, key in enumerate(self.queue.keys) if key not in decided), None)
+
+    @property
+    def acceptable(self) -> str:
+        """The suggestion that Accept takes now; "" for a decided region, and without one."""
+        if self.row is None or self.queue.keys[self.row] in self.review.decisions:
+            return ""
+        label = self.suggestion(self.row)
+        return "" if label == NONE_OF_THESE else label
+
     @property
     def place(self) -> str:
         """Return the place of the row: "Region 17: 37 of 212".

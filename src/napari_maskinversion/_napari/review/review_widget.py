@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -60,18 +60,10 @@ class ReviewWidget(QWidget):
 
     Signals
     -------
-    switched : bool
-        Review was switched on or off.
     asked : str
         One of `review_keys.KEYS`, by a button.
     typed : str
         A label to accept.
-    together : str, float
-        A word to accept wherever it is suggested with at least a confidence (0..1).
-    together_changed
-        Another word or confidence was chosen.
-    options_changed
-    save_asked, others_asked
 
     Attributes
     ----------
@@ -79,14 +71,8 @@ class ReviewWidget(QWidget):
         The options.
     """
 
-    switched = Signal(bool)
     asked = Signal(str)
     typed = Signal(str)
-    together = Signal(str, float)
-    together_changed = Signal()
-    options_changed = Signal()
-    save_asked = Signal()
-    others_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +82,6 @@ class ReviewWidget(QWidget):
             "Decide about one region after another. While it is on, the keys below work on the "
             "canvas and in the table too; Escape ends that."
         )
-        self.switch.toggled.connect(self.switched.emit)
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
         self.image = Note(name="Image under review")
         self.place.setStyleSheet("font-weight: bold;")
@@ -120,8 +105,7 @@ class ReviewWidget(QWidget):
             },
             parent=self,
         )
-        self.form.changed.connect(self.options_changed.emit)
-        self.more = QPushButton("Options")
+        self.more = QPushButton("More")
         self.save, self.others = QPushButton("Save again"), QPushButton("Use them anyway")
         self._keys: list[str] = []  # what each of the suggestions' buttons stands for
         self._build()
@@ -131,13 +115,11 @@ class ReviewWidget(QWidget):
         self._build_label()
         self._build_together()
         self.save.setToolTip("Try again to save the decisions")
-        self.save.clicked.connect(lambda: self.save_asked.emit())
         self.save.hide()
         self.others.setToolTip(
             "Take over the decisions about other pixels where the outline of a region is the same; "
             "they are saved as decisions about this image"
         )
-        self.others.clicked.connect(lambda: self.others_asked.emit())
         self.others.hide()
         choices = QWidget()
         stack(choices, *self.suggestions, spacing=2).addStretch(1)
@@ -146,9 +128,12 @@ class ReviewWidget(QWidget):
         layout = beside.layout()
         assert layout is not None
         layout.setAlignment(self.crop, Qt.AlignmentFlag.AlignTop)
-        options = form(list(self.form.rows().values()))
+        options = QWidget()
+        stack(options, self._together, form(list(self.form.rows().values())), spacing=4)
         self.more.setCheckable(True)
-        self.more.setToolTip("Order, keys, heatmap, colours, learning")
+        self.more.setToolTip(
+            "Accept all of one word; order, keys, heatmap, colours on the canvas, learning"
+        )
         self.more.toggled.connect(options.setVisible)
         options.hide()
         self.body = QWidget()
@@ -161,7 +146,6 @@ class ReviewWidget(QWidget):
             *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
             line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
-            self._together,
             line(self.more, QWidget(), shares=(0, 1)),
             options,
             spacing=4,
@@ -178,11 +162,6 @@ class ReviewWidget(QWidget):
         self.limit.setAccessibleName("Lowest confidence")
         self.limit.setToolTip("with at least this confidence")
         self.accept_all.setToolTip("Accept them in one step; U takes all of them back")
-        self.word.currentIndexChanged.connect(lambda _: self.together_changed.emit())
-        self.limit.valueChanged.connect(lambda _: self.together_changed.emit())
-        self.accept_all.clicked.connect(
-            lambda: self.together.emit(self.word.currentText(), self.limit.value() / 100)
-        )
         self._together = QWidget()
         stack(
             self._together,
@@ -220,6 +199,11 @@ class ReviewWidget(QWidget):
         """The options as they are set."""
         return ReviewOptions(**self.form.values())
 
+    @property
+    def together(self) -> tuple[str, float]:
+        """The word to accept wherever it is suggested, and the least confidence (0..1)."""
+        return self.word.currentText(), self.limit.value() / 100
+
     def _choose(self, number: int) -> None:
         key = self._keys[number - 1]
         self.asked.emit(f"pick {key}" if key else "accept")
@@ -234,7 +218,7 @@ class ReviewWidget(QWidget):
         self.hint.setText(_READY if ready else NOTHING)
 
     def show_switch(self, on: bool) -> None:
-        """Show whether the keys work everywhere, without emitting `switched`."""
+        """Show whether the keys work everywhere, without a signal."""
         with QSignalBlocker(self.switch):
             self.switch.setChecked(on)
         self.switch.setText("Reviewing: Esc ends" if on else "Review")
@@ -259,15 +243,8 @@ class ReviewWidget(QWidget):
             button.setVisible(number < shown)
         self.buttons["accept"].setEnabled(any(choice.suggestion for choice in choices))
 
-    def show_together(self, words: Sequence[str], count: int) -> None:
+    def show_together(self, count: int) -> None:
         """Show how many regions would be accepted together."""
-        if [self.word.itemText(place) for place in range(self.word.count())] != list(words):
-            chosen = self.word.currentText()
-            with QSignalBlocker(self.word):
-                self.word.clear()
-                self.word.addItems(list(words))
-                self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
-        self._together.setVisible(bool(words))
         self.accept_all.setText(f"Accept {count:,}")
         self.accept_all.setEnabled(count > 0)
 
@@ -286,11 +263,17 @@ class ReviewWidget(QWidget):
         """Offer decisions that were made about other pixels, if there are any."""
         self.others.setVisible(count > 0)
 
-    def show_words(self, words: Iterable[str]) -> None:
-        """Offer labels for completion."""
-        listed = list(words)
-        if listed != self._words.stringList():
-            self._words.setStringList(listed)
+    def show_words(self, words: Sequence[str]) -> None:
+        """Offer words for completion, and one of them to be accepted wherever it is suggested."""
+        if list(words) == self._words.stringList():
+            return
+        self._words.setStringList(list(words))
+        chosen = self.word.currentText()
+        with QSignalBlocker(self.word):
+            self.word.clear()
+            self.word.addItems(list(words))
+            self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
+        self._together.setVisible(bool(words))
 
     def say(self, text: str) -> None:
         """Show a line below everything."""

@@ -65,6 +65,15 @@ class OpenedReview:
     kept: bool
 
 
+def find_decisions(opening: ReviewRequest) -> Results | None:
+    """Return the results if decisions about their image are on the disk."""
+    from ...base.identity import identify_image
+    from ...review.decision_file import has_decisions
+
+    image = identify_image(opening.name, opening.pixels)
+    return opening.results if has_decisions(opening.file, image) else None
+
+
 def open_review(opening: ReviewRequest) -> OpenedReview:
     """Open a review.
 

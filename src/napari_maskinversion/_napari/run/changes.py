@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 
-from ...base.errors import MaskInversionError
+from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import ViewPoint
+from ..run_requests.chosen_regions import chosen_ids
 from ..run_requests.preparing import prepare
-from ..session import Bindings, ResultRecord, Session
+from ..session import Bindings, ResultRecord, Session, same_run
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 from .image_watch import ImageWatch
@@ -44,6 +46,7 @@ class Changes(QObject):
         super().__init__(parent)
         self._viewer, self._session, self._bindings = viewer, session, Bindings()
         self._touched = False  # whether the image may have changed since it was compared
+        self._record: ResultRecord | None = None  # the last one
         self._watch = ImageWatch(viewer, self._image_touched)
         self.worker = Worker("latest", "Comparing with the results", parent=self)
         self.worker.done.connect(self._compared)
@@ -53,11 +56,16 @@ class Changes(QObject):
         """Follow the session."""
         events = self._session.events
         self._bindings.connect((events.layers, events.scope, events.record), self._watch_image)
-        self._bindings.connect((events.edits, events.record), self._later)
+        self._bindings.connect(events.record, self._record_changed)
+        self._bindings.connect((events.edits, events.scope, events.record), self._later)
+        self._bindings.connect((events.picks, events.scope, events.record), self._compare_choice)
+        self._record_changed(self._session.record)
+        self._later()
 
     def stop(self) -> None:
         """Follow the session no more."""
         self._bindings.release()
+        self._record = None
         self._watch.drop()
         self._pause.cancel()
         self.worker.drop()
@@ -68,6 +76,22 @@ class Changes(QObject):
             self._watch.drop()
         else:
             self._watch.watch(session.image, session.scope.channels)
+
+    def _record_changed(self, record: ResultRecord | None) -> None:
+        """Look at the image again where results come back: nobody has watched it meanwhile."""
+        before, self._record = self._record, record
+        if record is not None and not same_run(before, record):
+            run = self._session.run
+            self._touched = not (run.running and run.snapshot is record.snapshot)
+
+    def _compare_choice(self, _: object) -> None:
+        """Notice that other regions are selected in the layer than those of a limited run."""
+        session, record = self._session, self._session.record
+        if record is None or record.only is None:
+            return
+        with suppress(InputError):  # nothing is selected
+            ids = chosen_ids(session.scope, session.regions)
+            session.others_picked = not session.scope.ids.strip() and ids != record.only
 
     def _image_touched(self) -> None:
         self._touched = True
@@ -83,14 +107,14 @@ class Changes(QObject):
 
     def _start(self) -> None:
         session, record = self._session, self._session.record
-        # Chosen regions, and those of another plane than the one shown, cannot be compared.
-        if record is None or record.snapshot.scope.limited or session.run.running:
+        # Regions of another choice, or of another plane than the one shown, cannot be compared.
+        if record is None or session.run.running or session.scope != record.snapshot.scope:
             return
         shown = record.finder is not None and record.finder.view == ViewPoint.of(self._viewer)
-        if session.scope != record.snapshot.scope or not (shown or record.finder.all_planes):
+        if not (shown or record.finder.all_planes):
             return
         try:
-            run_input = prepare(self._viewer, session, snapshot=False)
+            run_input = prepare(self._viewer, session, snapshot=False, only=record.only)
         except MaskInversionError:
             return  # a run will say it
         image = self._touched and record.fingerprint is not None
@@ -109,10 +133,14 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
     from ..layers.image_fingerprint import ImageFingerprint
     from ..layers.tasks import identities
 
+    # Of chosen regions some may be gone, which a run would refuse.
+    every = run_input if run_input.merge else replace(run_input, only=None)
     try:
-        now = identities(run_input.tasks())
+        now = identities(every.tasks())
     except MaskInversionError:  # no region is left
         now = ()
+    if record.only is not None and not run_input.merge:
+        now = tuple(one for one in now if one.key.id in record.only)
     keys = frozenset(one.key for one in set(now) ^ set(record.identities))
     return Change(
         record, keys, ImageFingerprint.of(run_input) != record.fingerprint if image else None

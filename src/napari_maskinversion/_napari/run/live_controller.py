@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject
 
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
@@ -18,6 +18,7 @@ from ..widgets.sections import pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
 from .image_watch import ImageWatch
+from .live_results import LiveResults
 from .live_updater import LiveAnswer, LiveUpdater
 from .live_widget import LiveWidget
 from .shape_look import show_outlines
@@ -44,16 +45,8 @@ class LiveController(QObject):
     Attributes
     ----------
     part : LiveWidget
-
-    Signals
-    -------
-    answered : LiveAnswer
-    stopped
-        Live mode was switched off.
+    results : LiveResults
     """
-
-    answered = Signal(object)
-    stopped = Signal()
 
     def __init__(
         self,
@@ -66,7 +59,8 @@ class LiveController(QObject):
         self._viewer, self._session = viewer, session
         self._paused = False  # by a run
         self._bindings = Bindings()
-        self.part, self.worker = LiveWidget(), Worker("latest", "Live mode", parent=self)
+        self.part, self.results = LiveWidget(), LiveResults(session, self)
+        self.worker = Worker("latest", "Live mode", parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
         self._timer = pause(self, QUIET, self._ask)
@@ -76,7 +70,7 @@ class LiveController(QObject):
             lambda update: self.part.line.say(f"Live: {update.text} ...")
         )
         self.worker.done.connect(self._answered)
-        self.worker.failed.connect(self._say)
+        self.worker.failed.connect(self._refuse)
 
     @property
     def on(self) -> bool:
@@ -123,7 +117,7 @@ class LiveController(QObject):
         if self.on:
             self.part.line.say("Live mode continues after the run.")
 
-    def stop(self, message: str = "") -> None:
+    def stop(self) -> None:
         """Switch off, and release image, results and layers."""
         self._timer.stop()
         self._since = None
@@ -132,8 +126,9 @@ class LiveController(QObject):
         self._watch.drop()
         self._session.live = False
         self.part.show_switch(False)
-        self.part.line.say(message)
-        self.stopped.emit()
+        self.part.line.say("")
+        self._session.settle("live")
+        self.results.forget()
 
     def _switched(self, on: bool) -> None:
         self._session.live = on
@@ -171,7 +166,7 @@ class LiveController(QObject):
             request = make_request(self._viewer, self._session, picture=picture, keep=True)
         except MaskInversionError as error:
             self.worker.drop()
-            self._say(str(error))
+            self._refuse(str(error))
             return
         self._watch.keep(request, image, channels)
         self.worker.start(partial(self._updater.update, request))
@@ -192,14 +187,16 @@ class LiveController(QObject):
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
             f"has {pixels / 1e6:.1f} million. Live mode is off now; press the button below instead."
         )
-        self.stop(message)
+        self.stop()
         inform(message)
 
-    def _say(self, message: str) -> None:
-        self.part.line.say(f"Live: {message}")
+    def _refuse(self, reason: str) -> None:
+        self.part.line.say("")
+        self._session.refuse("live", f"Live: {reason}")
 
     def _answered(self, answer: LiveAnswer) -> None:
         if self.on:
             count = len(answer.identities)
+            self._session.settle("live")
             self.part.line.say(f"Live: {count} region{'s' * (count != 1)} up to date.")
-            self.answered.emit(answer)
+            self.results.show(answer)

@@ -43,17 +43,24 @@ class LiveResults(QObject):
         before = session.record
         series = (*session.layers, request.input.picture)
         ours = before is not None and before is self._shown and series == self._series
+        if before is not None and ours:  # what they were made with is kept with the run
+            then = before.snapshot
+            ours = session.scope.chosen == then.scope.chosen
+            ours = ours and session.settings.same_embeddings(then.settings)
         if ours and not answer.inverted and self._same(results):
             return
         snapshot = before.snapshot if ours and before is not None else session.snapshot()
         # A shape that was just drawn is what its user looks at, unless a review is open.
         free = ours and before is not None and is_shapes(session.regions) and not session.review
-        drawn = _added(before.results, results) if free and before is not None else -1
+        row = _added(before.results, results) if free and before is not None else -1
+        if before is not None and not ours:  # the region selected stays selected
+            row = _row_of(before.results, session.row, results)
         self._series = series
         self._shown = ResultRecord(
             results=results,
             snapshot=snapshot,
             table=answer.table,
+            only=request.input.only,
             finder=request.input.finder,
             source=record_of(request, snapshot),
             identities=answer.identities,
@@ -62,8 +69,8 @@ class LiveResults(QObject):
             live=True,
         )
         session.show(self._shown)
-        if drawn >= 0:
-            session.select(drawn, picked=False)
+        if row >= 0:
+            session.select(row, picked=False)
         self._rest.throttle()
 
     def forget(self) -> None:
@@ -83,6 +90,13 @@ class LiveResults(QObject):
         if shown is not None and self._session.record is shown:
             self._shown = shown.changed(settled=True)
             self._session.show(self._shown)
+
+
+def _row_of(before: Results, row: int, after: Results) -> int:
+    """Return the row of a region in other results; -1 if it is in none."""
+    keys = [[(one.id, one.position) for one in results.regions] for results in (before, after)]
+    key = keys[0][row] if 0 <= row < len(before) else None
+    return keys[1].index(key) if key in keys[1] else -1
 
 
 def _added(before: Results, after: Results) -> int:

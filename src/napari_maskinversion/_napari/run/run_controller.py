@@ -144,6 +144,7 @@ class RunController(QObject):
             now = ResultRecord(
                 snapshot=snapshot,
                 results=values["results"],
+                only=self._request.input.only,
                 finder=self._request.input.finder,
                 source=self._source,
             )

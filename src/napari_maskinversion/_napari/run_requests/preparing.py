@@ -177,7 +177,12 @@ def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def prepare(
-    viewer: Any, session: Session, *, snapshot: bool = True, picture: Picture | None = None
+    viewer: Any,
+    session: Session,
+    *,
+    snapshot: bool = True,
+    picture: Picture | None = None,
+    only: frozenset[int] | None = None,
 ) -> RunInput:
     """Copy what a run needs of the chosen layers.
 
@@ -189,6 +194,8 @@ def prepare(
         Copy arrays in memory, so that later edits do not count.
     picture : Picture, optional
         Use this instead of copying the image.
+    only : frozenset of int, optional
+        Use these regions instead of those that are chosen.
 
     Raises
     ------
@@ -198,7 +205,7 @@ def prepare(
     image, regions = session.layers
     check_layers(image, regions)
     view, scope = ViewPoint.of(viewer), session.scope
-    only, shown_only = chosen_ids(scope, regions), scope.planes == "shown"
+    only, shown_only = only or chosen_ids(scope, regions), scope.planes == "shown"
     picture = picture or copy_picture(
         image,
         view,

@@ -50,8 +50,14 @@ KEYS: Final = (
     Key(PANEL, "next", ("Ctrl+Return",), "The next step: the button at the bottom"),
     Key(PANEL, "again", ("Ctrl+Shift+Return",), "Suggest words again for all regions"),
     Key(PANEL, "help", ("F1",), "Show these keys"),
-    Key(PANEL, "undo", ("Ctrl+Z",), "Undo the last decision (while typing: the last word)"),
-    Key(PANEL, "redo", ("Ctrl+Shift+Z",), "Redo the decision"),
+    Key(
+        PANEL,
+        "undo",
+        ("Ctrl+Z",),
+        "Undo: in the review the last decision, while typing the last word, elsewhere the last "
+        "stroke in the regions",
+    ),
+    Key(PANEL, "redo", ("Ctrl+Shift+Z",), "Redo it"),
     Key(SECTION, "toggle", ("Space", "Return", "Enter"), "Open or close it"),
     Key(TABLE, "left", ("Alt+Left",), "Move the column to the left"),
     Key(TABLE, "right", ("Alt+Right",), "Move the column to the right"),

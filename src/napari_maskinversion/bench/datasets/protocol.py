@@ -5,6 +5,7 @@ To read another data set, write a class with four attributes and three methods; 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
     InputError
         If there are fewer than two, or one is repeated.
     """
-    twice = sorted({name for name in classes if list(classes).count(name) > 1})
+    twice = sorted(name for name, times in Counter(classes).items() if times > 1)
     if len(classes) < 2 or twice:
         why = f"names {twice[0]!r} twice" if twice else f"has {len(classes)} classes"
         raise InputError(f"{origin} {why}; a measurement needs two different ones or more.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import InputError
+from ...base.reading import read_bytes
+from ...base.regions import Regions
 from ...images.reading import read_image
-from .protocol import BadRecordError
+from .protocol import BadRecordError, Sample
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
@@ -112,3 +114,53 @@ def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record
             f"{record}: the masks in {file} are {mask[0]} x {mask[1]} px and reach outside the "
             f"image, or leave some of it out: it has {image[0]} x {image[1]} px."
         )
+
+
+def read_lines(file: Path, what: str) -> list[str]:
+    """Read the lines of a text that are not empty, without the spaces around them.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or has none.
+    """
+    try:
+        lines = read_bytes(file, what).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"{file} ({what}) is no text in UTF-8.") from None
+    lines = [line.strip() for line in lines if line.strip()]
+    if not lines:
+        raise InputError(f"{file} ({what}) is empty.")
+    return lines
+
+
+def check_there(files: Collection[Path], what: str, title: str) -> None:
+    """Refuse a set of which files are missing, before anything is read: each folder is listed once.
+
+    Raises
+    ------
+    InputError
+        Says how many are missing, and names the first.
+    """
+    names: dict[Path, set[str]] = {}
+    missing = []
+    for file in files:
+        folder = file.parent
+        if folder not in names:
+            names[folder] = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        if file.name not in names[folder]:
+            missing.append(file)
+    if missing:
+        raise InputError(
+            f"{title} is not complete: {len(missing)} of {len(files)} {what} are missing, such as "
+            f"{missing[0]}; unpack its archive again."
+        )
+
+
+def class_regions(image: NDArray[Any], classes: NDArray[Any]) -> Sample:
+    """Return an image with one region for each class in its class map.
+
+    ``classes`` (H, W) holds the place of the class plus 1, and 0 for none.
+    """
+    regions = Regions.from_labels(classes)
+    return Sample(image, regions, np.array(regions.ids, np.int64) - 1)

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from ...base.errors import InputError
+from . import layouts
+from .layouts import Layout
 
 if TYPE_CHECKING:
     from .protocol import Dataset
@@ -24,47 +26,106 @@ class DatasetSpec:
         As on the command line.
     summary : str
         Help of its command.
+    layout : Layout
+        Where it comes from, and what lies where.
     """
 
     name: str
     summary: str
+    layout: Layout
 
-    def open(self, data: Path | None = None) -> Dataset:
+    def open(self, data: Path | None = None, split: str | None = None) -> Dataset:
         """Open the set in the folder of all sets.
 
         Parameters
         ----------
         data : Path, optional
             By default the folder that ``NAPARI_MASKINVERSION_DATA`` names.
+        split : str, optional
+            By default the first of the layout's.
 
         Raises
         ------
         InputError
-            If there is no such folder, or the set is not in it.
+            If there is no such folder or split, or the set is not in the folder.
         """
         from ...demo_model.domains import data_folder
-        from .coco_panoptic import CocoPanoptic
         from .reading import existing_folder
-        from .real_domains import RealDomains
 
+        split = self.layout.check_split(split)
         folder = data or data_folder()
         if folder is None:
             raise InputError(
                 "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of "
                 "sets."
             )
-        existing_folder(folder, "--data")
-        if self.name != CocoPanoptic.name:
-            return RealDomains(folder, self.name)
-        inside = folder / self.name
-        return CocoPanoptic(inside if inside.is_dir() else folder)
+        return _open(self, existing_folder(folder, "--data"), split)
+
+
+def _open(spec: DatasetSpec, folder: Path, split: str) -> Dataset:
+    from .coco_instances import CocoInstances
+    from .coco_panoptic import CocoPanoptic
+    from .open_images import OpenImages
+    from .pascal_context import PascalContext
+    from .pascal_voc import PascalVoc
+    from .phrasecut import PhraseCut
+    from .real_domains import RealDomains
+    from .refcoco import RefCoco
+
+    match spec.name:
+        case "coco-panoptic":
+            inside = folder / spec.name
+            return CocoPanoptic(inside if inside.is_dir() else folder)
+        case "voc":
+            return PascalVoc(folder, split)
+        case "voc-19":
+            return PascalVoc(folder, split, classes=19)
+        case "context":
+            return PascalContext(folder, split)
+        case "coco":
+            return CocoInstances(folder, split)
+        case "openimages":
+            return OpenImages(folder, split)
+        case "phrasecut":
+            return PhraseCut(folder, split)
+        case "refcoco" | "refcoco+":
+            return RefCoco(folder, split, spec.layout)
+    return RealDomains(folder, spec.name)
 
 
 _TABLE: Final = (
     DatasetSpec(
-        "coco-panoptic", "Photographs with things and stuff: all methods, and the paper's."
+        "coco-panoptic",
+        "Photographs with things and stuff: all methods, and the paper's.",
+        layouts.COCO_PANOPTIC,
     ),
-    DatasetSpec("aerial", "Land seen from above: all methods, in a window around each region."),
-    DatasetSpec("blood", "Blood smears: all methods, in a window around each cell."),
+    DatasetSpec(
+        "aerial",
+        "Land seen from above: all methods, in a window around each region.",
+        layouts.AERIAL,
+    ),
+    DatasetSpec("blood", "Blood smears: all methods, in a window around each cell.", layouts.BLOOD),
+    DatasetSpec("voc", "Pascal VOC 2012, 20 classes, one region a class and image.", layouts.VOC),
+    DatasetSpec(
+        "voc-19",
+        "Pascal VOC 2012 without its last class, tv monitor: the paper has 19, unnamed.",
+        layouts.VOC,
+    ),
+    DatasetSpec(
+        "context", "Pascal Context, 59 classes, one region a class and image.", layouts.CONTEXT
+    ),
+    DatasetSpec("coco", "COCO instances, 80 classes; masks may overlap.", layouts.COCO),
+    DatasetSpec(
+        "openimages", "Open Images V7, 350 classes; masks may overlap.", layouts.OPEN_IMAGES
+    ),
+    DatasetSpec(
+        "phrasecut", "PhraseCut: regions of photographs and a phrase for each.", layouts.PHRASECUT
+    ),
+    DatasetSpec("refcoco", "RefCOCO: things of COCO and sentences about some.", layouts.REFCOCO),
+    DatasetSpec(
+        "refcoco+",
+        "RefCOCO+: things of COCO and sentences that name no places.",
+        layouts.REFCOCO_PLUS,
+    ),
 )
 DATASETS: Final[Mapping[str, DatasetSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})

@@ -167,6 +167,8 @@ class Measuring:
         if len(self.skipped) == len(self.keys):
             why = next(iter(self.skipped.values()), "it has no images")
             raise InputError(f"No image of {self.dataset.name} can be used: {why}")
+        if not any(record["labels"] for record in self.store.records.values()):
+            raise InputError(f"No image of {self.dataset.name} has a region of its classes.")
         report("done", 1.0)
 
     def _image(self, one: _OneModel, key: str) -> None:
@@ -245,7 +247,9 @@ class _OneModel:
         return f"{self.model.fingerprint} {self._files[file]}"
 
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
-        """Embed the regions of one image and rank the classes."""
+        """Embed the regions of one image and rank the classes; the image may have none."""
+        if not len(sample.regions):
+            return {"labels": [], "ranks": [], "seconds": 0.0, "small": sample.small}
         dataset, began = self.of.dataset, perf_counter()
         context = self.of.plan.shown_context(dataset)
         views = [sample] if context is None else list(windowed(sample, context))

@@ -58,5 +58,5 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
             "oiou": ratio(rows[:, 1], rows[:, 2], places),
         }
     summary |= {"images": len(records), "regions": len(sources), "small": small}
-    summary["seconds"] = seconds / len(sources)
+    summary["seconds"] = seconds / max(len(sources), 1)
     return summary

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...base.errors import ModelError
+from . import memory
 
 
 def choose_device(device: str) -> torch.device:
@@ -69,9 +70,7 @@ def total_memory(device: torch.device) -> int:
         return int(torch.cuda.get_device_properties(device).total_memory)
     if device.type == "mps":
         return int(torch.mps.recommended_max_memory())
-    import psutil
-
-    return int(psutil.virtual_memory().total)
+    return memory.total_memory()
 
 
 def on_cpu(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from .loop import Descent, StepState
 # Estimates begin in the third step.
 FEWEST_STEPS: Final = 3
 # Largest relative error of an estimated gradient in the second step: with all query tokens, and
-# with a subgrid of them. Measured by benchmarks/sampling.py; see docs/speed.md.
+# with a subgrid of them. Measured by benchmarks/sampling.py; see docs/lab/speed.md.
 _GRADIENT_TOLERANCES: Final = (0.05, 0.03)
 # Lowest and highest trusted spread of an estimated map, relative to the first exact map's.
 _SPREADS: Final = (0.1, 20.0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ Array = npt.NDArray[Any]
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
 _MAX_ID: Final = 2**31 - 1  # of a Labels layer
+FIRST_FREE_ID: Final = 2**16
+_LAST_FREE_ID: Final = 2**24  # whole numbers of float32, as which ImageJ opens 32 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,22 @@ class Annotations:
         Their places are the same for all images of one vocabulary.
         """
         return tuple(self.vocabulary)
+
+    @property
+    def class_ids(self) -> dict[str, int]:
+        """A number of each of the `labels`, the same in the files of all images of one vocabulary.
+
+        Words of the vocabulary count from 1. Other words, which a review can add, depend on their
+        letters alone and lie above `FIRST_FREE_ID`; without a vocabulary they count too.
+        """
+        numbers = {label: number for number, label in enumerate(self.labels, 1)}
+        for label in self.labels[len(self.colors) :] if self.colors else ():
+            letters = label.encode("utf-8", "surrogatepass")
+            number = FIRST_FREE_ID + crc32(letters) % (_LAST_FREE_ID - FIRST_FREE_ID)
+            while number in numbers.values():
+                number += 1
+            numbers[label] = number
+        return numbers
 
     @property
     def vocabulary(self) -> dict[str, str]:

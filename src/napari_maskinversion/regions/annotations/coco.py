@@ -63,10 +63,9 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
         If it cannot be written; an existing file stays.
     """
     height, width = annotations.shape
-    labels = list(annotations.labels)
+    numbers = annotations.class_ids
     if any(not item.label for item in annotations.items):
-        labels.append(UNNAMED)
-    numbers = {label: number for number, label in enumerate(labels, 1)}
+        numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
     images = [
         {"id": number, "file_name": annotations.image, "height": height, "width": width}
@@ -236,10 +235,8 @@ def _region(
     if record.get("iscrowd"):
         notes.append(f"{where} is a crowd: several objects in one mask, read as one region.")
     try:
-        if isinstance(drawn, dict):
-            region = rle.decode(number, drawn, shape)
-        elif drawn:
-            region = _polygons(number, drawn, shape)
+        if drawn or isinstance(drawn, dict):
+            region = read_segmentation(number, drawn, shape)
         else:
             notes.append(f"{where} has no mask; its box is used instead.")
             region = _box(number, record.get("bbox"), where, shape, notes)
@@ -248,6 +245,19 @@ def _region(
     if region is None:
         raise misses_image(where, shape)
     return region
+
+
+def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
+    """Return the region of run lengths or polygons; None if it has no pixel on the plane.
+
+    Raises
+    ------
+    ValueError
+        If they are broken.
+    """
+    if isinstance(drawn, dict):
+        return rle.decode(region_id, drawn, shape)
+    return _polygons(region_id, drawn, shape)
 
 
 def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:

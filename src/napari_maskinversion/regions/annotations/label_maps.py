@@ -31,7 +31,7 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
     """
     classes, sidecar = map_files(instances)[1:]
     values = instance_values(annotations.items)
-    labels = {label: number for number, label in enumerate(annotations.labels, 1)}
+    labels = annotations.class_ids
     kinds = [labels.get(item.label, 0) for item in annotations.items]
     names = {
         str(value): f"{item.region.id} {item.label}".strip()

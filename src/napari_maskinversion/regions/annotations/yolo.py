@@ -42,6 +42,8 @@ def read_yolo(lines: list[str], path: Path, image: ImageReference) -> Annotation
             f"{path}: classes have no names; put data.yaml or classes.txt into its folder or one "
             "above."
         )
+    elif source.parent != path.absolute().parent:
+        notes.append(f"{path}: the names of its classes are those in {source}.")
     items: list[Annotation] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():

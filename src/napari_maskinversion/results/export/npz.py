@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 
 from ...base.errors import InputError
 from ...base.reading import MOST_NPY_HEAD, read_npy_head
+from ...engine.compute.memory import free_memory
 
 _MEMBERS: Final = 100
 # Zeros are packed 1000 times smaller, results 10 times.
@@ -36,7 +36,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         if len(members) > _MEMBERS:
             raise ValueError(f"it has {len(members):,} arrays")
         declared = sum(_declared(archive, member) for member in members)
-        packed, free = path.stat().st_size, psutil.virtual_memory().available
+        packed, free = path.stat().st_size, free_memory()
         if declared > max(_SMALL, _USUAL * packed) or declared > free:
             raise InputError(
                 f"{path} is damaged, or needs more memory than there is: its {packed / 1e6:,.1f} "

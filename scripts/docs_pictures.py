@@ -1,0 +1,466 @@
+"""Every picture of the window in the documentation, in the light and the dark theme.
+
+    xvfb-run -a -s "-screen 0 1600x1000x24" python scripts/docs_pictures.py --out docs/images
+
+(without xvfb-run where there is a display). Drives the real window with the bundled model: sample
+scenes, a blood smear and an aerial tile of the real images (NAPARI_MASKINVERSION_DATA). ``--only``
+takes some of the scenes. Exits with 1 if a picture shows a wrong word that the table does not
+flag; the pictures are written all the same, so that you see it. The user's files are neither read
+nor written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import skimage
+import tifffile
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("NAPARI_MASKINVERSION_DATA", ""))
+WINDOW, PANEL, TABS = (1280, 800), 400, 340
+SMEAR = "BloodImage_00037"
+CELLS = {"RBC": "red blood cell", "WBC": "white blood cell", "Platelets": "platelet"}
+LEAST_LAND = 1500  # px
+TILE, LAND = "tile3_005", ("", "building", "unpaved land", "road", "vegetation", "water")
+WORDS = ("apple", "elephant", "sunflower", "balloon", "snail", "crown", "rocket", "house", "frog")
+CAPTIONS = ("a bunch of purple grapes", "an airplane in the sky", "a house", "a green frog")
+FLAGLESS = ("ok", "accepted")
+
+
+class Window:
+    """napari with the panel, and a camera."""
+
+    def __init__(self, out: Path) -> None:
+        import napari
+
+        from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+        self.out, self.problems, self.truth = out, [], {}
+        self.viewer = napari.Viewer(show=True)
+        self.viewer.window.resize(*WINDOW)
+        self.panel = MaskInversionWidget(self.viewer)
+        self.viewer.window.add_dock_widget(self.panel, name="MaskInversion")
+        self.widen(PANEL)
+
+    def close(self) -> None:
+        self.panel.shut_down()
+        self.viewer.close()
+
+    def wait(self, done: Callable[[], bool], seconds: float = 900.0) -> None:
+        from qtpy.QtWidgets import QApplication
+
+        end = time.monotonic() + seconds
+        while not done():
+            QApplication.processEvents()
+            time.sleep(0.005)
+            if time.monotonic() > end:
+                status = self.panel.foot.status.text()
+                raise SystemExit(f"The panel did not come so far in time. It says: {status}")
+
+    def rest(self, seconds: float = 0.4) -> None:
+        end = time.monotonic() + seconds
+        self.wait(lambda: time.monotonic() > end)
+
+    def widen(self, width: int) -> None:
+        from qtpy.QtCore import Qt
+
+        dock = self.panel.parentWidget()
+        self.panel.window().resizeDocks([dock], [width], Qt.Orientation.Horizontal)
+        self.rest()
+
+    def open_sample(self, name: str) -> None:
+        from napari_maskinversion.images.sample_scenes import load_scene
+
+        self.truth = load_scene(name).truth
+        self.viewer.open_sample("napari-maskinversion", name)
+        self.rest(0.8)
+        self.viewer.reset_view()
+
+    def open(self, image: Path) -> None:
+        self.viewer.open(str(image))
+        self.rest()
+
+    def run(self) -> None:
+        panel = self.panel
+        self.wait(lambda: panel.foot.button.text().startswith("Suggest"))
+        panel.start()
+        self.wait(lambda: not panel.runner.busy and panel.session.results is not None)
+        self.rest(0.6)
+
+    def pick(self, row: int) -> None:
+        self.panel.session.select(row)
+        self.rest()
+
+    def rows(self) -> dict[int, tuple[str, str]]:
+        """Word and status of each region as the table shows them."""
+        model = self.panel.results.model
+        names = [column.name for column in model.columns]
+        rows = {}
+        for row in range(model.rowCount()):
+            cell = {n: str(model.data(model.index(row, i)) or "") for i, n in enumerate(names)}
+            rows[int(cell["region"])] = cell["suggestion"].removesuffix(" *"), cell["status"]
+        return rows
+
+    def check(self, picture: str) -> None:
+        for region, (word, status) in self.rows().items():
+            right = self.truth[region]
+            if word != right and status in FLAGLESS:
+                says = f"the table says {word!r}, {status}"
+                self.problems.append(f"{picture}: region {region} is a {right}, and {says}")
+
+    def shoot(self, name: str, *parts: Any) -> None:
+        """Write NAME-light.png and NAME-dark.png: the window, or widgets side by side."""
+        self.check(name)
+        for theme in ("light", "dark"):
+            self.viewer.theme = theme
+            self.rest(0.6)
+            path = self.out / f"{name}-{theme}.png"
+            picture = beside([part.grab() for part in parts]) if parts else self._whole().grab()
+            picture.save(str(path))
+            print(f"{path.name}: {picture.width()} x {picture.height()} px", flush=True)
+
+    def _whole(self) -> Any:
+        return self.viewer.window._qt_window
+
+    def shoot_tabs(self, name: str, *tabs: str) -> None:
+        """Write the panel with each of these tabs in view, side by side."""
+        self.check(name)
+        self.widen(TABS)
+        for theme in ("light", "dark"):
+            self.viewer.theme = theme
+            pictures = []
+            for tab in tabs:
+                self.panel.reveal(tab)
+                self.rest(0.6)
+                pictures.append(self.panel.grab())
+            beside(pictures).save(str(self.out / f"{name}-{theme}.png"))
+            print(f"{name}-{theme}.png", flush=True)
+        self.widen(PANEL)
+
+    def review(self) -> None:
+        self.panel.reveal("review")
+        self.panel.review.part.switch.click()
+        self.wait(lambda: self.panel.review.state is not None)
+
+    def decide(self, at_most: int) -> None:
+        """Accept the right word of as many regions."""
+        session, review = self.panel.session, self.panel.review
+        for _ in range(min(at_most, session.undecided)):
+            left = session.undecided
+            word = self.truth[session.results.regions[session.row].id]
+            choices = {choice.label: choice.key for choice in review.state.choices}
+            review.act(f"pick {choices[word]}")
+            self.wait(lambda left=left: session.undecided < left)
+        self.rest()
+
+    def end_review(self) -> None:
+        if self.panel.review.state is not None:
+            self.panel.review.part.switch.click()
+            self.rest()
+
+
+def beside(pictures: list[Any]) -> Any:
+    """Return pictures side by side."""
+    from qtpy.QtCore import Qt
+    from qtpy.QtGui import QPainter, QPixmap
+
+    page = QPixmap(sum(one.width() for one in pictures), max(one.height() for one in pictures))
+    page.fill(Qt.GlobalColor.transparent)
+    painter, left = QPainter(page), 0
+    for one in pictures:
+        painter.drawPixmap(left, 0, one)
+        left += one.width()
+    painter.end()
+    return page
+
+
+def first(window: Window, _: Path) -> None:
+    """The panel before anything is open."""
+    window.shoot_tabs("first", "label")
+
+
+def drawings(window: Window, folder: Path) -> None:
+    """The demo: results, review, and what the tab Explore offers."""
+    panel = window.panel
+    window.open_sample("everyday-1")
+    window.run()
+    window.pick(0)
+    panel.reveal("label")
+    window.shoot("window")
+    window.viewer.theme = "dark"
+    window.rest(0.6)
+    window._whole().grab().save(str(window.out / "screenshot.png"))
+    why(window)
+    compare(window)
+    find(window)
+    captions(window, folder)
+    close_sections(panel)
+    window.review()
+    window.decide(1)
+    window.shoot_tabs("review", "review")
+    window.shoot_tabs("panel", "label", "review", "explore")
+    window.end_review()
+
+
+def close_sections(panel: Any) -> None:
+    for section in (*panel.details.sections, *panel.language.sections):
+        section.collapse(animate=False)
+
+
+def why(window: Window) -> None:
+    panel = window.panel
+    panel.reveal("explore")
+    panel.details.sections[0].open()
+    window.rest()
+    mode = panel.details.why_widget.mode
+    mode.setCurrentIndex(1)
+    mode.activated.emit(1)
+    window.wait(lambda: not panel.details.why.worker.busy)
+    window.rest(0.6)
+    window.shoot("why")
+    mode.setCurrentIndex(0)
+    mode.activated.emit(0)
+
+
+def compare(window: Window) -> None:
+    details = window.panel.details
+    details.sections[1].open()
+    window.rest()
+    details.compare_widget.compare.click()
+    window.wait(lambda: not details.compare.worker.busy)
+    window.shoot_tabs("compare", "explore")
+    right = window.truth[details.compare.region.id]
+    for side in details.compare_widget.sides:
+        if right not in side.labels.text().splitlines()[0]:
+            window.problems.append(f"compare: one answer for a {right} is {side.labels.text()!r}")
+
+
+def find(window: Window) -> None:
+    language = window.panel.language
+    language.sections[0].open()
+    language.words.words.setText("a green frog")
+    language.finder.find()
+    window.wait(lambda: not language.finder.runner.busy)
+    window.rest()
+    window.shoot_tabs("find", "explore")
+    (best,) = {window.truth[window.panel.session.results.regions[window.panel.session.row].id]}
+    if best != "frog":
+        window.problems.append(f"find: 'a green frog' is a {best}")
+
+
+def captions(window: Window, folder: Path) -> None:
+    panel = window.panel
+    file = folder / "legends.txt"
+    file.write_text("\n".join(CAPTIONS), "utf-8")
+    panel.language.sections[1].open()
+    panel.language.banks.build(file)
+    window.wait(lambda: not panel.language.banks.runner.busy)
+    panel.language.banks.search()
+    window.wait(lambda: not panel.language.banks.runner.busy)
+    window.rest()
+    window.shoot_tabs("captions", "explore", "label")
+    for region in panel.session.results.regions:
+        best = region.captions.captions[0]
+        if window.truth[region.id] not in best:
+            window.problems.append(f"captions: region {region.id} is said to be {best!r}")
+    panel.language.captions.banks.setCurrentIndex(0)
+    panel.language.captions.banks.activated.emit(0)
+
+
+def live(window: Window, _: Path) -> None:
+    """A region is painted while live mode is on."""
+    panel = window.panel
+    window.open_sample("everyday-2")
+    layer = window.viewer.layers[-1]
+    drawn = np.asarray(layer.data) == 5
+    layer.data_setitem(np.nonzero(drawn), 0)
+    panel.reveal("label")
+    panel.live.part.switch.click()
+    window.wait(lambda: panel.results.model.rowCount() == 4)
+    layer.data_setitem(np.nonzero(drawn), 5)
+    window.wait(lambda: panel.results.model.rowCount() == 5)
+    window.pick(4)
+    window.viewer.layers.selection.active = layer
+    layer.mode = "paint"
+    window.rest(1)
+    window.shoot("live")
+    panel.live.part.switch.click()
+    window.rest()
+
+
+def settings(window: Window, _: Path) -> None:
+    """The pages of the settings, and the window for Segment Anything."""
+    panel = window.panel
+    dialog = panel.controller.settings
+    for page, name in (("Regions and windows", "windows"), ("Words and limits", "limits")):
+        dialog.bring(page)
+        window.rest()
+        window.shoot(f"settings-{name}", dialog)
+    dialog.hide()
+    panel.segment.dialog.bring()
+    window.rest()
+    window.shoot("segment", panel.segment.dialog)
+    panel.segment.dialog.hide()
+
+
+def photographs(window: Window, _: Path) -> None:
+    """A photograph, which the demo model does not know; nothing is run."""
+    panel = window.panel
+    window.truth = {}
+    window.viewer.open_sample("napari-maskinversion", "coffee")
+    window.rest()
+    panel.vocabulary.text.setPlainText("cup of coffee\nspoon\nwooden table")
+    panel.do("draw")
+    (layer,) = (one for one in window.viewer.layers if one.name.endswith("regions"))
+    layer.data_setitem(skimage.draw.ellipse(120, 290, 105, 125), 1)  # the cup
+    layer.data_setitem(skimage.draw.ellipse(287, 368, 42, 42), 2)  # the spoon
+    panel.reveal("label")
+    window.wait(lambda: panel.session.image_unknown)
+    window.rest(1)
+    window.shoot("photograph")
+    before = panel.session.settings.model
+    panel.model.choose("ViT-B-16/openai")
+    panel.controller.settings.bring("Model")
+    window.rest()
+    window.shoot("settings-model", panel.controller.settings)
+    panel.controller.settings.hide()
+    panel.model.choose(before)
+
+
+def cells(window: Window, folder: Path) -> None:
+    """A blood smear of the BCCD set, with an ellipse in each box of the set."""
+    from napari_maskinversion import read_image, read_regions
+
+    panel = window.panel
+    smear = folder / "BloodImage_00037.jpg"
+    smear.write_bytes((DATA / f"bccd/images/{SMEAR}.jpg").read_bytes())
+    boxes = read_regions(DATA / f"bccd/annotations/{SMEAR}.xml", read_image(smear).shape)
+    labels = np.zeros(boxes.shape, np.uint16)
+    for box in sorted(boxes, key=lambda one: -one.area):
+        (y0, x0, y1, x1), shape = box.bbox, labels.shape
+        middle, radii = ((y0 + y1) / 2, (x0 + x1) / 2), ((y1 - y0) / 2, (x1 - x0) / 2)
+        labels[skimage.draw.ellipse(*middle, *radii, shape)] = box.id
+    tifffile.imwrite(folder / "cells.tif", labels)
+    window.truth = {box.id: CELLS[box.name] for box in boxes}
+    window.open(smear)
+    panel.from_file.open_file(folder / "cells.tif")
+    window.wait(lambda: len(window.viewer.layers) > 1)
+    panel.vocabulary.choose_preset("blood-cells")
+    panel.reveal("label")
+    window.run()
+    window.shoot("cells-suggestions")
+    window.review()
+    window.decide(6)
+    window.shoot("cells-review")
+    window.decide(len(boxes))
+    panel.reveal("label")
+    window.rest()
+    window.shoot("cells")
+    window.end_review()
+
+
+def aerial(window: Window, folder: Path) -> None:
+    """A tile of the Dubai set, its regions decided and shown on the canvas."""
+    panel, part = window.panel, (slice(0, 512), slice(0, 512))
+    picture = skimage.io.imread(DATA / f"dubai-aerial/images/{TILE}.jpg")[part]
+    classes = skimage.io.imread(DATA / f"dubai-aerial/labels/{TILE}.png")[part]
+    pieces = skimage.measure.label(classes, background=0, connectivity=1)
+    regions, window.truth = np.zeros(pieces.shape, np.int32), {}
+    for piece in skimage.measure.regionprops(pieces):
+        if piece.area >= LEAST_LAND:
+            number = len(window.truth) + 1
+            regions[pieces == piece.label] = number
+            window.truth[number] = LAND[classes[pieces == piece.label][0]]
+    tifffile.imwrite(folder / "tile.tif", picture, photometric="rgb")
+    window.open(folder / "tile.tif")
+    window.viewer.add_labels(regions, name="parcels", opacity=0.35)
+    panel.vocabulary.text.setPlainText("\n".join(LAND[1:]))
+    panel.reveal("label")
+    window.run()
+    window.review()
+    window.panel.review.part.form.set_values({"colors": True})
+    window.decide(len(window.truth))
+    panel.reveal("label")
+    window.rest(1)
+    window.shoot("aerial")
+    window.panel.review.part.form.set_values({"colors": False})
+    window.end_review()
+
+
+def reopened(window: Window, folder: Path) -> None:
+    """Results of an earlier run, opened again on their image and reviewed."""
+    from qtpy.QtWidgets import QFileDialog
+
+    from napari_maskinversion.images.sample_scenes import load_scene
+    from napari_maskinversion.results.export.catalogue import FORMATS
+
+    panel, saved, scene = window.panel, folder / "results.npz", load_scene("everyday-3")
+    image = folder / "everyday-3.png"
+    skimage.io.imsave(image, scene.image)
+    window.truth = scene.truth
+    window.open(image)
+    window.viewer.add_labels(scene.regions.astype(np.int32), name="masks", opacity=0.35)
+    panel.vocabulary.text.setPlainText("\n".join(WORDS))
+    window.run()
+    with mock.patch.object(QFileDialog, "getSaveFileName", return_value=(str(saved), "")):
+        panel.exports.ask(FORMATS["npz"])
+    window.wait(saved.is_file)
+    window.viewer.layers.remove("masks")
+    window.rest()
+    panel.exports.open_file(saved)
+    window.wait(lambda: panel.results.model.rowCount() == len(scene.truth))
+    window.review()
+    window.decide(1)
+    panel.reveal("label")
+    window.rest()
+    window.shoot("reopened")
+    window.end_review()
+
+
+SCENES: Mapping[str, Callable[[Window, Path], None]] = {
+    scene.__name__: scene
+    for scene in (first, drawings, live, settings, photographs, cells, aerial, reopened)
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
+    parser.add_argument("--only", nargs="+", choices=list(SCENES), default=list(SCENES))
+    options = parser.parse_args()
+    needed = {"cells": DATA / "bccd", "aerial": DATA / "dubai-aerial"}
+    absent = [
+        str(path) for name, path in needed.items() if name in options.only and not path.is_dir()
+    ]
+    if absent:
+        raise SystemExit(f"Set NAPARI_MASKINVERSION_DATA to the real images; no {absent[0]}.")
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as own:
+        for name in ("CACHE", "CONFIG"):
+            os.environ[f"NAPARI_MASKINVERSION_{name}"] = str(Path(own) / name.lower())
+        problems = []
+        for name in options.only:
+            # A viewer of its own: software OpenGL crashes when layers are replaced in one.
+            window = Window(options.out)
+            SCENES[name](window, Path(own))
+            problems += window.problems
+            window.close()
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    raise SystemExit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

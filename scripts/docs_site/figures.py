@@ -1,0 +1,202 @@
+"""Figures on pages, from `benchmarks/results/*.json` alone."""
+
+import json
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+from napari_maskinversion.bench.reports.method_tables import percent, table
+from napari_maskinversion.bench.reports.paper import tables as paper_tables
+from napari_maskinversion.bench.reports.plots import LOOKS
+from napari_maskinversion.bench.reports.tables import markdown
+from napari_maskinversion.demo_model.known_images import REFERENCES
+from napari_maskinversion.demo_model.vocabulary import REAL
+from napari_maskinversion.engine.models.specs import DEMO, MODELS, bundled_folder
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+EARLIER = (
+    "*Measured with earlier weights of the bundled model: those of this version were trained "
+    "since.*"
+)
+# What of a command says where its figures went, not what was measured.
+TARGETS = re.compile(r" --(?:into|plots|json|write|out) [^\s`-][^\s`]*| --overwrite| --plots")
+
+
+@cache
+def kept(name):
+    """Return the content of a file of figures, named without its ending."""
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def figure(name, *keys, digits=0, scale=1):
+    """Return one figure of a file: its place as keys, then the digits to show."""
+    value = kept(name)
+    for key in keys:
+        value = value[key]
+    return value if isinstance(value, str) else f"{scale * value:.{digits}f}"
+
+
+def demo():
+    """Return what the bundled model knows: numbers of names by kind, and its megabytes."""
+    names = {n for n in (bundled_folder() / "vocabulary.txt").read_text("utf-8").split("\n") if n}
+    kinds = Counter(entry.group for entry in REAL if entry.name in names)
+    drawn = len(names) - kinds.total()
+    return {"names": len(names), "drawn": drawn, "real": kinds.total(), **kinds} | {
+        "megabytes": MODELS[DEMO].size_mb
+    }
+
+
+def demo_figures():
+    """Return the bundled model's figures as one paragraph; README has it too."""
+    parts, knows = kept("scenes")["parts"], demo()
+
+    def share(part, *keys):
+        value = parts[part]
+        for key in (*keys, "value"):
+            value = value[key]
+        return f"{100 * value:.0f} %"
+
+    def objects(style):
+        return share(f"single/{style}", "top1")
+
+    def regions(style):
+        return share(f"regions/{style}/3", "ways", "maskinversion", "top1")
+
+    return (
+        f"It knows {knows['drawn']} drawn things and {knows['real']} things in real images: "
+        f"{knows['aerial']} kinds of land from above, {knows['blood']} kinds of blood cells and "
+        f"{knows['nuclei']} of nuclei. "
+        f"On fresh scenes it names {objects('seen')} of single objects in art styles that it was "
+        f"trained on and {objects('unseen')} in one that it never saw; through MaskInversion "
+        f"{regions('seen')} ({regions('unseen')}) of the regions in scenes of three. In test "
+        f"images it names {share('real/blood', 'ways', 'maskinversion')} of blood cells and "
+        f"{share('real/aerial', 'ways', 'maskinversion')} of aerial regions, averaged over the "
+        "classes. It knows nothing of photographs."
+    )
+
+
+def measured(name, only=None):
+    """Return the tables of a `bench` command: all, or those with these numbers from 0."""
+    page = kept(name)
+    blocks = markdown(page).strip().split("\n\n")
+    about, tables = blocks[0], blocks[1:]
+    chosen = tables if only is None else [tables[number] for number in only]
+    return "\n\n".join([*chosen, *_earlier(page), _small(TARGETS.sub("", about))])
+
+
+def _small(text):
+    return f"<small>{text}</small>"
+
+
+def _earlier(page):
+    """Return a line if a page's figures are not of the weights that come with this version."""
+    ours = json.loads((bundled_folder() / REFERENCES).read_text("utf-8"))["fingerprint"]
+    settings = page.get("settings", page)
+    theirs = settings.get("fingerprint") or settings.get("fingerprints", {}).get("demo", ours)
+    return [] if ours in str(theirs) else [EARLIER]
+
+
+def paper(kind):
+    """Return the paper's figures for an experiment of the same kind."""
+    return paper_tables(kind, "coco-panoptic").split("\n\n")[0]
+
+
+def plot(name):
+    """Return a plot of a `bench` command, for light and for dark pages; `plots.py` draws it."""
+    kind = kept(name)["kind"]
+    return "\n".join(
+        f"![{kind}: accuracies; the table beside it holds the figures]"
+        f"(../images/plots/{kind}-{look}.svg#only-{look})"
+        for look in LOOKS
+    )
+
+
+def flags(part):
+    """Return a table of `benchmarks/flags.py`: of "test", "signals" or "images"."""
+    page = kept("flags")
+
+    def whole(share):
+        return "none" if share is None else f"{100 * share:.0f} %"
+
+    if part == "signals":
+        head = ["signal", "chance that a right answer has more of it than a wrong one"]
+        cells = [[name, f"{value:.2f}"] for name, value in page["signals"].items()]
+    elif part == "images":
+        head = ["images", "number", "taken for land from above, blood smears or nuclei"]
+        cells = [
+            [name, str(row["images"]), whole(row["recognised"])]
+            for name, row in page["images"].items()
+        ]
+    else:
+        head = ["fresh regions of the test split", "right / wrong", "wrong ones flagged"]
+        head += ["right ones not flagged", "right, but *does not fit*"]
+        cells = [
+            [
+                KINDS[kind],
+                f"{row['right']} / {row['wrong']}",
+                *(whole(row[k]) for k in ("wrong_flagged", "right_kept", "right_not_fitting")),
+            ]
+            for kind, row in page["test"].items()
+        ]
+    about = _small(f"`{page['about']['command']}`, {page['about']['date'][:10]}")
+    return "\n\n".join([table(head, cells), *_earlier(page), about])
+
+
+KINDS = {
+    "seen": "drawn scenes, seen styles",
+    "unseen": "drawn scenes, unseen style",
+    "aerial": "aerial tiles",
+    "blood": "blood smears",
+    "nuclei": "cell nuclei",
+    "all": "all",
+}
+
+
+def learning(kind):
+    """Return the learning curves of `benchmarks/learning.py` on "aerial" or "blood" images."""
+    page = kept("learning")
+    curves = page["kinds"][kind]
+    about = f"{kind}: {curves['regions']} regions, {curves['images']} images; accepted"
+    lines = [
+        [f"{place}, {order}: {scores}", *("" if one is None else percent(one) for one in values)]
+        for order in ("random", "least certain first")
+        for place, scored in curves[order].items()
+        for scores, values in scored.items()
+    ]
+    head = [about, *map(str, page["settings"]["accepted"])]
+    command = TARGETS.sub("", page["command"])
+    return "\n\n".join(
+        [table(head, lines), *_earlier(page), _small(f"`{command}`, {page['date'][:10]}")]
+    )
+
+
+def rows(name, columns, titles=None):
+    """Return rows of a file of figures as a table.
+
+    `columns` maps keys (dots lead inwards) to titles. `titles` renames rows and leaves out those
+    that it does not name; a text takes the rows that begin so.
+    """
+    page = kept(name)
+    entries = page["rows"]
+    if isinstance(entries, list):
+        entries = {str(number): row for number, row in enumerate(entries)}
+    if titles is None or isinstance(titles, str):
+        start = titles or ""
+        titles = {key: key.removeprefix(start) for key in entries if key.startswith(start)}
+    chosen = [entries[key] for key in titles]
+    lines = [
+        [title, *(_cell(row, column) for column in columns)]
+        for title, row in zip(titles.values(), chosen, strict=True)
+    ]
+    commands = dict.fromkeys(row.get("command", page.get("command")) for row in chosen)
+    shown = ", ".join(f"`{TARGETS.sub('', command)}`" for command in commands if command)
+    return table(["", *columns.values()], lines) + f"\n\n{_small(shown)}"
+
+
+def _cell(row, column):
+    for key in column.split("."):
+        row = row.get(key, "") if isinstance(row, dict) else ""
+    if isinstance(row, list):
+        return ", ".join(map(str, row))
+    return f"{row:.{3 if row >= 1 else 5}g}" if isinstance(row, float) else str(row)

@@ -1,0 +1,43 @@
+"""What is known about a data set, and what of it lies in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...base.errors import InputError
+from .registry import DatasetSpec
+
+
+def describe(spec: DatasetSpec, data: Path | None) -> Iterator[str]:
+    """Yield lines about a set: origin, size, licence, what is there and what is missing.
+
+    A set of which all parts are there is opened, which finds archives that were unpacked in part.
+
+    Parameters
+    ----------
+    spec : DatasetSpec
+    data : Path, optional
+        Folder of sets; None says nothing of what is there.
+    """
+    layout = spec.layout
+    split = layout.check_split(None)
+    spelled = layout.spelling(split)
+    yield f"{spec.name}: {spec.summary}"
+    yield f"  size: {layout.size}"
+    yield f"  licence: {layout.licence}"
+    if layout.splits:
+        yield f"  splits: {', '.join(layout.splits)}; {split} unless --split says another"
+    complete = data is not None
+    for part in layout.parts:
+        paths = () if data is None else part.paths(data, spelled)
+        complete &= bool(paths)
+        state = "found" if paths else "needed" if data is None else "missing"
+        where = ", ".join(str(path) for path in paths) or part.place(spelled)
+        yield f"  {state}: {part.name}, {where}, from {part.origin(spelled)}"
+    if not complete:
+        return
+    try:
+        yield f"  usable: {len(spec.open(data).keys())} images{f' of {split}' if split else ''}"
+    except InputError as error:
+        yield f"  not usable: {error}"

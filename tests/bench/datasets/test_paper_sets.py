@@ -1,0 +1,487 @@
+"""Readers of the paper's data sets: what they make of an archive, and of a broken one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.bench.datasets.pascal_voc import CLASSES
+from napari_maskinversion.bench.datasets.protocol import BadRecordError, Sample
+from napari_maskinversion.bench.datasets.registry import DATASETS
+from napari_maskinversion.cli import bench_data
+from tests.scenes import demo_model
+
+from ..conftest import Bench
+from ..sets import one_line
+from . import archives
+from .archives import SETS, H, W, squares
+
+DEVKIT = "VOCdevkit/VOC2012"
+
+
+def masks_of(sample: Sample) -> list[np.ndarray]:
+    return [sample.regions.full_mask(place) for place in range(len(sample.regions))]
+
+
+def names_of(name: str, data: Path, key: str, **more: Any) -> list[str]:
+    dataset = DATASETS[name].open(data, **more)
+    return [dataset.classes[place] for place in dataset.read(key).labels]
+
+
+def box(y0: int, x0: int, y1: int, x1: int) -> np.ndarray:
+    mask = np.zeros((H, W), bool)
+    mask[y0:y1, x0:x1] = True
+    return mask
+
+
+def test_voc_has_one_region_for_each_class_and_none_of_void(tmp_path: Path) -> None:
+    archives.voc(tmp_path)
+    dataset = DATASETS["voc"].open(tmp_path)
+    assert list(dataset.keys()) == ["2007_000033", "2007_000042"]
+    assert len(dataset.classes) == 20
+    sample = dataset.read("2007_000033")
+    values = squares(1, 15, 255)
+    assert [dataset.classes[place] for place in sample.labels] == ["aeroplane", "person"]
+    np.testing.assert_array_equal(masks_of(sample), [values == 1, values == 15])
+    assert names_of("voc", tmp_path, "2007_000042") == ["tv monitor"]
+
+
+def test_voc_of_nineteen_classes_leaves_the_last_one_out(tmp_path: Path) -> None:
+    archives.voc(tmp_path)
+    dataset = DATASETS["voc-19"].open(tmp_path)
+    assert dataset.classes == CLASSES[:19]
+    assert len(dataset.read("2007_000042").regions) == 0
+
+
+def test_context_keeps_the_listed_classes_of_all_labels(tmp_path: Path) -> None:
+    archives.context(tmp_path)
+    dataset = DATASETS["context"].open(tmp_path)
+    assert dataset.classes == ("dining table", "potted plant", "sky")
+    assert names_of("context", tmp_path, "2008_000002") == ["dining table", "sky"]
+    assert names_of("context", tmp_path, "2008_000003") == ["potted plant"]
+    np.testing.assert_array_equal(masks_of(dataset.read("2008_000003")), [squares(5, 1) == 5])
+
+
+def test_instances_of_coco_overlap_and_crowds_are_left_out(tmp_path: Path) -> None:
+    archives.coco(tmp_path)
+    dataset = DATASETS["coco"].open(tmp_path)
+    assert dataset.classes == ("cat", "apple")
+    assert list(dataset.keys()) == ["000000000001", "000000000002"]  # the third has no region
+    sample = dataset.read("000000000001")
+    assert sample.labels.tolist() == [0, 1, 0]
+    cat, apple, _ = masks_of(sample)
+    np.testing.assert_array_equal(cat, box(5, 5, 35, 35))
+    np.testing.assert_array_equal(apple, box(10, 30, 30, 40))
+    assert (cat & apple).any()
+    other = dataset.read("000000000002")
+    assert (len(other.regions), other.small) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["refcoco", "refcoco+"])
+def test_an_image_of_refcoco_has_all_its_masks_and_sentences_about_some(
+    tmp_path: Path, name: str
+) -> None:
+    SETS[name](tmp_path)
+    dataset = DATASETS[name].open(tmp_path)
+    (key,) = dataset.keys()
+    sample = dataset.read(key)
+    assert sample.regions.ids == [11, 12, 16]  # no sentence is about the last one
+    assert set(sample.expressions) == {
+        ("cat", 0),
+        ("the apple", 1),
+        ("red thing on the right", 1),
+    }
+    other = DATASETS[name].open(tmp_path, "testA")
+    (key,) = other.keys()
+    assert other.read(key).expressions == (("left cat", 0),)
+
+
+def test_googles_splits_of_refcoco_are_of_their_own_file(tmp_path: Path) -> None:
+    archives.refcoco(tmp_path)
+    with pytest.raises(InputError, match=r"there is no refcoco/refs\(google\)\.p"):
+        DATASETS["refcoco"].open(tmp_path, "google-test")
+    archives.save_references(tmp_path / "refcoco/refs(google).p", archives.references("test"))
+    dataset = DATASETS["refcoco"].open(tmp_path, "google-test")
+    assert len(dataset.read(*dataset.keys()).expressions) == 3
+
+
+def test_masks_of_open_images_are_brought_to_their_image(tmp_path: Path) -> None:
+    archives.openimages(tmp_path)
+    dataset = DATASETS["openimages"].open(tmp_path)
+    assert dataset.classes == ("Apple", "Cat")
+    sample = dataset.read("000a")
+    assert sample.labels.tolist() == [1, 0]
+    values = squares(1, 2)
+    np.testing.assert_array_equal(masks_of(sample), [values == 1, values == 2])
+
+
+def test_a_phrase_has_the_region_of_all_that_it_means(tmp_path: Path) -> None:
+    archives.phrasecut(tmp_path)
+    dataset = DATASETS["phrasecut"].open(tmp_path)
+    assert list(dataset.keys()) == ["9", "10"]
+    sample = dataset.read("9")
+    assert sample.expressions == (("two cars", 0), ("red car", 1))
+    right = box(10, 30, 30, 45)
+    np.testing.assert_array_equal(masks_of(sample), [right | box(5, 5, 25, 15), right])
+    assert names_of("phrasecut", tmp_path, "9") == ["car", "car"]
+    assert names_of("phrasecut", tmp_path, "10") == ["old wall"]
+
+
+# Broken archives: one line, before a model is loaded.
+
+
+@pytest.fixture
+def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Call ``bench`` where no model can be loaded."""
+
+    def load(*_: Any) -> Any:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(bench_data, "load", load)
+    return bench
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_folder_without_the_set_and_an_unknown_split_are_refused(
+    bench: Bench, tmp_path: Path, name: str
+) -> None:
+    title = DATASETS[name].layout.title
+    one_line(bench(name, "--data", tmp_path), f"{tmp_path} does not hold {title}: there is no ")
+    one_line(bench(name, "--split", "moon"), f"{title} has no split 'moon'; it has ")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (name, place)
+        for name, spec in DATASETS.items()
+        if name in SETS and name != "voc-19"
+        for place in range(len(spec.layout.parts))
+    ],
+)
+def test_a_part_that_was_not_unpacked_is_named_with_its_archive(
+    tmp_path: Path, name: str, place: int
+) -> None:
+    SETS[name](tmp_path)
+    layout = DATASETS[name].layout
+    split = layout.splits[0]
+    part = layout.parts[place]
+    spelled = layout.spelling(split)
+    for path in layout.locate(tmp_path, split)[part.name]:
+        (shutil.rmtree if part.folder else os.unlink)(path)
+    with pytest.raises(InputError) as refused:
+        DATASETS[name].open(tmp_path)
+    message = str(refused.value)
+    assert f"{tmp_path} holds only a part of {layout.title}: there is no " in message
+    assert f"({part.name}), which comes from {part.origin(spelled)}" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("voc", f"{DEVKIT}/JPEGImages/2007_000042.jpg"),
+        ("voc", f"{DEVKIT}/SegmentationClass/2007_000042.png"),
+        ("context", "VOCdevkit/VOC2010/JPEGImages/2008_000003.jpg"),
+        ("context", "pascal-context/trainval/2008_000003.mat"),
+        ("coco", "coco/val2017/000000000002.jpg"),
+        ("openimages", "openimages/validation/000b.jpg"),
+        ("openimages", "openimages/validation-masks/000b_m01yrx_2.png"),
+        ("phrasecut", "VGPhraseCut_v0/images/10.jpg"),
+        ("refcoco", "images/mscoco/images/train2014/COCO_train2014_000000000001.jpg"),
+    ],
+)
+def test_missing_files_are_counted_before_anything_is_read(
+    bench: Bench, tmp_path: Path, name: str, file: str
+) -> None:
+    SETS[name](tmp_path)
+    (tmp_path / file).unlink()
+    says = f"are missing, such as {tmp_path / file}; unpack its archive again"
+    one_line(
+        bench(name, "--data", tmp_path), f"{DATASETS[name].layout.title} is not complete", says
+    )
+
+
+def edited(file: Path, change: Callable[[Any], Any]) -> None:
+    page = json.loads(file.read_text())
+    change(page)
+    file.write_text(json.dumps(page))
+
+
+def other_category(page: dict[str, Any]) -> None:
+    page["annotations"][1]["category_id"] = 77
+
+
+def no_image(page: list[dict[str, Any]]) -> None:
+    del page[1]
+
+
+def replaced(file: Path, old: str, new: str) -> None:
+    file.write_text(file.read_text().replace(old, new))
+
+
+ANNOTATIONS: list[tuple[str, Callable[[Path], Any], str]] = [
+    (
+        "context",
+        lambda at: replaced(at / "pascal-context/59_labels.txt", "sky", "moon"),
+        "59_labels.txt names the class 'moon', which ",
+    ),
+    (
+        "context",
+        lambda at: replaced(at / "pascal-context/labels.txt", "3: sky", "sky"),
+        "labels.txt has the line 'sky'; its lines are like '1: name'",
+    ),
+    (
+        "coco",
+        lambda at: edited(at / "coco/annotations/instances_val2017.json", other_category),
+        "annotation 12 is of category 77, which is not listed",
+    ),
+    (
+        "coco",
+        lambda at: archives.text(at / "coco/annotations/instances_val2017.json", '{"images": [7'),
+        "instances_val2017.json is broken JSON",
+    ),
+    (
+        "openimages",
+        lambda at: replaced(at / "openimages/classes-segmentation.txt", "/m/01yrx", "/m/0_x"),
+        "has no name of class /m/0_x",
+    ),
+    (
+        "openimages",
+        lambda at: replaced(
+            at / "openimages/validation-annotations-object-segmentation.csv",
+            "000b,/m/01yrx",
+            "000b,/m/0_x",
+        ),
+        "segmentation.csv, line 4: class '/m/0_x' is not in classes-segmentation.txt",
+    ),
+    (
+        "openimages",
+        lambda at: replaced(
+            at / "openimages/validation-annotations-object-segmentation.csv", "MaskPath", "Mask"
+        ),
+        "segmentation.csv cannot be read as a table",
+    ),
+    (
+        "phrasecut",
+        lambda at: edited(at / "VGPhraseCut_v0/image_data_split3000.json", no_image),
+        "refer_test.json: phrase 10__2 is about image 10, which image_data_split3000.json does not",
+    ),
+    (
+        "refcoco",
+        lambda at: edited(at / "refcoco/instances.json", other_category),
+        "annotation 12 is of category 77",
+    ),
+    (
+        "refcoco",
+        lambda at: archives.save_references(
+            at / "refcoco/refs(unc).p", [archives.references("val")[0] | {"ann_id": 99}]
+        ),
+        "expression 12 is about annotation 99 of image 1, which ",
+    ),
+    (
+        "refcoco",
+        lambda at: archives.save_references(at / "refcoco/refs(unc).p", archives.references("x")),
+        "refs(unc).p has no expression of split 'val'",
+    ),
+    (
+        "refcoco",
+        lambda at: archives.save_references(at / "refcoco/refs(unc).p", [{"ref_id": 1}]),
+        "0.ann_id is missing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "spoil", "says"), ANNOTATIONS)
+def test_annotations_that_do_not_fit_are_refused_before_anything_is_read(
+    bench: Bench, tmp_path: Path, name: str, spoil: Callable[[Path], Any], says: str
+) -> None:
+    SETS[name](tmp_path)
+    spoil(tmp_path)
+    one_line(bench(name, "--data", tmp_path), says)
+
+
+class Attack:
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.target),)
+
+
+def test_a_pickle_of_expressions_runs_no_code(bench: Bench, tmp_path: Path) -> None:
+    archives.refcoco(tmp_path)
+    target = tmp_path / "made"
+    (tmp_path / "refcoco/refs(unc).p").write_bytes(pickle.dumps([Attack(target)]))
+    one_line(
+        bench("refcoco", "--data", tmp_path), "refs(unc).p cannot be read", "it holds posix.mkdir"
+    )
+    assert not target.exists()
+
+
+RECORDS: list[tuple[str, str, Callable[[Path], Any], str]] = [
+    (
+        "voc",
+        "2007_000033",
+        lambda at: archives.class_map(
+            at / DEVKIT / "SegmentationClass/2007_000033.png", squares(1, 21)
+        ),
+        "holds class 21; Pascal VOC 2012 has 20",
+    ),
+    (
+        "voc",
+        "2007_000033",
+        lambda at: archives.photograph(at / DEVKIT / "JPEGImages/2007_000033.jpg", (40, 60)),
+        "are 40 x 50 px .* it has 40 x 60 px",
+    ),
+    (
+        "context",
+        "2008_000002",
+        lambda at: archives.label_map(
+            at / "pascal-context/trainval/2008_000002.mat", squares(2, 6)
+        ),
+        "holds label 6; labels.txt lists 5",
+    ),
+    (
+        "context",
+        "2008_000002",
+        lambda at: archives.label_map(
+            at / "pascal-context/trainval/2008_000002.mat", squares(2, 3)[:30]
+        ),
+        "are 30 x 50 px .* it has 40 x 50 px",
+    ),
+    (
+        "context",
+        "2008_000002",
+        lambda at: (at / "pascal-context/trainval/2008_000002.mat").write_bytes(b"MATLAB 5.0"),
+        "2008_000002.mat is broken",
+    ),
+    (
+        "coco",
+        "000000000001",
+        lambda at: archives.photograph(at / "coco/val2017/000000000001.jpg", (40, 60)),
+        "are 40 x 50 px .* it has 40 x 60 px",
+    ),
+    (
+        "coco",
+        "000000000001",
+        lambda at: edited(
+            at / "coco/annotations/instances_val2017.json",
+            lambda page: page["annotations"][1]["segmentation"]["counts"].pop(),
+        ),
+        "annotation 12 of .* is broken: its run lengths",
+    ),
+    (
+        "openimages",
+        "000a",
+        lambda at: Image.new("1", (30, 50), 1).save(
+            at / "openimages/validation-masks/000a_m01yrx_0.png"
+        ),
+        "are 50 x 30 px .* it has 40 x 50 px",
+    ),
+    (
+        "phrasecut",
+        "9",
+        lambda at: archives.photograph(at / "VGPhraseCut_v0/images/9.jpg", (40, 60)),
+        "are 40 x 50 px .* it has 40 x 60 px",
+    ),
+    (
+        "refcoco",
+        "COCO_train2014_000000000001",
+        lambda at: edited(
+            at / "refcoco/instances.json",
+            lambda page: page["annotations"][0].update(segmentation=[[5, 5, 9, 9]]),
+        ),
+        "annotation 11 of .* has no pixel, but expression 11 is about it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "spoil", "says"), RECORDS)
+def test_a_broken_record_is_named_and_the_others_are_read(
+    tmp_path: Path, name: str, key: str, spoil: Callable[[Path], Any], says: str
+) -> None:
+    SETS[name](tmp_path)
+    spoil(tmp_path)
+    dataset = DATASETS[name].open(tmp_path)
+    with pytest.raises(BadRecordError, match=says) as refused:
+        dataset.read(key)
+    assert str(refused.value).startswith(f"{key}: ")
+    assert "\n" not in str(refused.value)
+    others = set(dataset.keys()) - {key}
+    assert all(dataset.read(other).image.size for other in others)
+
+
+# The commands.
+
+
+@pytest.mark.parametrize("name", ["voc-19", "refcoco"])
+def test_a_set_is_measured_also_where_an_image_has_no_region(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    SETS[name](tmp_path)
+    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    file = tmp_path / "figures.json"
+    code, _, err = bench(name, "--data", tmp_path, "--methods", "cls", "--json", file)
+    assert code == 0, err
+    page = json.loads(file.read_text("utf-8"))
+    assert page["regions"] == {"voc-19": 2, "refcoco": 3}[name]
+    (part,) = page["parts"].values()
+    expressions = {"voc-19": 2, "refcoco": 3}  # of VOC: one for each class that has one region
+    assert part["expressions"]["count"] == expressions[name]
+
+
+def test_a_set_without_any_region_of_its_classes_has_no_figures(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives.voc(tmp_path)
+    archives.text(tmp_path / DEVKIT / "ImageSets/Segmentation/val.txt", "2007_000042\n")
+    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    outcome = bench("voc-19", "--data", tmp_path, "--methods", "cls")
+    one_line(outcome, "No image of voc val has a region of its classes")
+
+
+def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
+    bench: Bench, tmp_path: Path
+) -> None:
+    archives.voc(tmp_path)
+    archives.refcoco(tmp_path)
+    (tmp_path / "refcoco/refs(unc).p").unlink()
+    archives.coco(tmp_path)
+    (tmp_path / "coco/val2017/000000000002.jpg").unlink()
+    code, out, err = bench("datasets", "--data", tmp_path)
+    assert code == 0, err
+    entries = {}
+    for line in out.splitlines():
+        if not line.startswith(" "):
+            name = line.split(":")[0]
+        entries.setdefault(name, []).append(line.strip())
+    assert set(entries) == set(DATASETS)
+    for lines in entries.values():
+        assert [line.split(":")[0] for line in lines[1:3]] == ["size", "licence"]
+    origin = DATASETS["refcoco"].layout.parts[1].archive
+    masks = tmp_path / "refcoco/instances.json"
+    assert f"found: masks, {masks}, from {origin}" in entries["refcoco"]
+    assert f"missing: expressions, refcoco/refs(unc).p, from {origin}" in entries["refcoco"]
+    assert entries["voc"][-1] == "usable: 2 images of val"
+    assert entries["coco"][-1].startswith("not usable: COCO instances is not complete: 1 of 2 ")
+    assert not any(line.startswith(("found", "usable")) for line in entries["phrasecut"])
+
+
+def test_without_a_folder_the_list_says_what_is_needed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
+    code, out, err = bench("datasets")
+    assert code == 0, err
+    assert "needed: masks, VOCdevkit/VOC2012/SegmentationClass, from http" in out
+    assert "--data" in err

@@ -1,0 +1,55 @@
+"""Figures that no macro renders agree with those in benchmarks/results."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from .conftest import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    sys.path.insert(0, str(ROOT / "scripts"))
+    yield importlib.import_module
+    sys.path.remove(str(ROOT / "scripts"))
+
+
+def test_readme_has_the_kept_figures(scripts):
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert text == scripts("readme_figures").with_figures(text), (
+        "run python scripts/readme_figures.py"
+    )
+
+
+def test_the_model_card_has_the_kept_figures(scripts):
+    card = (ROOT / "src/napari_maskinversion/demo_model/weights/MODEL_CARD.md").read_text("utf-8")
+    tables = scripts("docs_site.figures").measured("scenes")
+    rows = [line for line in tables.splitlines() if line.startswith("|")]
+    assert len(rows) > 20
+    assert [row for row in rows if row not in card] == []
+
+
+def test_limits_of_flags_are_the_kept_ones():
+    weights = ROOT / "src/napari_maskinversion/demo_model/weights/flags.json"
+    (limits,) = json.loads(weights.read_text("utf-8")).values()
+    assert limits == json.loads((RESULTS / "flags.json").read_text("utf-8"))["limits"]
+
+
+def test_figures_of_earlier_weights_are_named_as_such(scripts, monkeypatch):
+    figures = scripts("docs_site.figures")
+    page = {**figures.kept("scenes"), "settings": {**figures.kept("scenes")["settings"]}}
+    page["settings"]["fingerprint"] = "0" * 16
+    monkeypatch.setattr(figures, "kept", lambda name: page)
+    assert "earlier weights" in figures.measured("scenes")
+
+
+def test_commands_beside_tables_measure_and_write_nowhere(scripts):
+    for file in RESULTS.glob("bench-*.json"):
+        shown = scripts("docs_site.figures").measured(file.stem)
+        assert "`napari-maskinversion bench " in shown
+        assert "--into" not in shown
+        assert "docs/" not in shown
