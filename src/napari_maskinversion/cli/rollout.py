@@ -43,12 +43,8 @@ def rollout_command(
         raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
     files = input_files(image, settings.model)
     check_targets([out], overwrite=overwrite, inputs=files)
-<<<<<<< HEAD
-    with open_stack(image, settings, say) as stack:
-=======
     _held = hold(out)  # until this function returns
-    with open_stack(image, settings) as stack:
->>>>>>> main
+    with open_stack(image, settings, say) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()
         pixels = overview(source)
