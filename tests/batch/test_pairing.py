@@ -25,9 +25,10 @@ def names(pairs):
 
 
 def test_files_belong_to_the_image_that_their_names_begin_or_end_with(touch):
-    touch("in/cell-1.tif", "in/cell-10.tif", "in/x.ome.tif")
-    touch("of/cell-1_mask.png", "of/labels cell-10.geojson", "of/x.xml")
+    touch("in/cell.tif", "in/cell-1.tif", "in/cell-10.tif", "in/x.ome.tif")
+    touch("of/cell_mask.png", "of/cell-1_mask.png", "of/labels cell-10.geojson", "of/x.xml")
     assert names(pair("in/*", "of")) == {
+        "cell.tif": "of/cell_mask.png",
         "cell-1.tif": "of/cell-1_mask.png",
         "cell-10.tif": "of/labels cell-10.geojson",
         "x.ome.tif": "of/x.xml",
