@@ -124,7 +124,7 @@ def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, call, valu
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("format: [", "is not YAML in line 1"),
+        ("a: 1\nformat: ]\n", "is not YAML in line 2"),
         ("a: &a [1]\nb: *a\n", "it has aliases, or is nested too deeply"),
         ("[" * 200 + "]" * 200, "it has aliases, or is nested too deeply"),
         ("- 1\n", "is no project"),

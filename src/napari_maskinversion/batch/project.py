@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
 import yaml
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError
@@ -28,7 +28,7 @@ Value = bool | int | float | str | list[str] | None
 _LISTED: Final = 5  # names in a text
 
 
-class ProjectImage(FrozenModel):
+class ProjectImage(BaseModel):
     """An image of a project.
 
     Attributes
@@ -231,7 +231,9 @@ def _parse(content: bytes, file: Path) -> Any:
 def relative(path: Path, folder: Path) -> str:
     """Return a path from a folder with forward slashes; absolute on another drive."""
     try:
-        return Path(os.path.relpath(path, folder)).as_posix()
+        # Two dots after a link to a folder lead elsewhere than its name says.
+        file = path.parent.resolve() / path.name
+        return Path(os.path.relpath(file, folder.resolve())).as_posix()
     except ValueError:  # Windows
         return path.absolute().as_posix()
 
@@ -259,9 +261,10 @@ def _stored(value: Any, folder: Path) -> Any:
 
 
 def _resolved(value: Any, folder: Path) -> Any:
-    if isinstance(value, str) and value and _exists(os.path.join(folder, value)):  # noqa: PTH118
-        return str(folder / value)
-    return value
+    if not isinstance(value, str) or not value:
+        return value
+    path = os.path.normpath(os.path.join(folder.resolve(), value))  # noqa: PTH118
+    return path if _exists(path) else value
 
 
 def _exists(path: str | Path) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...base.errors import InputError
+from ...base.reading import validated
 from ...batch.pairing import Pairs, pair, read_table
 from ...batch.project import ProjectImage, relative
 from ..console import say
@@ -62,7 +63,8 @@ def project_images(pairs: Pairs, folder: Path) -> Iterable[ProjectImage]:
     """Yield pairs as images of the project in a folder."""
     for one in pairs.pairs:
         regions = None if one.regions is None else relative(one.regions, folder)
-        yield ProjectImage(name=one.name, image=relative(one.image, folder), regions=regions)
+        values = {"name": one.name, "image": relative(one.image, folder), "regions": regions}
+        yield validated(ProjectImage, values, one.image)
 
 
 def counted(count: int) -> str:
