@@ -3,7 +3,7 @@
     xvfb-run -a -s "-screen 0 1600x1000x24" python scripts/docs_pictures.py --out docs/images
 
 (without xvfb-run where there is a display). Drives the real window with the bundled model: sample
-scenes, a blood smear and an aerial tile of the real images (NAPARI_MASKINVERSION_DATA). ``--only``
+scenes, and an aerial tile of the real images (NAPARI_MASKINVERSION_DATA). ``--only``
 takes some of the scenes. Exits with 1 if a picture shows a wrong word that the table does not
 flag; the pictures are written all the same, so that you see it. The user's files are neither read
 nor written.
@@ -28,10 +28,8 @@ import tifffile
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("NAPARI_MASKINVERSION_DATA", ""))
 WINDOW, PANEL, TABS = (1280, 800), 400, 340
-SMEAR = "BloodImage_00037"
-CELLS = {"RBC": "red blood cell", "WBC": "white blood cell", "Platelets": "platelet"}
 LEAST_LAND = 1500  # px
-TILE, LAND = "tile3_005", ("", "building", "unpaved land", "road", "vegetation", "water")
+TILE, LAND = "tile5_008", ("", "building", "unpaved land", "road", "vegetation", "water")
 WORDS = ("apple", "elephant", "sunflower", "balloon", "snail", "crown", "rocket", "house", "frog")
 CAPTIONS = ("a bunch of purple grapes", "an airplane in the sky", "a house", "a green frog")
 FLAGLESS = ("ok", "accepted")
@@ -121,6 +119,7 @@ class Window:
     def shoot(self, name: str, *parts: Any) -> None:
         """Write NAME-light.png and NAME-dark.png: the window, or widgets side by side."""
         self.check(name)
+        self.viewer.reset_view()
         for theme in ("light", "dark"):
             self.viewer.theme = theme
             self.rest(0.6)
@@ -184,11 +183,6 @@ def beside(pictures: list[Any]) -> Any:
     return page
 
 
-def first(window: Window, _: Path) -> None:
-    """The panel before anything is open."""
-    window.shoot_tabs("first", "label")
-
-
 def drawings(window: Window, folder: Path) -> None:
     """The demo: results, review, and what the tab Explore offers."""
     panel = window.panel
@@ -213,7 +207,7 @@ def drawings(window: Window, folder: Path) -> None:
 
 
 def close_sections(panel: Any) -> None:
-    for section in (*panel.details.sections, *panel.language.sections):
+    for section in (*panel.details.sections, panel.finder.section, panel.captions.section):
         section.collapse(animate=False)
 
 
@@ -246,14 +240,14 @@ def compare(window: Window) -> None:
 
 
 def find(window: Window) -> None:
-    language = window.panel.language
-    language.sections[0].open()
-    language.words.words.setText("a green frog")
-    language.finder.find()
-    window.wait(lambda: not language.finder.runner.busy)
+    panel = window.panel
+    panel.finder.section.open()
+    panel.finder.part.words.setText("a green frog")
+    panel.finder.find()
+    window.wait(lambda: not panel.finder.runner.busy)
     window.rest()
     window.shoot_tabs("find", "explore")
-    (best,) = {window.truth[window.panel.session.results.regions[window.panel.session.row].id]}
+    best = window.truth[panel.session.results.regions[panel.session.row].id]
     if best != "frog":
         window.problems.append(f"find: 'a green frog' is a {best}")
 
@@ -262,19 +256,19 @@ def captions(window: Window, folder: Path) -> None:
     panel = window.panel
     file = folder / "legends.txt"
     file.write_text("\n".join(CAPTIONS), "utf-8")
-    panel.language.sections[1].open()
-    panel.language.banks.build(file)
-    window.wait(lambda: not panel.language.banks.runner.busy)
-    panel.language.banks.search()
-    window.wait(lambda: not panel.language.banks.runner.busy)
+    panel.captions.section.open()
+    panel.captions.build(file)
+    window.wait(lambda: not panel.captions.runner.busy)
+    panel.captions.search()
+    window.wait(lambda: not panel.captions.runner.busy)
     window.rest()
     window.shoot_tabs("captions", "explore", "label")
     for region in panel.session.results.regions:
         best = region.captions.captions[0]
         if window.truth[region.id] not in best:
             window.problems.append(f"captions: region {region.id} is said to be {best!r}")
-    panel.language.captions.banks.setCurrentIndex(0)
-    panel.language.captions.banks.activated.emit(0)
+    panel.captions.part.banks.setCurrentIndex(0)
+    panel.captions.part.banks.activated.emit(0)
 
 
 def live(window: Window, _: Path) -> None:
@@ -337,33 +331,17 @@ def photographs(window: Window, _: Path) -> None:
     panel.model.choose(before)
 
 
-def cells(window: Window, folder: Path) -> None:
-    """A blood smear of the BCCD set, with an ellipse in each box of the set."""
-    from napari_maskinversion import read_image, read_regions
-
-    panel = window.panel
-    smear = folder / "BloodImage_00037.jpg"
-    smear.write_bytes((DATA / f"bccd/images/{SMEAR}.jpg").read_bytes())
-    boxes = read_regions(DATA / f"bccd/annotations/{SMEAR}.xml", read_image(smear).shape)
-    labels = np.zeros(boxes.shape, np.uint16)
-    for box in sorted(boxes, key=lambda one: -one.area):
-        (y0, x0, y1, x1), shape = box.bbox, labels.shape
-        middle, radii = ((y0 + y1) / 2, (x0 + x1) / 2), ((y1 - y0) / 2, (x1 - x0) / 2)
-        labels[skimage.draw.ellipse(*middle, *radii, shape)] = box.id
-    tifffile.imwrite(folder / "cells.tif", labels)
-    window.truth = {box.id: CELLS[box.name] for box in boxes}
-    window.open(smear)
-    panel.from_file.open_file(folder / "cells.tif")
-    window.wait(lambda: len(window.viewer.layers) > 1)
-    panel.vocabulary.choose_preset("blood-cells")
-    panel.reveal("label")
+def cells(window: Window, _: Path) -> None:
+    """The real blood smear that comes with the package, before, in and after its review."""
+    window.open_sample("bccd-smear")
+    window.panel.reveal("label")
     window.run()
     window.shoot("cells-suggestions")
     window.review()
     window.decide(6)
     window.shoot("cells-review")
-    window.decide(len(boxes))
-    panel.reveal("label")
+    window.decide(len(window.truth))
+    window.panel.reveal("label")
     window.rest()
     window.shoot("cells")
     window.end_review()
@@ -391,6 +369,9 @@ def aerial(window: Window, folder: Path) -> None:
     window.panel.review.part.form.set_values({"colors": True})
     window.decide(len(window.truth))
     panel.reveal("label")
+    regions = panel.session.results.regions
+    right = [row for row, one in enumerate(regions) if one.suggestion == window.truth[one.id]]
+    window.pick(right[0] if right else 0)
     window.rest(1)
     window.shoot("aerial")
     window.panel.review.part.form.set_values({"colors": False})
@@ -418,7 +399,9 @@ def reopened(window: Window, folder: Path) -> None:
     window.viewer.layers.remove("masks")
     window.rest()
     panel.exports.open_file(saved)
+    window.wait(lambda: panel.session.regions is not None)
     window.wait(lambda: panel.results.model.rowCount() == len(scene.truth))
+    window.rest(1)
     window.review()
     window.decide(1)
     panel.reveal("label")
@@ -429,7 +412,7 @@ def reopened(window: Window, folder: Path) -> None:
 
 SCENES: Mapping[str, Callable[[Window, Path], None]] = {
     scene.__name__: scene
-    for scene in (first, drawings, live, settings, photographs, cells, aerial, reopened)
+    for scene in (drawings, live, settings, photographs, cells, aerial, reopened)
 }
 
 
@@ -440,7 +423,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     parser.add_argument("--only", nargs="+", choices=list(SCENES), default=list(SCENES))
     options = parser.parse_args()
-    needed = {"cells": DATA / "bccd", "aerial": DATA / "dubai-aerial"}
+    needed = {"aerial": DATA / "dubai-aerial"}
     absent = [
         str(path) for name, path in needed.items() if name in options.only and not path.is_dir()
     ]

@@ -104,12 +104,14 @@ def paper(kind):
 
 def plot(name):
     """Return a plot of a `bench` command, for light and for dark pages; `plots.py` draws it."""
-    kind = kept(name)["kind"]
-    return "\n".join(
-        f"![{kind}: accuracies; the table beside it holds the figures]"
-        f"(../images/plots/{kind}-{look}.svg#only-{look})"
+    page = kept(name)
+    kind, model = page["kind"], page["settings"].get("model", "demo")
+    pictures = (
+        f"![Accuracies by bench {kind}](../images/plots/{kind}-{look}.svg#only-{look})"
         for look in LOOKS
     )
+    about = _small(f"Model {model}; bands and lines are 95 % intervals.")
+    return "\n\n".join(["\n".join(pictures), *_earlier(page), about])
 
 
 def flags(part):

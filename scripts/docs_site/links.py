@@ -16,20 +16,16 @@ LINK = re.compile(r"\]\((\.\./[^)\s#]+)(#[^)\s]*)?\)")
 def on_page_markdown(markdown, page, config, files):
     """Rewrite the page's links that leave docs/."""
     folder = posixpath.dirname(page.file.src_uri)
+    repository = f"{config.repo_url}/blob/main/"
 
     def shown(link):
-        path = posixpath.normpath(posixpath.join("docs", folder, link[1]))
-        at_root = posixpath.normpath(link[1]).removeprefix("../")
-        if at_root.startswith("docs/"):
-            path = at_root
-        anchor = link[2] or ""
-        if path.startswith("docs/"):
-            to_page = posixpath.relpath(path.removeprefix("docs/"), folder or ".")
-            return f"]({to_page}{anchor})"
-        if not (ROOT / path).exists():
-            path = at_root
-        if not (ROOT / path).exists():
-            return link[0]
-        return f"]({config.repo_url}/blob/main/{path}{anchor})"
+        as_written = posixpath.normpath(posixpath.join("docs", folder, link[1]))
+        from_root = posixpath.normpath(link[1]).removeprefix("../")
+        for path in (as_written, from_root):
+            if (ROOT / path).exists():
+                page_link = posixpath.relpath(path, posixpath.join("docs", folder))
+                where = page_link if path.startswith("docs/") else f"{repository}{path}"
+                return f"]({where}{link[2] or ''})"
+        return link[0]
 
     return LINK.sub(shown, markdown)

@@ -44,6 +44,19 @@ def test_figures_are_not_typed(menu):
     assert typed == {}
 
 
+def test_pages_that_code_and_changelog_name_are_there():
+    files = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+    for folder in ("src", "tests", "scripts", "benchmarks"):
+        files += (ROOT / folder).rglob("*.py")
+    named = {
+        page
+        for path in files
+        for page in re.findall(r"docs/[\w/-]+\.(?:md|ipynb)", path.read_text("utf-8"))
+    }
+    missing = {page for page in named if not (ROOT / page).is_file()}
+    assert missing <= {"docs/development.md"}  # how the laboratory notes were called once
+
+
 def test_readme_is_short_and_leads_to_what_is_there(site):
     text = (ROOT / "README.md").read_text("utf-8")
     assert len(text.splitlines()) < 120

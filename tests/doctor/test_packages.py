@@ -21,11 +21,13 @@ def test_versions_within_the_bounds_are_named():
 
 
 def test_what_is_missing_or_outside_of_its_bounds_is_a_problem():
-    finding = versions_finding(WANTED, {"torch": "3.0.1"})
-    assert finding.status == "problem"
-    assert "missing: open_clip_torch" in finding.summary
-    assert "torch 3.0.1 (needs <3,>=2.4)" in finding.summary
-    assert finding.remedy == "pip install --upgrade napari-maskinversion"
+    absent = versions_finding(WANTED, {"torch": "2.9.0"})
+    outside = versions_finding(WANTED, {"torch": "3.0.1", "open_clip_torch": "3.2.0"})
+    assert absent.summary == "missing: open_clip_torch"
+    assert outside.summary == "outside of the bounds: torch 3.0.1 (needs <3,>=2.4)"
+    for finding in (absent, outside):
+        assert finding.status == "problem"
+        assert finding.remedy == "pip install --upgrade napari-maskinversion"
 
 
 def test_a_nightly_build_of_torch_counts_by_its_number():

@@ -40,6 +40,12 @@ def test_a_report_does_not_name_the_user(tmp_path):
     assert "~/a" in json.dumps(report.as_dict())
 
 
+def test_a_folder_of_the_user_s_that_is_named_like_a_package_does_no_harm(tmp_path, monkeypatch):
+    broken_package(tmp_path, "qtpy", "raise ImportError('not the package')")
+    monkeypatch.chdir(tmp_path)
+    assert "not the package" not in probe.probe("qt").failure
+
+
 def broken_package(folder, name, code):
     (folder / name).mkdir()
     (folder / name / "__init__.py").write_text(code)

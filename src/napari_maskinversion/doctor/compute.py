@@ -33,7 +33,11 @@ IMPORT_TRAPS: Final = (
         r"nvJitLink|libcudnn|libcublas|libcusparse|libnccl|libcudart",
         "another CUDA comes first: unset LD_LIBRARY_PATH; if that does not help: " + REINSTALL,
     ),
-    (r"SIGILL", "this processor lacks instructions that torch needs (AVX); use another machine"),
+    # Windows has a number in place of the signal.
+    (
+        r"SIGILL|3221225501",
+        "this processor lacks instructions that torch needs (AVX); use another machine",
+    ),
     (
         r"circular import|partially initialized",
         "a file or folder named torch lies in the folder where you started; start elsewhere",

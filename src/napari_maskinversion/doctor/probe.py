@@ -46,7 +46,8 @@ class Probed:
 
 def probe(name: str) -> Probed:
     """Run one of `PROBES` in a fresh process."""
-    command = [sys.executable, "-m", f"{__package__}.probe", name]
+    # -P: as for the installed command, the folder where the user works holds no packages.
+    command = [sys.executable, "-P", "-m", f"{__package__}.probe", name]
     environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
     try:
         done = subprocess.run(
@@ -58,6 +59,7 @@ def probe(name: str) -> Probed:
             timeout=_PATIENCE,
             env=environment,
             stdin=subprocess.DEVNULL,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
     except subprocess.TimeoutExpired:
         return Probed(failure=f"no answer within {_PATIENCE:.0f} s")

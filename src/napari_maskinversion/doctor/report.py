@@ -52,7 +52,7 @@ class Report:
     def verdict(self) -> str:
         """The last line: how many problems and notes there are."""
         notes = sum(finding.status == "note" for finding in self.findings)
-        return f"{_count(self.problems, 'problem')}, {_count(notes, 'note')}."
+        return f"{_count(self.problems, 'problem')}, {_count(notes, 'note')}.".capitalize()
 
     def text(self) -> str:
         """Return the report as plain lines, to read and to paste."""
