@@ -37,6 +37,13 @@ def test_files_that_are_there_are_replaced_only_where_asked(tmp_path):
     assert there.read_text() == "mine"
 
 
+def test_a_link_to_nothing_is_there(tmp_path):
+    (tmp_path / "a.csv").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"already has a\.csv"):
+        check_targets([tmp_path / "a.csv"], overwrite=False)
+    check_targets([tmp_path / "a.csv"], overwrite=True)
+
+
 @pytest.mark.parametrize("link", ["itself", "symbolic", "hard"])
 def test_an_input_is_never_replaced(tmp_path, link):
     image, target = tmp_path / "image.png", tmp_path / "out.png"

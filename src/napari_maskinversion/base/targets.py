@@ -41,7 +41,8 @@ def check_targets(
     targets, read = [file.absolute() for file in files], list(inputs)
     for folder in dict.fromkeys(target.parent for target in targets):
         check_folder(folder)
-    there = [target for target in targets if target.exists()]
+    # A link to nothing is there, too.
+    there = [target for target in targets if target.exists() or target.is_symlink()]
     for target in there:
         if target.is_dir():
             raise InputError(f"{target} is a folder; a file of this name is to be written there.")

@@ -105,7 +105,7 @@ def test_video_names_the_way_out(read):
         ('<mask label="dog" rle="a" left="1" top="1" width="2" height="2"/>', "is broken"),
         (
             '<mask label="dog" rle="1" left="1" top="1" width="99999999" height="9999"/>',
-            "its mask has 9999 x 99999999 px",
+            "its box of 9999 x 99999999 px is too large",
         ),
         ('<blob label="dog"/>', "shapes of this kind are unknown"),
     ],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -20,6 +21,7 @@ Array = npt.NDArray[Any]
 
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
+_MAX_CROP: Final = 500_000_000  # pixels
 _MAX_ID: Final = 2**31 - 1  # of a Labels layer
 FIRST_FREE_ID: Final = 2**16
 _LAST_FREE_ID: Final = 2**24  # whole numbers of float32, as which ImageJ opens 32 bits
@@ -177,6 +179,30 @@ def same_image(one: str, other: str) -> bool:
     if first.suffix and second.suffix:
         return first.name == second.name
     return first.name == second.name or first.stem == second.stem
+
+
+@contextmanager
+def record_errors(record: str) -> Iterator[None]:
+    """Turn errors about the values of a record into an `InputError` that names it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{record} is broken: {error}.") from None
+
+
+def check_crop(height: int, width: int) -> None:
+    """Refuse the box of a mask that is too large to be filled; raises ValueError."""
+    if height * width > _MAX_CROP:
+        raise ValueError(f"its box of {height} x {width} px is too large")
+
+
+def on_image(region: Region | None, record: str, shape: tuple[int, int]) -> Region:
+    """Return a region; raises `misses_image` if it is None."""
+    if region is None:
+        raise misses_image(record, shape)
+    return region
 
 
 def misses_image(record: str, shape: tuple[int, int]) -> EmptyMaskError:

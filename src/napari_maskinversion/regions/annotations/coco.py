@@ -19,9 +19,11 @@ from .annotation import (
     as_scalar,
     binary_mask,
     box_region,
+    check_crop,
     check_not_empty,
-    misses_image,
+    on_image,
     place_mask,
+    record_errors,
     unique_ids,
 )
 from .annotation_format import (
@@ -41,7 +43,6 @@ UNNAMED: Final = "unlabelled"
 # Members that are not columns of the table.
 _KNOWN = {"id", "image_id", "category_id", "segmentation", "bbox", "area", "score"}
 _KNOWN |= {"iscrowd", "region", "attributes"}
-_MAX_CROP: Final = 500_000_000  # pixels
 
 
 def is_coco(page: Any) -> bool:
@@ -234,17 +235,13 @@ def _region(
     drawn = record.get("segmentation")
     if record.get("iscrowd"):
         notes.append(f"{where} is a crowd: several objects in one mask, read as one region.")
-    try:
+    with record_errors(where):
         if drawn or isinstance(drawn, dict):
             region = read_segmentation(number, drawn, shape)
         else:
             notes.append(f"{where} has no mask; its box is used instead.")
             region = _box(number, record.get("bbox"), where, shape, notes)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"{where} is broken: {error}.") from None
-    if region is None:
-        raise misses_image(where, shape)
-    return region
+    return on_image(region, where, shape)
 
 
 def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
@@ -276,8 +273,7 @@ def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     # A margin of one pixel keeps the crop's edges from acting as image edges.
     low = np.floor(together.min(axis=0)).astype(int) - 1
     wide, high = (np.ceil(together.max(axis=0)).astype(int) + 1 - low).tolist()
-    if wide * high > _MAX_CROP:
-        raise ValueError(f"its box of {high} x {wide} px is too large")
+    check_crop(high, wide)
     runs = coco_mask.frPyObjects([(part - low).ravel().tolist() for part in parts], high, wide)
     mask = coco_mask.decode(coco_mask.merge(runs)).astype(bool)
     return place_mask(number, int(low[1]), int(low[0]), mask, shape)

@@ -14,9 +14,11 @@ from ...base.regions import Region
 from .annotation import (
     Annotation,
     Annotations,
+    check_crop,
     check_not_empty,
-    misses_image,
+    on_image,
     place_mask,
+    record_errors,
 )
 from .annotation_format import (
     AnnotationFormat,
@@ -30,7 +32,6 @@ from .annotation_format import (
 from .polygons import draw_region, ring
 from .xml_files import read_xml
 
-_MAX_CROP: Final = 500_000_000  # pixels
 _QUARTER: Final = 64  # edges of a quarter of an ellipse
 _NO_AREA: Final = ("polyline", "points", "cuboid", "skeleton")
 
@@ -99,18 +100,12 @@ def _labels(root: Any) -> dict[str, str]:
 def _region(
     number: int, drawn: Any, where: str, shape: tuple[int, int], notes: list[str]
 ) -> Region:
-    try:
+    with record_errors(where):
         if drawn.tag == "mask":
             region = _mask(number, drawn, shape)
         else:
             region = draw_region(number, [_outline(drawn)], where, shape, notes)
-    except InputError:
-        raise
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{where} is broken: {error}.") from None
-    if region is None:
-        raise misses_image(where, shape)
-    return region
+    return on_image(region, where, shape)
 
 
 def _outline(drawn: Any) -> Any:
@@ -134,8 +129,9 @@ def _outline(drawn: Any) -> Any:
 def _mask(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     """Decode run lengths along the rows of a box, background first."""
     x, y, wide, high = (int(_number(drawn, name)) for name in ("left", "top", "width", "height"))
-    if min(wide, high) < 1 or wide * high > _MAX_CROP:
+    if min(wide, high) < 1:
         raise ValueError(f"its mask has {high} x {wide} px")
+    check_crop(high, wide)
     counts = [int(count) for count in (drawn.get("rle") or "").split(",")]
     if min(counts) < 0 or sum(counts) != wide * high:
         raise ValueError(f"its run lengths add up to {sum(counts)} px of {wide * high}")

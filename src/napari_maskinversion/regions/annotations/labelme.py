@@ -19,9 +19,11 @@ from .annotation import (
     Annotation,
     Annotations,
     as_scalar,
+    check_crop,
     check_not_empty,
-    misses_image,
+    on_image,
     place_mask,
+    record_errors,
 )
 from .annotation_format import (
     AnnotationFormat,
@@ -37,7 +39,6 @@ from .polygons import draw_region, polygons_of, ring
 _POLYGONS: Final = ("polygon", "oriented_rectangle")
 _NO_AREA: Final = ("point", "points", "line", "linestrip")
 _MAX_COORDINATE: Final = 1e9
-_MAX_CROP: Final = 500_000_000  # pixels
 _QUARTER: Final = 64  # edges of a quarter of a circle
 
 
@@ -99,7 +100,7 @@ def _part(number: int, record: Any, where: str, shape: tuple[int, int], notes: l
     from shapely import MultiPoint, Point
 
     kind = record.get("shape_type") or "polygon"
-    try:
+    with record_errors(where):
         if kind == "mask":
             region = _mask(number, record, shape)
         elif kind == "rectangle":
@@ -114,13 +115,7 @@ def _part(number: int, record: Any, where: str, shape: tuple[int, int], notes: l
             region = draw_region(number, [ring(_points(record))], where, shape, notes)
         else:
             raise ValueError(f"its shape_type is {kind!r}")
-    except InputError:
-        raise
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"{where} is broken: {error}.") from None
-    if region is None:
-        raise misses_image(where, shape)
-    return region
+    return on_image(region, where, shape)
 
 
 def _points(record: Any, count: int | None = None) -> npt.NDArray[np.float64]:
@@ -142,8 +137,7 @@ def _mask(number: int, record: Any, shape: tuple[int, int]) -> Region | None:
     from PIL import Image, UnidentifiedImageError
 
     (x0, y0), (x1, y1) = _points(record, 2).astype(int).tolist()
-    if (y1 - y0 + 1) * (x1 - x0 + 1) > _MAX_CROP:
-        raise ValueError(f"its box of {y1 - y0 + 1} x {x1 - x0 + 1} px is too large")
+    check_crop(y1 - y0 + 1, x1 - x0 + 1)
     try:
         data = b64decode(str(record.get("mask")).encode(), validate=True)
         with Image.open(BytesIO(data)) as picture:

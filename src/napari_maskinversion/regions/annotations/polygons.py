@@ -15,13 +15,12 @@ import numpy.typing as npt
 
 from ...base.errors import EmptyMaskError, InputError
 from ...base.regions import Region
-from .annotation import binary_mask, misses_image, place_mask
+from .annotation import binary_mask, check_crop, misses_image, place_mask, record_errors
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 FloatArray = npt.NDArray[np.float64]
-_MAX_CROP: Final = 500_000_000  # pixels
 _MAX_EDGES: Final = 50_000_000  # pixel rows crossed by edges, summed over a region's edges
 _MOST_CROSSINGS: Final = 2_000  # each counted twice; GEOS takes a second for them
 _PIECE: Final = 64  # edges compared with all others at once
@@ -194,10 +193,8 @@ def draw_region(
         raise InputError(f"{where} is broken ({reason}) and covers nothing when repaired.")
     if reason:
         notes.append(f"{where} was repaired: {reason}.")
-    try:
+    with record_errors(where):
         region = fill_polygons(region_id, polygons, shape)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{where} is broken: {error}.") from None
     if region is None:
         raise EmptyMaskError(f"{misses_image(where, shape)}{hint}")
     if exceeds(polygons, shape):
@@ -242,8 +239,7 @@ def fill(
     (x0, y0), (x1, y1) = low.tolist(), high.tolist()
     if x0 >= x1 or y0 >= y1:
         return None
-    if (x1 - x0) * (y1 - y0) > _MAX_CROP:
-        raise ValueError(f"its box of {y1 - y0} x {x1 - x0} px is too large")
+    check_crop(y1 - y0, x1 - x0)
     a = np.concatenate([ring[:-1] for ring in rings])
     b = np.concatenate([ring[1:] for ring in rings])
     turned = (a[:, 1] > b[:, 1])[:, None]

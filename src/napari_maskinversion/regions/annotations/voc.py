@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
-from .annotation import Annotation, Annotations, box_region, check_not_empty, misses_image
+from .annotation import Annotation, Annotations, box_region, check_not_empty, on_image
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 from .xml_files import read_xml
 
@@ -36,9 +36,7 @@ def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
             region = box_region(number, (y0 - 1, x0 - 1, y1, x1), where, shape, notes)
         except (ValueError, OverflowError):
             raise InputError(f"{where} has no box of four numbers.") from None
-        if region is None:
-            raise misses_image(where, shape)
-        items.append(Annotation(region=region, label=label))
+        items.append(Annotation(region=on_image(region, where, shape), label=label))
     check_not_empty(items, path)
     return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
 

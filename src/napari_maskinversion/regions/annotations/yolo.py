@@ -12,7 +12,7 @@ import yaml
 
 from ...base.errors import InputError
 from ...base.reading import read_bytes
-from .annotation import Annotation, Annotations, box_region, check_not_empty, misses_image
+from .annotation import Annotation, Annotations, box_region, check_not_empty, on_image
 from .annotation_format import AnnotationFormat, ImageReference
 from .polygons import draw_region, ring
 
@@ -107,10 +107,7 @@ def _region(number: int, values: Any, where: str, shape: tuple[int, int], notes:
         return draw_region(number, [ring(corners)], where, shape, notes)
     x, y, wide, high = values * (width, height, width, height)
     box = (y - high / 2, x - wide / 2, y + high / 2, x + wide / 2)
-    region = box_region(number, box, where, shape, notes)
-    if region is None:
-        raise misses_image(where, shape)
-    return region
+    return on_image(box_region(number, box, where, shape, notes), where, shape)
 
 
 def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
