@@ -13,7 +13,7 @@ from roifile import ImagejRoi
 
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.cli.inputs import open_inputs
+from napari_maskinversion.pipeline.inputs import open_inputs
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson

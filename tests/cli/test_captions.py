@@ -13,9 +13,9 @@ import skimage.io
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.cli import captions, find, running
-from napari_maskinversion.cli.inputs import origin
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.store import CaptionStore
+from napari_maskinversion.pipeline.inputs import origin
 from tests.engine.tiny import tiny_clip
 from tests.scenes import picture
 

@@ -15,11 +15,11 @@ import tifffile
 import torch
 import zarr
 
-from napari_maskinversion.cli import inputs as cli_inputs
 from napari_maskinversion.cli import run as run_module
 from napari_maskinversion.cli import running
 from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.images.stack import stack_of
+from napari_maskinversion.pipeline import inputs as pipeline_inputs
 from napari_maskinversion.pipeline.timings import forget
 from napari_maskinversion.results.export import heatmaps
 from napari_maskinversion.results.settings import RunSettings
@@ -323,10 +323,10 @@ def test_zarr_folders_are_images_and_labels(run, files):
 
 
 def test_a_huge_file_is_known_by_its_size_and_not_hashed(files, monkeypatch):
-    monkeypatch.setattr(cli_inputs, "_HASHED", 100)
+    monkeypatch.setattr(pipeline_inputs, "_HASHED", 100)
     size = (files / "image.png").stat().st_size
     stack = stack_of(np.zeros((60, 80)))
-    source = cli_inputs.origin(files / "image.png", files / "masks.png", RunSettings(), stack)
+    source = pipeline_inputs.origin(files / "image.png", files / "masks.png", RunSettings(), stack)
     assert source["image"]["bytes"] == size
     assert "sha256" not in source["image"]
 

@@ -13,6 +13,8 @@ import typer
 
 from .. import __version__
 from ..base.errors import MaskInversionError
+from .batch.batch import batch_command
+from .batch.project import project
 from .bench_data import bench
 from .captions import captions
 from .console import say
@@ -39,6 +41,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run_command)
+app.command("batch")(batch_command)
 app.command("find")(find_command)
 app.command("segment")(segment_command)
 app.command("export")(export_command)
@@ -47,6 +50,7 @@ app.command("methods")(methods_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 app.command("rebuild-demo")(rebuild_command)
+app.add_typer(project, name="project")
 app.add_typer(models, name="models")
 app.add_typer(labels, name="labels")
 app.add_typer(captions, name="captions")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError
+from ..pipeline.inputs import Inputs
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.settings import RunSettings
-from .inputs import Inputs
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

@@ -14,12 +14,12 @@ from ..base.identity import another_image, identify_image
 from ..base.locks import hold
 from ..base.targets import check_targets
 from ..images.opening import open_image
+from ..pipeline.inputs import input_files
 from ..results.columns import columns_in
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import check_formats, write_results
 from ..review.reporting import with_decisions
 from .console import print_table, say
-from .inputs import input_files
 from .options import Formats, Polygons, RawCsv, check_polygons, split_names
 
 

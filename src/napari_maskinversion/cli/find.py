@@ -13,11 +13,11 @@ from rich.table import Table
 from ..base.errors import ConfigError
 from ..language.labels.templates import choose_templates
 from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expression, find
+from ..pipeline.inputs import open_inputs, origin
 from ..pipeline.run import check_tasks
 from ..results.settings import RunSettings
-from .console import print_table
+from .console import print_table, say
 from .earlier_results import embedded_before
-from .inputs import open_inputs, origin
 from .loading import load
 from .options import ImageFile, MaskFiles, template_option, with_paper, with_settings
 from .running import invert, say_unfinished
@@ -66,7 +66,7 @@ def find_command(
     check_expression(expression, templates)
     if top < 1:
         raise ConfigError(f"--top must be at least 1; got {top}.")
-    inputs = open_inputs(image, masks, settings)
+    inputs = open_inputs(image, masks, settings, say)
     check_tasks(inputs.tasks)
     model = load(settings.model, settings.architecture, settings.device)
     if results is None:

@@ -16,8 +16,8 @@ from ..language.labels.files import SUFFIXES, unsupported_fields
 from ..language.labels.presets import PREFIX, presets
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
+from ..pipeline.inputs import input_files
 from .console import print_table, say
-from .inputs import input_files
 
 labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
 

@@ -97,6 +97,7 @@ def with_settings(
     defaults: Mapping[str, Any] | None = None,
     help: Mapping[str, str] | None = None,
     model: type[RunSettings] = RunSettings,
+    only_chosen: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add options to a command; it receives their values as ``settings``.
 
@@ -110,6 +111,8 @@ def with_settings(
         By key, where this command differs.
     model : type
         `RunSettings` or a subclass.
+    only_chosen : bool
+        The command receives ``changes`` instead: values by key, of the options that the user wrote.
     """
     settings = [
         setting
@@ -123,7 +126,8 @@ def with_settings(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
-        own = [value for name, value in signature.parameters.items() if name != "settings"]
+        received = "changes" if only_chosen else "settings"
+        own = [value for name, value in signature.parameters.items() if name != received]
         options = [
             Parameter(
                 setting.key.replace(".", "_"),
@@ -134,7 +138,7 @@ def with_settings(
             for setting in settings
         ]
 
-        def call(**values: Any) -> None:
+        def call(ctx: typer.Context | None = None, **values: Any) -> None:
             changes = {s.key: values.pop(s.key.replace(".", "_")) for s in settings}
             for setting in settings:
                 if _is_list(setting):
@@ -142,9 +146,16 @@ def with_settings(
                 replacement = setting.extra.get("cli_replacement")
                 if replacement and changes[setting.key] is not None:
                     say(f"--{setting.extra['cli']} is deprecated; use --{replacement}.")
-            command(**values, settings=usual.changed(changes))
+            if ctx is None:
+                command(**values, settings=usual.changed(changes))
+                return
+            chosen = {key for key in changes if _is_written(ctx, key.replace(".", "_"))}
+            command(**values, changes={key: changes[key] for key in changes if key in chosen})
 
-        return _with_parameters(call, command, [*own, *options])
+        context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        return _with_parameters(
+            call, command, [*([context] if only_chosen else []), *own, *options]
+        )
 
     return decorate
 
@@ -193,8 +204,7 @@ def _as_in_the_paper(
     options = {option.name: option for option in context.command.params}
     result, kept = dict(chosen), []
     for name, value in values.items():
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
+        if not _is_written(context, name):
             result[name] = value
         elif chosen[name] != value:
             option, own = options[name].opts[0], chosen[name]
@@ -203,6 +213,11 @@ def _as_in_the_paper(
     if kept:
         say(f"The paper's setting, but with your {', '.join(kept)}.")
     return result
+
+
+def _is_written(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -14,9 +14,9 @@ from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
 from ..images.plane_source import PlaneSource, read_reduced
+from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..results.settings import RunSettings
 from .console import say
-from .inputs import channels_of, input_files, open_stack
 from .loading import load
 from .options import ImageFile, with_settings
 
@@ -44,7 +44,7 @@ def rollout_command(
     files = input_files(image, settings.model)
     check_targets([out], overwrite=overwrite, inputs=files)
     _held = hold(out)  # until this function returns
-    with open_stack(image, settings) as stack:
+    with open_stack(image, settings, say) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()
         pixels = overview(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
@@ -13,9 +13,8 @@ from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.locks import hold
 from ..base.targets import check_targets
-from ..language.labels.label import Label
 from ..language.labels.reading import vocabulary_of
-from ..language.labels.vocabulary import Vocabulary
+from ..pipeline.inputs import Inputs, input_files, open_inputs, origin, vocabulary_in
 from ..pipeline.run import check_tasks
 from ..regions.annotations.reading import is_annotations
 from ..results.agreement import agreement_of
@@ -26,7 +25,6 @@ from ..results.printing import print_results
 from ..results.settings import RunSettings
 from .captions import CaptionSource
 from .console import say
-from .inputs import Inputs, input_files, open_inputs, origin
 from .loading import load
 from .options import (
     Formats,
@@ -103,9 +101,10 @@ def run_command(
     files = input_files(image, masks, labels, captions, settings.model, method.weights)
     check_targets([out / name for name in names], overwrite=overwrite, inputs=files)
     _held = hold(out)  # until this function returns
-    inputs = open_inputs(image, masks, settings)
+    inputs = open_inputs(image, masks, settings, say)
     if vocabulary is None:
-        vocabulary = _named_in(masks, inputs.names, template or (), settings.threshold)
+        vocabulary = vocabulary_in(masks, inputs.names, template or (), settings.threshold)
+        _say_names(masks, inputs.names)
     if vocabulary is None and captions is None:
         raise InputError(
             f"{masks} has no names of regions; add --labels dog,cat or --captions FILE, or both."
@@ -139,22 +138,10 @@ def run_command(
         say_unfinished(results, inputs)
 
 
-def _named_in(
-    masks: Path, names: Mapping[str, str], templates: Sequence[str], threshold: float | None
-) -> Vocabulary | None:
-    """Return the names in a file of regions as labels, and say that they are; None without any."""
-    if not names:
-        return None
-    try:
-        labels = Vocabulary.of([Label(name, color=color) for name, color in names.items()])
-        vocabulary = vocabulary_of(labels, templates, threshold)
-    except InputError as error:
-        raise InputError(
-            f"The names in {masks} cannot be the labels: {error} Or add --labels."
-        ) from None
-    listed = ", ".join(list(names)[:_LISTED]) + ", ..." * (len(names) > _LISTED)
-    say(f"Labels: the names in {masks} ({listed}).")
-    return vocabulary
+def _say_names(masks: Path, names: Collection[str]) -> None:
+    if names:
+        listed = ", ".join(list(names)[:_LISTED]) + ", ..." * (len(names) > _LISTED)
+        say(f"Labels: the names in {masks} ({listed}).")
 
 
 def _check_room(out: Path, inputs: Inputs, settings: RunSettings) -> None:

@@ -16,11 +16,11 @@ from ..language.captions.bank import CaptionBank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captioning import add_captions
 from ..pipeline.estimate import estimate
+from ..pipeline.inputs import Inputs
 from ..pipeline.preflight import preflight
 from ..pipeline.run import RegionChunk, run_planes
 from ..results.settings import RunSettings
 from .console import INTERRUPTED, ProgressBar, say
-from .inputs import Inputs
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

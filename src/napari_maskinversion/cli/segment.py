@@ -17,6 +17,7 @@ from ..base.locks import hold
 from ..base.regions import Region
 from ..base.steps import Steps
 from ..base.targets import check_targets
+from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..regions.masks.cleanup import CleanUp, clean_region
 from ..regions.sam.automatic_config import AutomaticConfig
 from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, get_checkpoint
@@ -25,7 +26,6 @@ from ..regions.sam.prompt_files import read_boxes, read_points
 from ..regions.sam.prompts import Prompt, gather
 from ..results.settings import RunSettings
 from .console import INTERRUPTED, ProgressBar, print_table, say
-from .inputs import channels_of, input_files, open_stack
 from .loading import fetch_sam
 from .options import ImageFile, with_settings
 
@@ -117,7 +117,7 @@ def segment_command(
     files = input_files(image, boxes, points, weights)
     check_targets([out], overwrite=overwrite, inputs=files)
     _held = hold(out)  # until this function returns
-    with open_stack(image, settings) as stack:
+    with open_stack(image, settings, say) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         marks = read_boxes(boxes) if boxes else [], read_points(points) if points else []
         prompts = [] if automatic else gather(*marks, source.shape)

@@ -22,6 +22,12 @@ def write_parquet(bundle: Bundle, path: Path) -> None:
 
     results = bundle.results
     table = pa.Table.from_pandas(bundle.table(), preserve_index=False)
+    # A column without any value has the type of those of other images, which may have texts.
+    fields = [
+        field.with_type(pa.string()) if pa.types.is_null(field.type) else field
+        for field in table.schema
+    ]
+    table = table.cast(pa.schema(fields, table.schema.metadata))
     flat = pa.array(results.raw_embeddings.ravel(), pa.float32())
     width = results.info.embed_dim
     table = table.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, width))

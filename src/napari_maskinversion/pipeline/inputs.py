@@ -1,10 +1,10 @@
-"""Files and options of the command line, read as planes with regions."""
+"""Files of an image and its regions, read as planes with regions."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,14 +14,16 @@ from ..base.regions import Regions
 from ..base.units import Units, short_unit
 from ..images.opening import open_image
 from ..images.stack import Stack
-from ..pipeline.run import PlaneTask
+from ..language.labels.label import Label
+from ..language.labels.reading import vocabulary_of
+from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.masks.label_images import PlaneRegions
 from ..regions.masks.label_stacks import has_planes, read_plane_regions
 from ..regions.masks.reading import mask_files, read_regions
 from ..results.settings import RunSettings
-from .console import say
+from .run import PlaneTask
 
 # Reading a larger file once more only for its hash can take longer than the run.
 _HASHED: Final = 2_000_000_000
@@ -44,8 +46,11 @@ def open_inputs(
     image: Path,
     masks: Path,
     settings: RunSettings,
+    on_note: Callable[[str], object] = lambda _: None,
 ) -> Inputs:
     """Open an image and its regions: the planes, channels and units that the settings name.
+
+    ``on_note`` is called as by `open_stack`.
 
     Raises
     ------
@@ -55,7 +60,7 @@ def open_inputs(
     planes = settings.planes
     wanted = channels_of(settings)
     ids, groups = settings.only_ids, settings.merge_ids
-    stack = open_stack(image, settings)
+    stack = open_stack(image, settings, on_note)
     try:
         position = stack.position(settings.plane)
         units = _units(stack, settings.pixel_size, settings.unit)
@@ -98,8 +103,13 @@ def open_inputs(
     return Inputs(stack=stack, tasks=tasks, units=units, notes=notes, names=names)
 
 
-def open_stack(image: Path, settings: RunSettings) -> Stack:
-    """Open an image; say which one of several is used, and which channels if none are chosen.
+def open_stack(
+    image: Path, settings: RunSettings, on_note: Callable[[str], object] = lambda _: None
+) -> Stack:
+    """Open an image.
+
+    ``on_note`` is called with a line that says which one of several is used, and with one that
+    names the channels if none are chosen.
 
     Raises
     ------
@@ -108,13 +118,13 @@ def open_stack(image: Path, settings: RunSettings) -> Stack:
     """
     stack = open_image(image, settings.series)
     if len(stack.images) > 1 and settings.series is None:
-        say(
+        on_note(
             f"{image} holds {len(stack.images)} images ({_listed(stack.images)}); the first one is "
             "used. Choose another with --series 1 and so on."
         )
     names = stack.channel_names
     if len(names) > 1 and settings.channels is None:
-        say(
+        on_note(
             f"{image} has {len(names)} channels ({_listed(names)}); the model sees all of them in "
             "one picture of colours. Choose some with --channels."
         )
@@ -166,6 +176,37 @@ def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
         return stack.units
     geo = None if stack.units is None else stack.units.geo
     return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
+
+
+def vocabulary_in(
+    masks: Path, names: Mapping[str, str], templates: Sequence[str], threshold: float | None
+) -> Vocabulary | None:
+    """Return the names in a file of regions as labels; None without any.
+
+    Parameters
+    ----------
+    masks : Path
+        The file, for messages.
+    names : mapping
+        Colours by name, see `Inputs`.
+    templates : sequence of str
+    threshold : float or None
+        See `vocabulary_of`.
+
+    Raises
+    ------
+    InputError
+        If the names cannot be labels.
+    """
+    if not names:
+        return None
+    try:
+        labels = Vocabulary.of([Label(name, color=color) for name, color in names.items()])
+        return vocabulary_of(labels, templates, threshold)
+    except InputError as error:
+        raise InputError(
+            f"The names in {masks} cannot be the labels: {error} Or add --labels."
+        ) from None
 
 
 def input_files(*paths: Path | str | None) -> list[Path]:

@@ -1,0 +1,83 @@
+"""One image of a batch as a task, and the report of it; both can be sent to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from ..language.labels.vocabulary import Vocabulary
+from ..results.settings import RunSettings
+
+ARCHIVES: Final = "archives"
+DATA_SET: Final = "regions.parquet"
+ALWAYS: Final = "npz"  # the format of the archive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTask:
+    """An image, what is to be done with it, and where the results go. It can be pickled.
+
+    Attributes
+    ----------
+    name : str
+    image, regions : Path
+    settings : RunSettings
+    vocabulary : Vocabulary or None
+        None for the names in the file of regions.
+    templates : tuple of str
+        For these names.
+    colors : mapping
+        For these names.
+    formats : tuple of str
+        What is written besides the data set.
+    out : Path
+        The folder of the batch.
+    """
+
+    name: str
+    image: Path
+    regions: Path
+    settings: RunSettings
+    vocabulary: Vocabulary | None
+    templates: tuple[str, ...] = ()
+    colors: Mapping[str, str] = field(default_factory=dict)
+    formats: tuple[str, ...] = (ALWAYS,)
+    out: Path
+
+    @property
+    def archive(self) -> Path:
+        """The folder of the image's own files."""
+        return self.out / ARCHIVES / quote(self.name, safe=" ")
+
+    @property
+    def part(self) -> Path:
+        """The image's part of the data set."""
+        return self.out / DATA_SET / f"image={quote(self.name, safe=' ')}" / DATA_SET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What became of an image.
+
+    Attributes
+    ----------
+    name : str
+    regions : int
+    seconds : float
+    problem : str
+        One line that says why there are no results; else empty.
+    internal : bool
+        Whether this program is to blame for it.
+    stopped : bool
+        Whether the work was stopped before its end.
+    """
+
+    name: str
+    regions: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    internal: bool = False
+    stopped: bool = False

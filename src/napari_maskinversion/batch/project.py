@@ -1,0 +1,277 @@
+"""``project.yaml``: images with their regions, words and settings."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal, Self, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from ..base.atomic_files import atomic_path, recover
+from ..base.errors import ConfigError, InputError
+from ..base.reading import DEEPEST, read_bytes, validated
+from ..base.validation import FrozenModel
+from ..language.labels.reading import vocabulary_of
+from ..language.labels.vocabulary import Vocabulary
+from ..results.settings import RunSettings, fields_of, settings_by_key
+
+FILE: Final = "project.yaml"
+FORMAT: Final = "napari-maskinversion project"
+VERSION: Final = 1
+Value = bool | int | float | str | list[str] | None
+_LISTED: Final = 5  # names in a text
+
+
+class ProjectImage(BaseModel):
+    """An image of a project.
+
+    Attributes
+    ----------
+    name : str
+        Tells it from the others, also in the results.
+    image : str
+        Path, relative to the project's folder, with forward slashes.
+    regions : str or None
+        Path of the same kind; None for an image without regions.
+    state : {"open", "done", "skip"}
+        Whether somebody has decided about its regions; a batch leaves out what is to be skipped.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    image: str
+    regions: str | None = None
+    state: Literal["open", "done", "skip"] = "open"
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not name or name.startswith(".") or not name.isprintable():
+            raise ValueError("a name has at least one character, and does not begin with a dot")
+        return name
+
+
+class Project(FrozenModel):
+    """What `project.yaml` holds.
+
+    Attributes
+    ----------
+    labels : str, tuple of str, or None
+        What ``--labels`` takes, or names; None for the names in the files of regions. A file is
+        relative to the project's folder.
+    templates : tuple of str
+        What ``--template`` takes.
+    colors : mapping
+        Colour (``#rrggbb``) of labels, by name.
+    settings : mapping
+        Settings that differ from the default, by the key of a `Setting`; files as in ``labels``.
+    images : tuple of ProjectImage
+
+    Raises
+    ------
+    ConfigError
+        If a value cannot work; names it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str = FORMAT
+    version: int = VERSION
+    labels: str | tuple[str, ...] | None = None
+    templates: tuple[str, ...] = ()
+    colors: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, Value] = Field(default_factory=dict)
+    images: tuple[ProjectImage, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_names(self.images)
+        return self
+
+    def run_settings(self, folder: Path) -> RunSettings:
+        """Return the settings of a run.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such setting, or a value cannot work.
+        """
+        known = settings_by_key(RunSettings)
+        values: dict[str, Any] = {}
+        for key, value in self.settings.items():
+            if key not in known:
+                raise ConfigError(f"There is no setting {key!r}.")
+            values[key] = _resolved(value, folder)
+            if Path in get_args(known[key].annotation) and value is not None:
+                values[key] = Path(str(values[key]))
+        return RunSettings().changed(values)
+
+    def vocabulary(self, folder: Path, threshold: float | None) -> Vocabulary | None:
+        """Return the labels with their prompts and colours; None without labels.
+
+        Raises
+        ------
+        InputError
+            If there are no such labels.
+        """
+        if self.labels is None:
+            return None
+        labels = _resolved(self.labels, folder)
+        vocabulary = vocabulary_of(labels, self.templates, threshold)
+        return with_colors(vocabulary, self.colors)
+
+
+def with_colors(vocabulary: Vocabulary, colors: Mapping[str, str]) -> Vocabulary:
+    """Return a vocabulary with other colours for some of its labels."""
+    if not colors:
+        return vocabulary
+    labels = vocabulary.full_labels
+    return replace(
+        vocabulary, colors=tuple(colors.get(label.name, label.color) for label in labels)
+    )
+
+
+def check_names(images: Iterable[ProjectImage]) -> None:
+    """Refuse two images of one name; case does not count, since it does not on every disk.
+
+    Raises
+    ------
+    InputError
+    """
+    by_name: dict[str, list[ProjectImage]] = {}
+    for image in images:
+        by_name.setdefault(_folded(image.name), []).append(image)
+    for same in by_name.values():
+        if len(same) > 1:
+            files = ", ".join(image.image for image in same[:_LISTED])
+            raise InputError(
+                f"{len(same)} images are called {same[0].name} ({files}); name them in a table "
+                "with the columns image, regions and name, or rename the files."
+            )
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def project_file(place: Path) -> Path:
+    """Return the file of a project: the path itself, or ``project.yaml`` in this folder."""
+    return place if place.suffix.lower() in (".yaml", ".yml") else place / FILE
+
+
+def read_project(place: Path) -> Project:
+    """Read a project.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is no project, is of a newer version, or damaged; names it.
+    """
+    file = project_file(place)
+    recover(file.parent)
+    values = _parse(read_bytes(file, "project"), file)
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise InputError(f"{file} is no project; make one with 'project new'.")
+    version = values.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise InputError(
+            f"{file} was written by a newer version of this program; update the program."
+        )
+    try:
+        project = validated(Project, values, file)
+        project.run_settings(file.parent)
+    except (ConfigError, InputError) as error:
+        text = str(error)
+        raise InputError(text if str(file) in text else f"{file}: {text}") from None
+    return project
+
+
+def write_project(project: Project, file: Path) -> None:
+    """Write a project completely or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written; an earlier file stays.
+    """
+    values = project.model_dump(mode="json", exclude_defaults=True)
+    values = {"format": FORMAT, "version": VERSION, **values}
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120)
+    with atomic_path(file) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def _parse(content: bytes, file: Path) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        text = content.decode("utf-8-sig")
+        depth = 0
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST or isinstance(event, yaml.AliasEvent):
+                raise InputError(f"{file} is no project: it has aliases, or is nested too deeply.")
+        return yaml.load(text, loader)
+    except UnicodeDecodeError:
+        raise InputError(f"{file} is no project: it is not text in UTF-8.") from None
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"{file} is not YAML{line} ({error.problem}).") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{file} is not YAML ({' '.join(str(error).split())}).") from None
+
+
+def relative(path: Path, folder: Path) -> str:
+    """Return a path from a folder with forward slashes; absolute on another drive."""
+    try:
+        # Two dots after a link to a folder lead elsewhere than its name says.
+        file = path.parent.resolve() / path.name
+        return Path(os.path.relpath(file, folder.resolve())).as_posix()
+    except ValueError:  # Windows
+        return path.absolute().as_posix()
+
+
+def stored_settings(settings: RunSettings, folder: Path) -> dict[str, Value]:
+    """Return the settings that differ from the default, as a project holds them."""
+    usual = RunSettings()
+    changed = {setting.key: settings.get(setting.key) for setting in fields_of()}
+    return {
+        key: _stored(value, folder) for key, value in changed.items() if value != usual.get(key)
+    }
+
+
+def stored_labels(labels: str | None, folder: Path) -> str | None:
+    """Return labels as a project holds them: a file relative to its folder."""
+    return None if labels is None else str(_stored(labels, folder))
+
+
+def _stored(value: Any, folder: Path) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, str | Path) and _exists(value):
+        return relative(Path(value), folder)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _resolved(value: Any, folder: Path) -> Any:
+    if not isinstance(value, str) or not value:
+        return value
+    path = os.path.normpath(os.path.join(folder.resolve(), value))  # noqa: PTH118
+    return path if _exists(path) else value
+
+
+def _exists(path: str | Path) -> bool:
+    """Return whether there is a file; a long list of labels is no path, and no error."""
+    return bool(path) and os.path.isfile(path)  # noqa: PTH113
+
+
+def states(project: Project) -> Counter[str]:
+    """Return how many images there are of each state."""
+    return Counter(image.state for image in project.images)

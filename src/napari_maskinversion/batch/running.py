@@ -1,0 +1,212 @@
+"""A batch: which images are to be done, and all of them done by an executor."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from ..base.atomic_files import atomic_path
+from ..base.errors import InputError, MaskInversionError
+from ..base.targets import check_folder, check_targets
+from ..results.export.catalogue import check_formats
+from ..results.settings import RunSettings
+from .finished import FILE, differences, is_finished
+from .image_run import problem_of
+from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
+from .project import Project
+
+FAILED: Final = "failed.csv"
+_LISTED: Final = 5  # names in a text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a batch has to do.
+
+    Attributes
+    ----------
+    tasks : tuple of ImageTask
+        The images to be done.
+    done : tuple of str
+        Names of images whose results are there.
+    bare : tuple of str
+        Names of images without regions.
+    stale : mapping
+        By name of an image with other results: what differs.
+    """
+
+    tasks: tuple[ImageTask, ...]
+    done: tuple[str, ...] = ()
+    bare: tuple[str, ...] = ()
+    stale: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def stale_text(self) -> str:
+        """One line about the stale images; "" if there are none."""
+        if not self.stale:
+            return ""
+        reasons = dict.fromkeys(reason for one in self.stale.values() for reason in one)
+        names = ", ".join(list(self.stale)[:_LISTED]) + ", ..." * (len(self.stale) > _LISTED)
+        count = len(self.stale)
+        return (
+            f"{count} image{'s' * (count != 1)} in it {'was' if count == 1 else 'were'} computed "
+            f"from other {', '.join(reasons)}: {names}"
+        )
+
+
+def plan(
+    project: Project,
+    folder: Path,
+    out: Path,
+    *,
+    formats: Sequence[str] = (ALWAYS,),
+    changes: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Return what is to be done for a project, and what is done already.
+
+    Parameters
+    ----------
+    project : Project
+    folder : Path
+        Its paths are relative to it.
+    out : Path
+    formats : sequence of str
+        Names in `FORMATS`.
+    changes : mapping, optional
+        Settings that differ from the project's, by key.
+
+    Raises
+    ------
+    MaskInversionError
+        If settings or labels cannot be used.
+    """
+    settings: RunSettings = project.run_settings(folder).changed(changes or {})
+    settings.method.check()
+    check_formats(formats)
+    vocabulary = project.vocabulary(folder, settings.threshold)
+    tasks, done, bare, stale = [], [], [], {}
+    for image in project.images:
+        if image.state == "skip":
+            continue
+        if image.regions is None:
+            bare.append(image.name)
+            continue
+        task = ImageTask(
+            name=image.name,
+            image=folder / image.image,
+            regions=folder / image.regions,
+            settings=settings,
+            vocabulary=vocabulary,
+            templates=project.templates,
+            colors=project.colors,
+            formats=tuple(dict.fromkeys((*formats, ALWAYS))),
+            out=out,
+        )
+        different = differences(task) if is_finished(task) else None
+        if different == []:
+            done.append(task.name)
+            continue
+        if different:
+            stale[task.name] = different
+        tasks.append(task)
+    return Plan(tasks=tuple(tasks), done=tuple(done), bare=tuple(bare), stale=stale)
+
+
+def check_out(tasks: Sequence[ImageTask], out: Path, *, overwrite: bool) -> None:
+    """Refuse a folder in which results must not or cannot be written, as `check_targets` does.
+
+    Raises
+    ------
+    InputError
+        Names the file or folder.
+    """
+    check_folder(out)
+    inputs = [path for task in tasks for path in (task.image, task.regions)]
+    for place in (out / ARCHIVES, out / DATA_SET):
+        if any(path.absolute().is_relative_to(place.absolute()) for path in inputs):
+            raise InputError(f"{place} holds images of the project; choose another --out.")
+    for task in tasks:
+        files = [task.archive / name for name in (*check_formats(task.formats), FILE)]
+        check_targets(files, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
+
+
+def _is_ours(file: Path) -> bool:
+    return (file.parent / FILE).is_file()
+
+
+def check_images(tasks: Iterable[ImageTask]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each task, and what a run would refuse; "" if nothing."""
+    for task in tasks:
+        yield task.name, problem_of(task)
+
+
+def run_batch(
+    tasks: Iterable[ImageTask],
+    executor: Executor,
+    work: Callable[[ImageTask], Report],
+    *,
+    at_once: int,
+) -> Generator[Report, None, None]:
+    """Do tasks in any order; yield the report of each when it is done.
+
+    Parameters
+    ----------
+    tasks : iterable of ImageTask
+    executor : concurrent.futures.Executor
+        This process, others, or those of a cluster.
+    work : callable
+        Does a task: `run_task`, or one with more arguments.
+    at_once : int
+        How many tasks the executor holds at most.
+
+    Raises
+    ------
+    MaskInversionError
+        If a process of the executor ended by itself.
+    """
+    waiting = iter(tasks)
+    pending: dict[Future[Report], ImageTask] = {}
+    try:
+        while True:
+            for task in islice(waiting, at_once - len(pending)):
+                pending[executor.submit(work, task)] = task
+            if not pending:
+                return
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                report = future.result()
+                del pending[future]
+                yield report
+    except BrokenExecutor:
+        names = ", ".join(task.name for task in list(pending.values())[:_LISTED])
+        raise MaskInversionError(
+            f"A worker process ended suddenly, perhaps for lack of memory; it computed one of: "
+            f"{names}. What is finished is kept; run the command again with fewer --workers."
+        ) from None
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+def write_failed(problems: Mapping[str, str], out: Path) -> None:
+    """Write the images that failed and why to ``failed.csv``; delete it if there are none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    file = out / FAILED
+    if not problems:
+        file.unlink(missing_ok=True)
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("image", "problem"), *problems.items()])
+    with atomic_path(file) as part:
+        part.write_text(text.getvalue(), encoding="utf-8")

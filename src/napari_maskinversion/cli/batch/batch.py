@@ -1,0 +1,177 @@
+"""The command ``batch``: many images, one after the other or several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...base.errors import InputError
+from ...base.locks import hold
+from ...batch.executors import InThisProcess, Workers, run_in_worker
+from ...batch.image_run import run_task
+from ...batch.image_task import DATA_SET, ImageTask
+from ...batch.project import Project, project_file, read_project
+from ...batch.running import FAILED, Plan, check_images, check_out, plan, run_batch, write_failed
+from ...results.export.catalogue import FORMATS
+from ..console import INTERRUPTED, ProgressBar, say
+from ..loading import load
+from ..options import split_names, template_option, with_settings
+from .images import Images, Labels, RegionFiles, Table, counted, pairs_of, project_images
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ...batch.image_task import Report
+
+
+@with_settings(
+    *("model", "method", "inversion", "input", "window", "planes", "units", "labels"),
+    "uncertainty",
+    without=("top_captions",),
+    only_chosen=True,
+)
+def batch_command(
+    changes: dict[str, Any],
+    place: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PROJECT]", help="Project (see project new), unless there are --images."
+        ),
+    ] = None,
+    images: Images = None,
+    regions: RegionFiles = None,
+    table: Table = None,
+    labels: Labels = None,
+    template: Annotated[list[str] | None, template_option("those of the project")] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for the results; a batch that was stopped there goes on."),
+    ] = Path("maskinversion_batch"),
+    formats: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="What to write for each image besides its archive (npz) and the table of all, "
+            f"separated by commas: {', '.join(FORMATS)}.",
+        ),
+    ] = "npz",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; each loads the model and needs its memory.")
+    ] = 1,
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help=f"Go on without images that fail; {FAILED} lists them."),
+    ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(help="Compute images again that were computed with other settings or files."),
+    ] = False,
+) -> None:
+    """Run many images: an archive of each, and one table of all (a Parquet data set)."""
+    project, folder = _project(place, images, regions, table)
+    words: dict[str, Any] = {}
+    if labels is not None:
+        words["labels"] = str(Path(labels).absolute()) if Path(labels).is_file() else labels
+    if template:
+        words["templates"] = tuple(template)
+    project = Project(**{**dict(project), **words})
+    _held = hold(out)  # until this function returns
+    work = plan(project, folder, out, formats=split_names(formats), changes=changes)
+    if work.stale and not overwrite:
+        raise InputError(
+            f"{out} is of other work: {work.stale_text}. Compute "
+            f"{'it' if len(work.stale) == 1 else 'them'} again with --overwrite, or choose another "
+            "--out."
+        )
+    check_out(work.tasks, out, overwrite=overwrite)
+    problems = _check(work, skip_bad=skip_bad)
+    tasks = [task for task in work.tasks if task.name not in problems]
+    if work.done:
+        say(f"{counted(len(work.done))} of {out} {'is' if len(work.done) == 1 else 'are'} kept.")
+    if work.stale:
+        say(f"Computed again: {work.stale_text}.")
+    if tasks:
+        problems |= _run(tasks, workers, skip_bad=skip_bad, out=out)
+    write_failed(problems, out)
+    if problems:
+        say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
+    say(f"Wrote {counted(len(tasks) - len(problems.keys() & {t.name for t in tasks}))} in {out}")
+    say(f"The table of all images: {out / DATA_SET}")
+
+
+def _project(
+    place: Path | None, images: str | None, regions: str | None, table: Path | None
+) -> tuple[Project, Path]:
+    if place is None:
+        pairs = pairs_of(images, regions, table)
+        here = Path.cwd()
+        return Project(images=tuple(project_images(pairs, here))), here
+    if images is not None or regions is not None or table is not None:
+        raise InputError("Name a project or images, not both; 'project add' adds images to it.")
+    return read_project(place), project_file(place).parent
+
+
+def _check(work: Plan, *, skip_bad: bool) -> dict[str, str]:
+    """Say which images cannot be run; return why."""
+    problems = dict.fromkeys(work.bare, "it has no regions")
+    with ProgressBar(remaining=True) as bar:
+        for done, (name, problem) in enumerate(check_images(work.tasks), 1):
+            bar.show("Checking images", done, len(work.tasks))
+            if problem:
+                problems[name] = problem
+    for name, problem in problems.items():
+        say(f"{name}: {problem}")
+    if problems and not skip_bad:
+        raise InputError(
+            f"{counted(len(problems))} cannot be run; correct what is said above, or go on without "
+            "them by --skip-bad."
+        )
+    return problems
+
+
+def _run(tasks: Sequence[ImageTask], workers: int, *, skip_bad: bool, out: Path) -> dict[str, str]:
+    """Run images; return why some failed."""
+    settings = tasks[0].settings
+    # Downloaded once, under a progress bar, and refused before any work.
+    model = load(settings.model, settings.architecture, settings.device)
+    workers = min(workers, len(tasks))
+    executor: Executor
+    work: Callable[[ImageTask], Report]
+    if workers == 1:
+        executor, work, at_once = InThisProcess(), partial(run_task, model=model), 1
+    else:
+        del model
+        executor, work, at_once = Workers(workers), run_in_worker, 2 * workers
+    problems: dict[str, str] = {}
+    done = 0
+    try:
+        with executor, ProgressBar(remaining=True) as bar:
+            bar.show(f"{counted(len(tasks))}", 0, len(tasks))
+            for done, report in enumerate(run_batch(tasks, executor, work, at_once=at_once), 1):
+                bar.show(_line(report, done, tasks), done, len(tasks))
+                if report.problem:
+                    _refuse(report, skip_bad=skip_bad)
+                    problems[report.name] = report.problem
+                    bar.say_note(f"{report.name}: {report.problem}")
+    except KeyboardInterrupt:
+        say(
+            f"Stopped: {done - len(problems)} of {counted(len(tasks))} are finished and kept in "
+            f"{out}; the same command goes on."
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    return problems
+
+
+def _line(report: Report, done: int, tasks: Sequence[ImageTask]) -> str:
+    return f"Image {done} of {len(tasks)}: {report.name}"
+
+
+def _refuse(report: Report, *, skip_bad: bool) -> None:
+    if skip_bad:
+        return
+    text = f"{report.name}: {report.problem} Finished images are kept; --skip-bad goes on without."
+    raise RuntimeError(text) if report.internal else InputError(text)

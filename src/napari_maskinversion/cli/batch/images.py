@@ -1,0 +1,72 @@
+"""Options that name many images and their regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...base.errors import InputError
+from ...base.reading import validated
+from ...batch.pairing import Pairs, pair, read_table
+from ...batch.project import ProjectImage, relative
+from ..console import say
+
+ProjectPlace = Annotated[
+    Path, typer.Argument(help="Project: a folder with project.yaml, or a file of another name.")
+]
+Images = Annotated[
+    str | None,
+    typer.Option(help="Images: a folder, or a pattern in quotes, such as 'images/*.png'."),
+]
+RegionFiles = Annotated[
+    str | None,
+    typer.Option(
+        "--regions",
+        help="Regions of these images: a folder or pattern of label images or annotations "
+        "(GeoJSON, VOC, ...) whose names begin or end with the images', 'masks/{name}_mask.png', "
+        "or one file about all images, such as COCO.",
+    ),
+]
+Table = Annotated[
+    Path | None,
+    typer.Option(help="CSV file with the columns image and regions, instead of both options."),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        help="Labels separated by commas, a file of labels, or preset:coco, as for run (default: "
+        "the names in the files of regions)."
+    ),
+]
+
+
+def pairs_of(images: str | None, regions: str | None, table: Path | None) -> Pairs:
+    """Return what the options name, and say what was left out.
+
+    Raises
+    ------
+    InputError
+        If the options name nothing, or too much.
+    """
+    if (images is None) == (table is None) or (table is not None and regions is not None):
+        raise InputError("Name images by --images and --regions, or both by --table.")
+    pairs = read_table(table) if table is not None else pair(str(images), regions)
+    for note in pairs.notes:
+        say(note)
+    return pairs
+
+
+def project_images(pairs: Pairs, folder: Path) -> Iterable[ProjectImage]:
+    """Yield pairs as images of the project in a folder."""
+    for one in pairs.pairs:
+        regions = None if one.regions is None else relative(one.regions, folder)
+        values = {"name": one.name, "image": relative(one.image, folder), "regions": regions}
+        yield validated(ProjectImage, values, one.image)
+
+
+def counted(count: int) -> str:
+    """Return a number of images in words."""
+    return f"{count} image{'s' * (count != 1)}"

@@ -1,0 +1,133 @@
+"""The ``project`` commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...base.errors import InputError
+from ...base.targets import check_targets
+from ...batch.project import (
+    Project,
+    ProjectImage,
+    project_file,
+    read_project,
+    states,
+    stored_labels,
+    stored_settings,
+    write_project,
+)
+from ...batch.running import check_images, plan
+from ...results.settings import RunSettings
+from ..console import ProgressBar, say
+from ..options import template_option, with_paper, with_settings
+from .images import (
+    Images,
+    Labels,
+    ProjectPlace,
+    RegionFiles,
+    Table,
+    counted,
+    pairs_of,
+    project_images,
+)
+
+project = typer.Typer(help="Projects: many images in one file.", no_args_is_help=True)
+
+
+@project.command("new")
+@with_paper(template=["photo"])
+@with_settings(
+    "model", "method", "inversion", "input", "window", "planes", "units", "labels", "uncertainty"
+)
+def new_command(
+    place: ProjectPlace,
+    settings: RunSettings,
+    images: Images = None,
+    regions: RegionFiles = None,
+    table: Table = None,
+    labels: Labels = None,
+    template: Annotated[
+        list[str] | None, template_option("those of the file or preset, else photo")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a project.")] = False,
+) -> None:
+    """Make a project: pair images with regions, and keep words and settings."""
+    file = project_file(place)
+    pairs = pairs_of(images, regions, table)
+    inputs = [path for one in pairs.pairs for path in (one.image, one.regions) if path]
+    check_targets([file], overwrite=overwrite, inputs=inputs)
+    folder = file.parent
+    made = Project(
+        labels=stored_labels(labels, folder),
+        templates=tuple(template or ()),
+        settings=stored_settings(settings, folder),
+        images=tuple(project_images(pairs, folder)),
+    )
+    made.vocabulary(folder, settings.threshold)  # refuses what are no labels
+    folder.mkdir(parents=True, exist_ok=True)
+    write_project(made, file)
+    say(f"Wrote {counted(len(made.images))} in {file}")
+
+
+@project.command("add")
+def add_command(
+    place: ProjectPlace,
+    images: Images = None,
+    regions: RegionFiles = None,
+    table: Table = None,
+) -> None:
+    """Add images to a project; images that it has get these regions, if they had none."""
+    file = project_file(place)
+    old = read_project(place)
+    new = tuple(project_images(pairs_of(images, regions, table), file.parent))
+    by_file = {image.image: image for image in new}
+    kept = tuple(_with_regions(image, by_file) for image in old.images)
+    added = tuple(image for image in new if image.image not in {one.image for one in old.images})
+    write_project(Project(**{**dict(old), "images": kept + added}), file)
+    say(f"Added {counted(len(added))} to {file}, which has {counted(len(kept + added))} now.")
+
+
+def _with_regions(image: ProjectImage, new: dict[str, ProjectImage]) -> ProjectImage:
+    if image.regions is not None or image.image not in new:
+        return image
+    return ProjectImage(**{**dict(image), "regions": new[image.image].regions})
+
+
+@project.command("status")
+def status_command(
+    place: ProjectPlace,
+    out: Annotated[Path | None, typer.Option(help="Also tell what a batch did there.")] = None,
+) -> None:
+    """Tell how many images there are, and how many are done."""
+    content = read_project(place)
+    number = states(content)
+    bare = sum(image.regions is None for image in content.images)
+    words = [counted(len(content.images)), f"{number['done']} done", f"{number['skip']} to skip"]
+    typer.echo(", ".join([*words, f"{bare} without regions"]))
+    if out is not None:
+        work = plan(content, project_file(place).parent, out)
+        line = f"{out}: {counted(len(work.done))} computed, {len(work.tasks)} to compute"
+        typer.echo(line)
+        if work.stale_text:
+            typer.echo(work.stale_text)
+
+
+@project.command("check")
+def check_command(place: ProjectPlace) -> None:
+    """Read all images and regions as a batch would, and name those that it would refuse."""
+    content, file = read_project(place), project_file(place)
+    work = plan(content, file.parent, file.parent)
+    problems = dict.fromkeys(work.bare, "it has no regions")
+    with ProgressBar(remaining=True) as bar:
+        for done, (name, problem) in enumerate(check_images(work.tasks), 1):
+            bar.show("Checking images", done, len(work.tasks))
+            if problem:
+                problems[name] = problem
+    for name, problem in problems.items():
+        typer.echo(f"{name}: {problem}")
+    if problems:
+        raise InputError(f"{counted(len(problems))} of {len(content.images)} cannot be run.")
+    typer.echo(f"{counted(len(work.tasks))} can be run.")

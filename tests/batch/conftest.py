@@ -1,0 +1,33 @@
+"""Folders of small images with regions."""
+
+import pytest
+import skimage.io
+
+from tests.scenes import label_image, picture
+
+
+def save(path, pixels):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    skimage.io.imsave(path, pixels, check_contrast=False)
+    return path
+
+
+@pytest.fixture
+def images(tmp_path, monkeypatch):
+    """The working folder, with two images and their label images."""
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2):
+        save(tmp_path / "images" / f"cell-{number}.png", picture(64, 64, number))
+        save(tmp_path / "masks" / f"cell-{number}_mask.png", label_image(number, 64, 64))
+    return tmp_path
+
+
+FAST = ("--labels", "car,dog", "--steps", 1, "--resolution", 64)
+
+
+@pytest.fixture
+def project(images, call):
+    """The same as a project."""
+    code, _, err = call("project", "new", ".", "--images", "images", "--regions", "masks", *FAST)
+    assert code == 0, err
+    return images

@@ -1,0 +1,272 @@
+"""The command ``batch``."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import psutil
+import pyarrow.dataset
+import pytest
+
+from napari_maskinversion.base.errors import MaskInversionError
+from napari_maskinversion.batch import image_run
+from napari_maskinversion.batch.running import run_batch
+from tests.scenes import label_image, picture
+
+from .conftest import FAST, save
+
+
+def archives(folder):
+    """Embeddings by name of the image."""
+    return {
+        file.parent.name: np.load(file)["embeddings"] for file in folder.glob("archives/*/*.npz")
+    }
+
+
+def times(folder):
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_batch_computes_the_same_bits_as_run_and_makes_one_table(project, call):
+    code, _, err = call("batch", ".", "--out", "out", "--format", "csv")
+    assert code == 0, err
+    for name in ("cell-1", "cell-2"):
+        files = (f"images/{name}.png", f"masks/{name}_mask.png")
+        assert call("run", *files, *FAST, "--out", name, "--format", "npz,csv")[0] == 0
+        own = np.load(f"{name}/results.npz")["embeddings"]
+        np.testing.assert_array_equal(archives(project / "out")[f"{name}.png"], own)
+    table = pd.read_parquet("out/regions.parquet")
+    assert table["image"].tolist() == ["cell-1.png", "cell-2.png", "cell-2.png"]
+    one = pd.concat([pd.read_csv(f"cell-{n}/regions.csv") for n in (1, 2)], ignore_index=True)
+    assert table["suggestion"].tolist() == one["suggestion"].tolist()
+    data_set = pyarrow.dataset.dataset("out/regions.parquet", partitioning="hive")
+    assert data_set.count_rows() == 3
+    assert (project / "out/archives/cell-1.png/regions.csv").is_file()
+
+
+def test_a_second_call_keeps_what_is_done_and_says_what_is_stale(project, call):
+    assert call("batch", ".", "--out", "out")[0] == 0
+    before = times(project / "out")
+    code, _, err = call("batch", ".", "--out", "out", "--device", "cpu")
+    assert code == 0
+    assert "2 images of out are kept." in err
+    assert times(project / "out") == before
+    code, _, err = call("batch", ".", "--out", "out", "--steps", 2, "--labels", "cat")
+    assert code == 2
+    assert "2 images in it were computed from other steps, labels: cell-1.png, cell-2.png" in err
+    assert times(project / "out") == before
+    save(project / "images" / "cell-2.png", picture(64, 64, 9))
+    code, out, _ = call("project", "status", ".", "--out", "out")
+    assert out.splitlines()[1:] == [
+        "out: 1 image computed, 1 to compute",
+        "1 image in it was computed from other image: cell-2.png",
+    ]
+    assert call("batch", ".", "--out", "out", "--overwrite")[0] == 0
+    changed = {
+        file.parent.name for file, at in times(project / "out").items() if at != before[file]
+    }
+    assert changed == {"cell-2.png", "image=cell-2.png"}
+
+
+def test_images_are_named_without_a_project(images, call):
+    (images / "all.json").write_text(
+        json.dumps(
+            {
+                "images": [
+                    {"id": n, "file_name": f"cell-{n}.png", "width": 64, "height": 64}
+                    for n in (1, 2)
+                ],
+                "categories": [{"id": 1, "name": "car"}, {"id": 2, "name": "dog"}],
+                "annotations": [
+                    {"id": n, "image_id": n, "category_id": n, "bbox": [8, 8, 20, 20 + n]}
+                    for n in (1, 2)
+                ],
+            }
+        )
+    )
+    words = ("batch", "--images", "images", "--regions", "all.json", *FAST[2:], "--out", "out")
+    code, _, err = call(*words)
+    assert code == 0, err
+    table = pd.read_parquet("out/regions.parquet")
+    assert table["source_label"].tolist() == ["car", "dog"]
+    assert set(table["suggestion"]) <= {"car", "dog"}
+    code, _, err = call("batch", ".", *words[1:])
+    assert code == 2
+    assert "Name a project or images, not both" in err
+
+
+def test_names_of_any_characters_come_back(images, call):
+    name = "a b%2F=ä.png"
+    shutil.move(images / "images" / "cell-1.png", images / "images" / name)
+    shutil.move(images / "masks" / "cell-1_mask.png", images / "masks" / name)
+    words = ("--images", "images", "--regions", "masks", *FAST, "--out", "out")
+    code, _, err = call("batch", *words)
+    assert code == 0, err
+    assert set(pd.read_parquet("out/regions.parquet")["image"]) == {name, "cell-2.png"}
+
+
+@pytest.fixture
+def spoilt(project):
+    """A project of which one image is broken."""
+    (project / "images" / "cell-1.png").write_bytes(b"no picture")
+    return project
+
+
+def test_bad_images_are_named_before_the_work(spoilt, call):
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 2
+    first, last = filter(None, err.splitlines())
+    assert first.startswith("cell-1.png: ")
+    assert "1 image cannot be run" in last
+    assert not (spoilt / "out").exists()
+
+
+def test_bad_images_are_left_out_and_listed_if_wanted(spoilt, call):
+    code, _, err = call("batch", ".", "--out", "out", "--skip-bad")
+    assert code == 0, err
+    assert "1 image failed; " in err
+    assert list(archives(spoilt / "out")) == ["cell-2.png"]
+    failed = pd.read_csv("out/failed.csv")
+    assert failed["image"].tolist() == ["cell-1.png"]
+    assert "images/cell-1.png" in failed["problem"][0]
+    save(spoilt / "images" / "cell-1.png", picture(64, 64, 1))
+    assert call("batch", ".", "--out", "out")[0] == 0
+    assert set(archives(spoilt / "out")) == {"cell-1.png", "cell-2.png"}
+    assert not (spoilt / "out" / "failed.csv").exists()
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_what_the_disk_refused_is_tried_once_more(project, call, monkeypatch, fails):
+    attempts = []
+    write = image_run.write_parquet
+
+    def failing(bundle, path):
+        attempts.append(path)
+        if len(attempts) <= fails:
+            raise OSError(5, "Input/output error", str(path))
+        write(bundle, path)
+
+    monkeypatch.setattr(image_run, "write_parquet", failing)
+    code, _, err = call("batch", ".", "--out", "out", "--skip-bad")
+    assert code == 0, err
+    assert len(attempts) == 3
+    assert ("cell-1.png" in archives(project / "out")) == (fails == 1)
+    assert ("Input/output error" in err) == (fails == 2)
+
+
+def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, monkeypatch):
+    check = image_run.write_finished
+
+    def failing(finished, folder):
+        if folder.name == "cell-2.png":
+            raise KeyError("oops")
+        check(finished, folder)
+
+    monkeypatch.setattr(image_run, "write_finished", failing)
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 1
+    assert "cell-2.png: internal error (KeyError: 'oops')" in err
+    assert list(archives(project / "out")) == ["cell-1.png"]
+    monkeypatch.undo()
+    monkeypatch.chdir(project)
+    assert call("batch", ".", "--out", "out")[0] == 0
+    assert set(archives(project / "out")) == {"cell-1.png", "cell-2.png"}
+
+
+def test_ctrl_c_keeps_the_images_that_are_finished(project, call, monkeypatch):
+    run_planes = image_run.run_planes
+    begun = []
+
+    def stopped(*arguments, **more):
+        begun.append(arguments)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return run_planes(*arguments, **more)
+
+    monkeypatch.setattr(image_run, "run_planes", stopped)
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 130
+    assert "Stopped: 1 of 2 images are finished" in err
+    assert list(archives(project / "out")) == ["cell-1.png"]
+
+
+def test_results_never_replace_an_image(project, call):
+    for number in (1, 2):
+        place = project / "regions.parquet" / f"cell-{number}.png"
+        save(place, picture(64, 64, number))
+    before = times(project)
+    words = ("batch", "--images", "regions.parquet", "--regions", "masks", *FAST)
+    code, _, err = call(*words, "--out", ".", "--overwrite")
+    assert code == 2
+    assert "regions.parquet holds images of the project" in err
+    assert times(project) == before
+
+
+def test_two_workers_killed_at_any_moment_lose_nothing(images, call):
+    for number in (3, 4, 5):
+        save(images / "images" / f"cell-{number}.png", picture(64, 64, number))
+        save(images / "masks" / f"cell-{number}_mask.png", label_image(number, 64, 64))
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--workers", "2")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "napari_maskinversion", *map(str, words), "--out", "killed"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not list(images.glob("killed/archives/*/batch.json")):
+        time.sleep(0.01)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    assert psutil.wait_procs(workers, timeout=60)[1] == []
+    kept = {file: at for file, at in times(images / "killed").items() if file.name == "batch.json"}
+    assert kept
+    for out in ("killed", "whole"):
+        code, _, err = call(*words[:-1], 1, "--out", out)
+        assert code == 0, err
+    assert kept.items() <= times(images / "killed").items()
+    assert not list((images / "killed").rglob(".*"))
+    whole, killed = archives(images / "whole"), archives(images / "killed")
+    assert whole.keys() == killed.keys()
+    assert len(whole) == 5
+    for name, embeddings in whole.items():
+        np.testing.assert_array_equal(killed[name], embeddings)
+
+
+def task(number):
+    return SimpleNamespace(name=f"image {number}")
+
+
+def test_any_executor_does_the_tasks_and_holds_few_of_them():
+    open_tasks, most = set(), []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, work, one):
+            open_tasks.add(one.name)
+            most.append(len(open_tasks))
+            return super().submit(work, one)
+
+    reports = []
+    with Counting(2) as executor:
+        for name in run_batch(map(task, range(20)), executor, lambda one: one.name, at_once=4):
+            open_tasks.discard(name)
+            reports.append(name)
+    assert sorted(reports) == sorted(f"image {number}" for number in range(20))
+    assert max(most) <= 4
+
+
+def test_a_worker_that_dies_is_said_in_one_line():
+    class Broken:
+        def submit(self, work, one):
+            future = Future()
+            future.set_exception(BrokenExecutor("gone"))
+            return future
+
+    with pytest.raises(MaskInversionError, match=r"ended suddenly.*image 0, image 1\. "):
+        list(run_batch(map(task, range(2)), Broken(), None, at_once=4))

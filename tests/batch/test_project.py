@@ -1,0 +1,144 @@
+"""The file of a project, and its commands."""
+
+import shutil
+
+import pytest
+import yaml
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.batch.project import Project, read_project, write_project
+from tests.scenes import picture
+
+from .conftest import save
+
+
+@pytest.fixture
+def change(project):
+    """Change the file as somebody with an editor."""
+
+    def edit(**values):
+        file = project / "project.yaml"
+        file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | values), "utf-8")
+        return project
+
+    return edit
+
+
+def test_a_project_holds_relative_paths_words_and_changed_settings(project):
+    assert yaml.safe_load((project / "project.yaml").read_text("utf-8")) == {
+        "format": "napari-maskinversion project",
+        "version": 1,
+        "labels": "car,dog",
+        "settings": {"inversion.steps": 1, "resolution": 64},
+        "images": [
+            {"name": f"{n}.png", "image": f"images/{n}.png", "regions": f"masks/{n}_mask.png"}
+            for n in ("cell-1", "cell-2")
+        ],
+    }
+
+
+def test_a_project_is_written_as_it_was_read(project):
+    before = (project / "project.yaml").read_bytes()
+    write_project(read_project(project), project / "project.yaml")
+    assert (project / "project.yaml").read_bytes() == before
+
+
+def test_a_moved_folder_stays_a_project_with_its_file_of_labels(images, call, monkeypatch):
+    (images / "words.txt").write_text("car\ndog\n")
+    new = ("project", "new", "p", "--images", "images", "--regions", "masks/{name}_mask.png")
+    code, _, err = call(*new, "--labels", "words.txt")
+    assert code == 0, err
+    moved = images.parent / f"{images.name} moved"
+    monkeypatch.chdir(images.parent)
+    shutil.move(images, moved)
+    code, out, err = call("project", "check", moved / "p")
+    assert (code, out) == (0, "2 images can be run.\n"), err
+    assert Project.vocabulary(read_project(moved / "p"), moved / "p", None).labels == ("car", "dog")
+
+
+def test_check_names_each_image_that_cannot_be_run_in_one_line(project, call):
+    (project / "images" / "cell-1.png").write_bytes(b"no picture")
+    save(project / "images" / "cell-2.png", picture(32, 64))
+    save(project / "images" / "cell-3.png", picture(64, 64))
+    call("project", "add", ".", "--images", "images/cell-3.png")
+    code, out, err = call("project", "check", ".")
+    assert code == 2
+    assert [line.split(":")[0] for line in out.splitlines()] == [
+        "cell-3.png",
+        "cell-1.png",
+        "cell-2.png",
+    ]
+    assert "32 x 64" in out
+    assert "3 images of 3 cannot be run" in err
+
+
+def test_images_and_regions_are_added(project, call):
+    save(project / "images" / "cell-3.png", picture(64, 64))
+    code, _, err = call("project", "add", ".", "--images", "images/*.png")
+    assert code == 0, err
+    assert "Added 1 image to" in err
+    shutil.copy(project / "masks" / "cell-1_mask.png", project / "masks" / "cell-3.png")
+    call("project", "add", ".", "--images", "images", "--regions", "masks")
+    kept = read_project(project).images
+    assert [image.regions for image in kept] == [
+        "masks/cell-1_mask.png",
+        "masks/cell-2_mask.png",
+        "masks/cell-3.png",
+    ]
+    assert call("project", "status", ".")[1] == "3 images, 0 done, 0 to skip, 0 without regions\n"
+
+
+def test_a_project_is_replaced_only_if_wanted(project, call):
+    new = ("project", "new", ".", "--images", "images")
+    code, _, err = call(*new)
+    assert code == 2
+    assert "already has project.yaml" in err
+    assert call(*new, "--overwrite")[0] == 0
+    assert call("project", "status", ".")[1] == "2 images, 0 done, 0 to skip, 2 without regions\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"version": 2}, "was written by a newer version"),
+        ({"format": "another"}, "is no project"),
+        ({"settings": {"inversion.speed": 2}}, "There is no setting 'inversion.speed'"),
+        ({"settings": {"inversion.steps": 0}}, "steps must be greater than or equal to 1; got 0"),
+        ({"images": [{"name": "a"}]}, "images.0.image is missing"),
+        ({"images": [{"name": "..", "image": "a"}]}, "does not begin with a dot"),
+        ({"colour": "red"}, "There is no setting 'colour'"),
+        (
+            {"images": [{"name": "A", "image": "x/a"}, {"name": "a", "image": "y/a"}]},
+            "2 images are called A (x/a, y/a)",
+        ),
+    ],
+)
+def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, call, values, message):
+    code, _, err = call("project", "status", change(**values))
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert "project.yaml" in err
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: 1\nformat: ]\n", "is not YAML in line 2"),
+        ("a: &a [1]\nb: *a\n", "it has aliases, or is nested too deeply"),
+        ("[" * 200 + "]" * 200, "it has aliases, or is nested too deeply"),
+        ("- 1\n", "is no project"),
+        ("", "is no project"),
+    ],
+)
+def test_a_file_that_is_no_project_is_refused(tmp_path, content, message):
+    (tmp_path / "project.yaml").write_text(content, "utf-8")
+    with pytest.raises(InputError, match=message):
+        read_project(tmp_path)
+
+
+@pytest.mark.parametrize("options", [(), ("--images", "images", "--table", "t.csv")])
+def test_images_are_named_in_one_way(images, call, options):
+    code, _, err = call("project", "new", ".", *options)
+    assert code == 2
+    assert "Name images by --images and --regions, or both by --table." in err
