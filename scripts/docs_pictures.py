@@ -202,7 +202,6 @@ def drawings(window: Window, folder: Path) -> None:
     window.review()
     window.decide(1)
     window.shoot_tabs("review", "review")
-    window.shoot_tabs("panel", "label", "review", "explore")
     window.end_review()
 
 
@@ -296,10 +295,11 @@ def settings(window: Window, _: Path) -> None:
     """The pages of the settings, and the window for Segment Anything."""
     panel = window.panel
     dialog = panel.controller.settings
-    for page, name in (("Regions and windows", "windows"), ("Words and limits", "limits")):
+    pages = {"settings-windows": "Regions and windows", "settings-limits": "Words and limits"}
+    for name, page in pages.items():
         dialog.bring(page)
         window.rest()
-        window.shoot(f"settings-{name}", dialog)
+        window.shoot(name, dialog)
     dialog.hide()
     panel.segment.dialog.bring()
     window.rest()
