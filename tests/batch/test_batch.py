@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,9 @@ import pytest
 
 from napari_maskinversion.base.errors import MaskInversionError
 from napari_maskinversion.batch import image_run
+from napari_maskinversion.batch.fingerprint import Fingerprint
 from napari_maskinversion.batch.running import run_batch
+from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, save
@@ -73,6 +76,90 @@ def test_a_second_call_keeps_what_is_done_and_says_what_is_stale(project, call):
         file.parent.name for file, at in times(project / "out").items() if at != before[file]
     }
     assert changed == {"cell-2.png", "image=cell-2.png"}
+
+
+@pytest.fixture
+def finished(project, call):
+    """A project whose two images are computed in the folder ``out``."""
+    assert call("batch", ".", "--out", "out")[0] == 0
+    return project
+
+
+def test_results_of_images_that_the_batch_does_not_have_never_mix_with_its_own(finished, call):
+    own = finished / "out/archives/cell-1.png/notes.txt"
+    own.write_text("mine")
+    (finished / "images" / "cell-1.png").unlink()
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST[2:], "--out", "out")
+    before = times(finished / "out")
+    code, _, err = call(*words, *FAST[:2])
+    assert code == 2
+    assert "out has results of 1 image that this batch does not have: cell-1.png. " in err
+    assert times(finished / "out") == before
+    code, _, err = call(*words, "--labels", "apple", "--overwrite")
+    assert code == 0, err
+    assert "Removed the results of images that are not in this batch: cell-1.png." in err
+    table = pd.read_parquet("out/regions.parquet")
+    assert set(table["image"]) == {"cell-2.png"}
+    assert set(table["suggestion"]) == {"apple"}
+    assert list(own.parent.iterdir()) == [own]
+
+
+def test_results_without_the_mark_of_a_batch_are_not_removed(finished, call):
+    (finished / "out/archives/cell-1.png/batch.json").unlink()
+    (finished / "images" / "cell-1.png").unlink()
+    before = times(finished / "out")
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
+    code, _, err = call(*words, "--overwrite")
+    assert code == 2
+    assert "no readable mark of a batch" in err
+    assert times(finished / "out") == before
+
+
+@pytest.mark.parametrize(
+    "file", ["archives/cell-1.png/results.npz", "regions.parquet/image=cell-1.png/regions.parquet"]
+)
+@pytest.mark.parametrize("harm", ["deleted", "cut", "filled with zeros"])
+def test_results_that_are_not_what_was_written_are_computed_again(finished, call, file, harm):
+    place = finished / "out" / file
+    whole = place.read_bytes()
+    place.unlink()
+    if harm != "deleted":
+        place.write_bytes(whole[:-9] if harm == "cut" else bytes(len(whole)))
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 0, err
+    assert "changed or are gone: cell-1.png." in err
+    assert "1 image of out is kept." in err
+    assert archives(finished / "out").keys() == {"cell-1.png", "cell-2.png"}
+    assert len(pd.read_parquet("out/regions.parquet")) == 3
+
+
+def test_an_archive_that_was_saved_again_with_decisions_is_kept(finished, call):
+    file = finished / "out/archives/cell-1.png/results.npz"
+    save_archive(replace(open_archive(file), decisions=b"decided"), file)
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 0
+    assert "2 images of out are kept." in err
+    assert open_archive(file).decisions == b"decided"
+
+
+def test_files_with_other_times_and_the_same_bytes_are_unchanged(finished, call):
+    for file in (*finished.glob("images/*"), *finished.glob("masks/*"), *finished.rglob("*.npz")):
+        os.utime(file, ns=(1, 1))
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 0, err
+    assert "2 images of out are kept." in err
+
+
+def test_a_changed_chunk_of_a_zarr_is_another_image(tmp_path):
+    chunk = tmp_path / "image.zarr" / "0" / "0.0"
+    chunk.parent.mkdir(parents=True)
+    chunk.write_bytes(b"one")
+    mark = Fingerprint.of(tmp_path / "image.zarr")
+    assert mark.fits(tmp_path / "image.zarr")
+    assert mark.fits(shutil.copytree(tmp_path / "image.zarr", tmp_path / "copy" / "image.zarr"))
+    chunk.write_bytes(b"two")
+    os.utime(chunk, ns=(1, 1))
+    assert not mark.fits(tmp_path / "image.zarr")
 
 
 def test_images_are_named_without_a_project(images, call):

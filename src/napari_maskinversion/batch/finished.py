@@ -14,34 +14,42 @@ from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
 from ..base.reading import read_json, validated
 from ..regions.annotations.json_files import to_json_types
-from .image_task import ImageTask
+from ..results.export.archive import open_archive
+from ..results.export.catalogue import FORMATS
+from .fingerprint import Fingerprint
+from .image_task import ALWAYS, ImageTask
 
 FILE: Final = "batch.json"
-VERSION: Final = 1
+VERSION: Final = 2
 # What changes no result.
 _NO_RESULT: Final = ("device", "chunk_size")
 
 
 class Finished(BaseModel):
-    """What an image was computed from.
+    """What an image was computed from, and the files of its results.
 
     Attributes
     ----------
-    image, regions : dict
-        Path, bytes and time of change of each file.
+    image, regions : Fingerprint
     settings : dict
         By the key of a `Setting`.
     words : dict
         The vocabulary, or templates and colours for names in the file of regions.
     formats : list of str
+    part : Fingerprint, optional
+        Of the part of the data set.
+    files : list of Fingerprint
+        Of the files of the archive.
     """
 
-    version: int = VERSION
-    image: dict[str, Any]
-    regions: dict[str, Any]
+    version: int
+    image: Fingerprint
+    regions: Fingerprint
     settings: dict[str, Any]
     words: dict[str, Any]
     formats: list[str]
+    part: Fingerprint | None = None
+    files: list[Fingerprint] = []
 
     @classmethod
     def of(cls, task: ImageTask) -> Self:
@@ -52,18 +60,19 @@ class Finished(BaseModel):
         OSError
             If a file is gone.
         """
-        settings = task.settings.model_dump(mode="json", exclude=set(_NO_RESULT))
-        words = {"templates": list(task.templates), "colors": dict(task.colors)}
-        if task.vocabulary is not None:
-            words = asdict(task.vocabulary)
-        values = {
-            "image": _describe(task.image),
-            "regions": _describe(task.regions),
-            "settings": settings,
-            "words": words,
-            "formats": list(task.formats),
-        }
-        return cls.model_validate(json.loads(json.dumps(to_json_types(values))))
+        return cls(
+            version=VERSION,
+            image=Fingerprint.of(task.image),
+            regions=Fingerprint.of(task.regions),
+            settings=_settings(task),
+            words=_words(task),
+            formats=list(task.formats),
+        )
+
+    def with_files(self, part: Path, folder: Path) -> Self:
+        """Return the mark with the results: the part of the data set, and a folder's files."""
+        files = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
+        return self.model_copy(update={"part": Fingerprint.of(part), "files": files})
 
 
 def write_finished(finished: Finished, folder: Path) -> None:
@@ -78,44 +87,96 @@ def write_finished(finished: Finished, folder: Path) -> None:
         part.write_text(finished.model_dump_json(indent=1), encoding="utf-8")
 
 
-def is_finished(task: ImageTask) -> bool:
-    """Return whether there are complete results of this image, whatever they were made from.
+def is_marked(task: ImageTask) -> bool:
+    """Return whether results of this image were completed, whatever they were made from.
 
     Results that were complete when their process was killed are put into place first.
     """
     recover(task.archive)
-    return (task.archive / FILE).is_file() and task.part.is_file()
+    return (task.archive / FILE).is_file()
+
+
+def is_damaged(task: ImageTask) -> bool:
+    """Return whether completed results have changed or are gone.
+
+    An archive that opens is not: the panel may have saved decisions in it.
+    """
+    try:
+        mark = read_finished(task.archive)
+    except InputError:
+        return False  # nothing is known of them
+    if mark.part is None or not mark.part.fits(task.part):
+        return True
+    changed = {file.name for file in mark.files if not file.fits(task.archive / file.name)}
+    archive = FORMATS[ALWAYS].file
+    return bool(changed - {archive}) or (archive in changed and not _opens(task.archive / archive))
+
+
+def read_finished(folder: Path) -> Finished:
+    """Read the mark in the folder of an archive.
+
+    Raises
+    ------
+    InputError
+        If there is none, it is of another version, or damaged.
+    """
+    values = read_json(folder / FILE)
+    if isinstance(values, dict) and values.get("version") != VERSION:
+        raise OtherVersion(f"{folder / FILE} is of another version of this program.")
+    return validated(Finished, values, folder / FILE)
+
+
+class OtherVersion(InputError):
+    """A mark of another version."""
 
 
 def differences(task: ImageTask) -> list[str]:
     """Return what a task would do otherwise than its results were made; empty if nothing."""
     try:
-        kept = validated(Finished, read_json(task.archive / FILE), task.archive / FILE)
-        now = Finished.of(task)
-    except (InputError, OSError):
-        return ["files"]
-    if kept.version != VERSION:
+        kept = read_finished(task.archive)
+    except OtherVersion:
         return ["version"]
-    return list(_differences(kept, now))
+    except InputError:
+        return ["files"]
+    return list(_differences(kept, task))
 
 
-def _differences(kept: Finished, now: Finished) -> Iterator[str]:
-    for name in ("image", "regions"):
-        if getattr(kept, name) != getattr(now, name):
-            yield name
-    for name in (*kept.settings, *(now.settings.keys() - kept.settings.keys())):
-        before, after = kept.settings.get(name), now.settings.get(name)
+def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
+    if not kept.image.fits(task.image):
+        yield "image"
+    if not kept.regions.fits(task.regions):
+        yield "regions"
+    settings = _settings(task)
+    for name in (*kept.settings, *(settings.keys() - kept.settings.keys())):
+        before, after = kept.settings.get(name), settings.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
             yield from (key for key in after if before.get(key) != after[key])
         elif before != after:
             yield name
-    if kept.words != now.words:
+    if kept.words != _words(task):
         yield "labels"
-    if not set(now.formats) <= set(kept.formats):
+    if not set(task.formats) <= set(kept.formats):
         yield "formats"
 
 
-def _describe(path: Path) -> dict[str, Any]:
-    about = path.stat()
-    size = None if path.is_dir() else about.st_size
-    return {"name": path.name, "bytes": size, "changed": about.st_mtime_ns}
+def _settings(task: ImageTask) -> Any:
+    return _plain(task.settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
+
+
+def _words(task: ImageTask) -> Any:
+    if task.vocabulary is not None:
+        return _plain(asdict(task.vocabulary))
+    return _plain({"templates": list(task.templates), "colors": dict(task.colors)})
+
+
+def _plain(values: Any) -> Any:
+    """Return values as they come back from JSON."""
+    return json.loads(json.dumps(to_json_types(values)))
+
+
+def _opens(archive: Path) -> bool:
+    try:
+        open_archive(archive)
+    except InputError:
+        return False
+    return True

@@ -111,9 +111,9 @@ def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], objec
         folder.mkdir(parents=True, exist_ok=True)
     # The mark that the image is done comes last: what is killed before it is done again.
     write_parquet(bundle, task.part)
-    with together(task.archive):
+    with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
-        write_finished(finished, task.archive)
+        write_finished(finished.with_files(task.part, files.place), task.archive)
     return len(results)
 
 

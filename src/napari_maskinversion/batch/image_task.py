@@ -50,12 +50,22 @@ class ImageTask:
     @property
     def archive(self) -> Path:
         """The folder of the image's own files."""
-        return self.out / ARCHIVES / quote(self.name, safe=" ")
+        return archive_of(self.out, self.name)
 
     @property
     def part(self) -> Path:
         """The image's part of the data set."""
-        return self.out / DATA_SET / f"image={quote(self.name, safe=' ')}" / DATA_SET
+        return part_of(self.out, self.name)
+
+
+def archive_of(out: Path, name: str) -> Path:
+    """Return the folder of an image's own files."""
+    return out / ARCHIVES / quote(name, safe=" ")
+
+
+def part_of(out: Path, name: str) -> Path:
+    """Return the file of an image's part of the data set."""
+    return out / DATA_SET / f"image={quote(name, safe=' ')}" / DATA_SET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

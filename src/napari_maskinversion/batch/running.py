@@ -16,9 +16,10 @@ from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
-from .finished import FILE, differences, is_finished
+from .finished import FILE, differences, is_damaged, is_marked
 from .image_run import problem_of
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
+from .leftovers import leftovers
 from .project import Project
 
 FAILED: Final = "failed.csv"
@@ -39,12 +40,18 @@ class Plan:
         Names of images without regions.
     stale : mapping
         By name of an image with other results: what differs.
+    damaged : tuple of str
+        Names of images whose results were changed or deleted.
+    others : tuple of str
+        Names of images with results that are not in the project, or are to be skipped.
     """
 
     tasks: tuple[ImageTask, ...]
     done: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()
     stale: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    damaged: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def stale_text(self) -> str:
@@ -52,12 +59,17 @@ class Plan:
         if not self.stale:
             return ""
         reasons = dict.fromkeys(reason for one in self.stale.values() for reason in one)
-        names = ", ".join(list(self.stale)[:_LISTED]) + ", ..." * (len(self.stale) > _LISTED)
         count = len(self.stale)
         return (
             f"{count} image{'s' * (count != 1)} in it {'was' if count == 1 else 'were'} computed "
-            f"from other {', '.join(reasons)}: {names}"
+            f"from other {', '.join(reasons)}: {listed(self.stale)}"
         )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first few of some names."""
+    first = list(names)
+    return ", ".join(first[:_LISTED]) + ", ..." * (len(first) > _LISTED)
 
 
 def plan(
@@ -90,10 +102,9 @@ def plan(
     settings.method.check()
     check_formats(formats)
     vocabulary = project.vocabulary(folder, settings.threshold)
-    tasks, done, bare, stale = [], [], [], {}
-    for image in project.images:
-        if image.state == "skip":
-            continue
+    images = [image for image in project.images if image.state != "skip"]
+    tasks, done, bare, stale, damaged = [], [], [], {}, []
+    for image in images:
         if image.regions is None:
             bare.append(image.name)
             continue
@@ -108,14 +119,24 @@ def plan(
             formats=tuple(dict.fromkeys((*formats, ALWAYS))),
             out=out,
         )
-        different = differences(task) if is_finished(task) else None
-        if different == []:
-            done.append(task.name)
-            continue
-        if different:
-            stale[task.name] = different
+        if is_marked(task):
+            different = differences(task)
+            if different:
+                stale[task.name] = different
+            elif is_damaged(task):
+                damaged.append(task.name)
+            else:
+                done.append(task.name)
+                continue
         tasks.append(task)
-    return Plan(tasks=tuple(tasks), done=tuple(done), bare=tuple(bare), stale=stale)
+    return Plan(
+        tasks=tuple(tasks),
+        done=tuple(done),
+        bare=tuple(bare),
+        stale=stale,
+        damaged=tuple(damaged),
+        others=leftovers(out, (image.name for image in images)),
+    )
 
 
 def check_out(tasks: Sequence[ImageTask], out: Path, *, overwrite: bool) -> None:

@@ -14,8 +14,18 @@ from ...base.locks import hold
 from ...batch.executors import InThisProcess, Workers, run_in_worker
 from ...batch.image_run import run_task
 from ...batch.image_task import DATA_SET, ImageTask
+from ...batch.leftovers import remove
 from ...batch.project import Project, project_file, read_project
-from ...batch.running import FAILED, Plan, check_images, check_out, plan, run_batch, write_failed
+from ...batch.running import (
+    FAILED,
+    Plan,
+    check_images,
+    check_out,
+    listed,
+    plan,
+    run_batch,
+    write_failed,
+)
 from ...results.export.catalogue import FORMATS
 from ..console import INTERRUPTED, ProgressBar, say
 from ..loading import load
@@ -68,7 +78,9 @@ def batch_command(
     ] = False,
     overwrite: Annotated[
         bool,
-        typer.Option(help="Compute images again that were computed with other settings or files."),
+        typer.Option(
+            help="Compute stale images again (other settings or files); remove results of others."
+        ),
     ] = False,
 ) -> None:
     """Run many images: an archive of each, and one table of all (a Parquet data set)."""
@@ -81,12 +93,7 @@ def batch_command(
     project = Project(**{**dict(project), **words})
     _held = hold(out)  # until this function returns
     work = plan(project, folder, out, formats=split_names(formats), changes=changes)
-    if work.stale and not overwrite:
-        raise InputError(
-            f"{out} is of other work: {work.stale_text}. Compute "
-            f"{'it' if len(work.stale) == 1 else 'them'} again with --overwrite, or choose another "
-            "--out."
-        )
+    _check_results(work, out, overwrite=overwrite)
     check_out(work.tasks, out, overwrite=overwrite)
     problems = _check(work, skip_bad=skip_bad)
     tasks = [task for task in work.tasks if task.name not in problems]
@@ -94,6 +101,14 @@ def batch_command(
         say(f"{counted(len(work.done))} of {out} {'is' if len(work.done) == 1 else 'are'} kept.")
     if work.stale:
         say(f"Computed again: {work.stale_text}.")
+    if work.damaged:
+        say(
+            f"Computed again, since files of their results changed or are gone: "
+            f"{listed(work.damaged)}."
+        )
+    if work.others:
+        remove(out, work.others)
+        say(f"Removed the results of images that are not in this batch: {listed(work.others)}.")
     if tasks:
         problems |= _run(tasks, workers, skip_bad=skip_bad, out=out)
     write_failed(problems, out)
@@ -101,6 +116,23 @@ def batch_command(
         say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
     say(f"Wrote {counted(len(tasks) - len(problems.keys() & {t.name for t in tasks}))} in {out}")
     say(f"The table of all images: {out / DATA_SET}")
+
+
+def _check_results(work: Plan, out: Path, *, overwrite: bool) -> None:
+    """Refuse results in the folder that would mix with those of this batch."""
+    if overwrite:
+        return
+    if work.stale:
+        raise InputError(
+            f"{out} is of other work: {work.stale_text}. --overwrite computes only "
+            f"{'this one' if len(work.stale) == 1 else 'these'} again, and what is new; or choose "
+            "another --out."
+        )
+    if work.others:
+        raise InputError(
+            f"{out} has results of {counted(len(work.others))} that this batch does not have: "
+            f"{listed(work.others)}. --overwrite removes these results; or choose another --out."
+        )
 
 
 def _project(

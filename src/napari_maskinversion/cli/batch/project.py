@@ -19,7 +19,7 @@ from ...batch.project import (
     stored_settings,
     write_project,
 )
-from ...batch.running import check_images, plan
+from ...batch.running import check_images, listed, plan
 from ...results.settings import RunSettings
 from ..console import ProgressBar, say
 from ..options import template_option, with_paper, with_settings
@@ -113,6 +113,10 @@ def status_command(
         typer.echo(line)
         if work.stale_text:
             typer.echo(work.stale_text)
+        if work.damaged:
+            typer.echo(f"Files of these results changed or are gone: {listed(work.damaged)}")
+        if work.others:
+            typer.echo(f"Results of images that are not in the project: {listed(work.others)}")
 
 
 @project.command("check")

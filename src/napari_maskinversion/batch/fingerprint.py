@@ -1,0 +1,71 @@
+"""Whether a file is the one that it was, also if it was copied or touched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel
+
+
+class Fingerprint(BaseModel):
+    """What tells a file, or a folder of files (zarr), from others.
+
+    Attributes
+    ----------
+    name : str
+    bytes, changed : int
+        Of a folder: the sum, and the latest time.
+    sha256 : str
+    """
+
+    name: str
+    bytes: int
+    changed: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Describe a file.
+
+        Raises
+        ------
+        OSError
+            If it cannot be read.
+        """
+        size, changed = _size_and_time(path)
+        return cls(name=path.name, bytes=size, changed=changed, sha256=_digest(path))
+
+    def fits(self, path: Path) -> bool:
+        """Return whether a file has this name and content; it is read only if its time differs."""
+        try:
+            size, changed = _size_and_time(path)
+            if (path.name, size) != (self.name, self.bytes):
+                return False
+            return changed == self.changed or _digest(path) == self.sha256
+        except OSError:
+            return False
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from sorted(file for file in path.rglob("*") if file.is_file())
+    else:
+        yield path
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    about = [file.stat() for file in _files(path)]
+    return sum(one.st_size for one in about), max((one.st_mtime_ns for one in about), default=0)
+
+
+def _digest(path: Path) -> str:
+    if not path.is_dir():
+        with path.open("rb") as content:  # piece by piece
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    whole = hashlib.sha256()
+    for file in _files(path):
+        whole.update(f"{file.relative_to(path).as_posix()} {_digest(file)}\n".encode())
+    return whole.hexdigest()
