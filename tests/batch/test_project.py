@@ -1,6 +1,7 @@
 """The file of a project, and its commands."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -72,13 +73,27 @@ def test_check_names_each_image_that_cannot_be_run_in_one_line(project, call):
     assert "3 images of 3 cannot be run" in err
 
 
+def test_a_check_says_what_to_do_and_names_files_as_a_user_does(images, call):
+    call("project", "new", "p", "--images", "images", "--regions", "masks")
+    _, out, _ = call("project", "check", "p")
+    file = Path("masks") / "cell-1_mask.png"
+    assert out.splitlines()[0] == (
+        f"cell-1.png: {file} has no names of regions; name labels: batch --labels dog,cat, or "
+        "labels: dog,cat in project.yaml."
+    )
+    (images / file).unlink()
+    _, out, _ = call("project", "check", "p")
+    assert out.splitlines()[0] == f"cell-1.png: There are no masks at {file}; check the path."
+
+
 def test_images_and_regions_are_added(project, call):
     save(project / "images" / "cell-3.png", picture(64, 64))
     code, _, err = call("project", "add", ".", "--images", "images/*.png")
     assert code == 0, err
     assert "Added 1 image to" in err
     shutil.copy(project / "masks" / "cell-1_mask.png", project / "masks" / "cell-3.png")
-    call("project", "add", ".", "--images", "images", "--regions", "masks")
+    _, _, err = call("project", "add", ".", "--images", "images", "--regions", "masks")
+    assert "Added regions of 1 image to" in err
     kept = read_project(project).images
     assert [image.regions for image in kept] == [
         "masks/cell-1_mask.png",

@@ -182,7 +182,8 @@ def _too_deep(name: object) -> InputError:
 
 def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return InputError(f"There is no {what} at {path}; check the path.")
+        are = "are" if what == "masks" else "is"
+        return InputError(f"There {are} no {what} at {path}; check the path.")
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return InputError(f"There is no {what} at {path}: the name is too long.")
     reason = (isinstance(error, OSError) and error.strerror) or str(error)

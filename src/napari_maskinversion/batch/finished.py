@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
@@ -21,6 +21,7 @@ from .image_task import ALWAYS, ImageTask
 
 FILE: Final = "batch.json"
 VERSION: Final = 2
+MORE_FORMATS: Final = ["formats"]  # the difference that needs no computing
 # What changes no result.
 _NO_RESULT: Final = ("device", "chunk_size")
 
@@ -73,6 +74,13 @@ class Finished(BaseModel):
         """Return the mark with the results: the part of the data set, and a folder's files."""
         files = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
         return self.model_copy(update={"part": Fingerprint.of(part), "files": files})
+
+    def with_more(self, formats: Iterable[str], folder: Path) -> Self:
+        """Return the mark with more formats, and their files in a folder."""
+        more = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
+        names = {file.name for file in more}
+        files = [*(file for file in self.files if file.name not in names), *more]
+        return self.model_copy(update={"formats": [*self.formats, *formats], "files": files})
 
 
 def write_finished(finished: Finished, folder: Path) -> None:
@@ -156,7 +164,7 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
     if kept.words != _words(task):
         yield "labels"
     if not set(task.formats) <= set(kept.formats):
-        yield "formats"
+        yield from MORE_FORMATS
 
 
 def _settings(task: ImageTask) -> Any:

@@ -15,11 +15,20 @@ from ..base.steps import drive
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import Inputs, open_inputs, origin, vocabulary_in
 from ..pipeline.run import check_tasks, run_planes
+from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
-from ..results.export.catalogue import write_results
+from ..results.export.catalogue import FORMATS, write_results
 from ..results.export.table_parquet import write_parquet
-from .finished import Finished, write_finished
-from .image_task import ImageTask, Report
+from .finished import (
+    MORE_FORMATS,
+    Finished,
+    differences,
+    is_damaged,
+    is_marked,
+    read_finished,
+    write_finished,
+)
+from .image_task import ALWAYS, ImageTask, Report
 from .project import with_colors
 
 if TYPE_CHECKING:
@@ -42,7 +51,10 @@ def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary]:
             threshold = task.settings.threshold
             vocabulary = vocabulary_in(task.regions, inputs.names, task.templates, threshold)
             if vocabulary is None:
-                raise InputError(f"{task.regions} has no names of regions; add --labels dog,cat.")
+                raise InputError(
+                    f"{task.regions} has no names of regions; name labels: batch --labels dog,cat, "
+                    "or labels: dog,cat in project.yaml."
+                )
             vocabulary = with_colors(vocabulary, task.colors)
     except BaseException:
         inputs.stack.close()
@@ -95,6 +107,8 @@ def run_task(
 
 
 def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None) -> int:
+    if is_marked(task) and differences(task) == MORE_FORMATS and not is_damaged(task):
+        return _add_formats(task)
     settings = task.settings
     inputs, vocabulary = open_task(task)
     with inputs.stack:
@@ -115,6 +129,17 @@ def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], objec
         write_results(bundle, task.archive, task.formats, overwrite=True)
         write_finished(finished.with_files(task.part, files.place), task.archive)
     return len(results)
+
+
+def _add_formats(task: ImageTask) -> int:
+    """Write the formats that an image lacks from its archive."""
+    kept = read_finished(task.archive)
+    lacking = [name for name in task.formats if name not in kept.formats]
+    bundle = open_archive(task.archive / FORMATS[ALWAYS].file)
+    with together(task.archive) as files:
+        write_results(bundle, task.archive, lacking, overwrite=True)
+        write_finished(kept.with_more(lacking, files.place), task.archive)
+    return len(bundle.results)
 
 
 @lru_cache(maxsize=1)

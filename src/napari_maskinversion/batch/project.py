@@ -260,6 +260,13 @@ def _stored(value: Any, folder: Path) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def place_of(value: str, folder: Path) -> Path:
+    """Return the path of a file of a project, from the working folder if it is in there."""
+    path = Path(os.path.normpath(folder.resolve() / value))
+    here = Path.cwd().resolve()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def _resolved(value: Any, folder: Path) -> Any:
     if not isinstance(value, str) or not value:
         return value

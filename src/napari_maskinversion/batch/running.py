@@ -16,11 +16,11 @@ from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
-from .finished import FILE, differences, is_damaged, is_marked
+from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
 from .image_run import problem_of
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
 from .leftovers import leftovers
-from .project import Project
+from .project import Project, place_of
 
 FAILED: Final = "failed.csv"
 _LISTED: Final = 5  # names in a text
@@ -110,8 +110,8 @@ def plan(
             continue
         task = ImageTask(
             name=image.name,
-            image=folder / image.image,
-            regions=folder / image.regions,
+            image=place_of(image.image, folder),
+            regions=place_of(image.regions, folder),
             settings=settings,
             vocabulary=vocabulary,
             templates=project.templates,
@@ -121,11 +121,11 @@ def plan(
         )
         if is_marked(task):
             different = differences(task)
-            if different:
+            if different not in ([], MORE_FORMATS):
                 stale[task.name] = different
             elif is_damaged(task):
                 damaged.append(task.name)
-            else:
+            elif not different:
                 done.append(task.name)
                 continue
         tasks.append(task)

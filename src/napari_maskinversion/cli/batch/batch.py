@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -30,12 +30,23 @@ from ...results.export.catalogue import FORMATS
 from ..console import INTERRUPTED, ProgressBar, say
 from ..loading import load
 from ..options import split_names, template_option, with_settings
-from .images import Images, Labels, RegionFiles, Table, counted, pairs_of, project_images
+from .images import (
+    NO_REGIONS,
+    Images,
+    Labels,
+    RegionFiles,
+    Table,
+    counted,
+    pairs_of,
+    project_images,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ...batch.image_task import Report
+
+INCOMPLETE: Final = 1  # exit code if images failed with --skip-bad, so that make notices
 
 
 @with_settings(
@@ -74,7 +85,10 @@ def batch_command(
     ] = 1,
     skip_bad: Annotated[
         bool,
-        typer.Option("--skip-bad", help=f"Go on without images that fail; {FAILED} lists them."),
+        typer.Option(
+            "--skip-bad",
+            help=f"Go on without images that fail; {FAILED} lists them, the exit code is 1.",
+        ),
     ] = False,
     overwrite: Annotated[
         bool,
@@ -114,8 +128,12 @@ def batch_command(
     write_failed(problems, out)
     if problems:
         say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
+    if older := [name for name in work.stale if name in problems]:
+        say(f"Their older results stay: {listed(older)}.")
     say(f"Wrote {counted(len(tasks) - len(problems.keys() & {t.name for t in tasks}))} in {out}")
     say(f"The table of all images: {out / DATA_SET}")
+    if problems:
+        raise typer.Exit(INCOMPLETE)
 
 
 def _check_results(work: Plan, out: Path, *, overwrite: bool) -> None:
@@ -139,6 +157,10 @@ def _project(
     place: Path | None, images: str | None, regions: str | None, table: Path | None
 ) -> tuple[Project, Path]:
     if place is None:
+        if images is not None and regions is None and table is None:
+            raise InputError(
+                "Name the regions of the images by --regions, such as --regions masks."
+            )
         pairs = pairs_of(images, regions, table)
         here = Path.cwd()
         return Project(images=tuple(project_images(pairs, here))), here
@@ -149,7 +171,7 @@ def _project(
 
 def _check(work: Plan, *, skip_bad: bool) -> dict[str, str]:
     """Say which images cannot be run; return why."""
-    problems = dict.fromkeys(work.bare, "it has no regions")
+    problems = dict.fromkeys(work.bare, NO_REGIONS)
     with ProgressBar(remaining=True) as bar:
         for done, (name, problem) in enumerate(check_images(work.tasks), 1):
             bar.show("Checking images", done, len(work.tasks))

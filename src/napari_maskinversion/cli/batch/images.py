@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -41,6 +41,8 @@ Labels = Annotated[
         "the names in the files of regions)."
     ),
 ]
+
+NO_REGIONS: Final = "it has no regions; add them by --regions, or 'project add' with --regions"
 
 
 def pairs_of(images: str | None, regions: str | None, table: Path | None) -> Pairs:

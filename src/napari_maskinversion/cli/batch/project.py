@@ -24,6 +24,7 @@ from ...results.settings import RunSettings
 from ..console import ProgressBar, say
 from ..options import template_option, with_paper, with_settings
 from .images import (
+    NO_REGIONS,
     Images,
     Labels,
     ProjectPlace,
@@ -87,7 +88,11 @@ def add_command(
     kept = tuple(_with_regions(image, by_file) for image in old.images)
     added = tuple(image for image in new if image.image not in {one.image for one in old.images})
     write_project(Project(**{**dict(old), "images": kept + added}), file)
-    say(f"Added {counted(len(added))} to {file}, which has {counted(len(kept + added))} now.")
+    filled = sum(one != before for one, before in zip(kept, old.images, strict=True))
+    what = f"regions of {counted(filled)}" if filled else ""
+    if added or not filled:
+        what = counted(len(added)) + f" and {what}" * bool(what)
+    say(f"Added {what} to {file}, which has {counted(len(kept + added))} now.")
 
 
 def _with_regions(image: ProjectImage, new: dict[str, ProjectImage]) -> ProjectImage:
@@ -124,7 +129,7 @@ def check_command(place: ProjectPlace) -> None:
     """Read all images and regions as a batch would, and name those that it would refuse."""
     content, file = read_project(place), project_file(place)
     work = plan(content, file.parent, file.parent)
-    problems = dict.fromkeys(work.bare, "it has no regions")
+    problems = dict.fromkeys(work.bare, NO_REGIONS)
     with ProgressBar(remaining=True) as bar:
         for done, (name, problem) in enumerate(check_images(work.tasks), 1):
             bar.show("Checking images", done, len(work.tasks))
