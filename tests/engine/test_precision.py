@@ -38,8 +38,10 @@ def cosines(first, second):
 
 
 class TestHalfPrecision:
-    # bfloat16 keeps 8 bits of a factor, float16 11.
-    LEAST = {"bfloat16": 0.97, "float16": 0.999}  # noqa: RUF012
+    # bfloat16 keeps 8 bits of a factor, float16 11. Single masks of two tokens move more than most:
+    # benchmarks/results/precision.json.
+    LEAST = {"bfloat16": 0.95, "float16": 0.99}  # noqa: RUF012
+    MEAN = {"bfloat16": 0.985, "float16": 0.999}  # noqa: RUF012
 
     @pytest.mark.parametrize("route", ["direct", "decomposed"])
     @pytest.mark.parametrize("name", LEAST)
@@ -49,6 +51,7 @@ class TestHalfPrecision:
         exact = inverter.invert(masks(6, SIDE), steps=5, route=route)
         half = inverter.invert(masks(6, SIDE), steps=5, route=route, precision=name)
         assert cosines(exact, half).min() > self.LEAST[name]
+        assert cosines(exact, half).mean() > self.MEAN[name]
         np.testing.assert_allclose(half.grid_maps, exact.grid_maps, atol=exact.grid_maps.max() / 5)
         assert not np.array_equal(exact.raw_embeddings, half.raw_embeddings)
         assert half.raw_embeddings.dtype == half.grid_maps.dtype == np.float32

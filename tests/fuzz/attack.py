@@ -41,8 +41,9 @@ class Ending:
         return lines[-1] if lines else ""
 
 
-# What commands write besides: calibrations, and the rest of a bank that is not complete.
-_OWN = ((OUT,), ("config", "flags"), ("bank",))
+# What commands write besides: calibrations, the rest of a bank that is not complete, a project
+# that images are added to.
+_OWN = ((OUT,), ("config", "flags"), ("bank",), ("project",))
 
 
 def contents(folder):

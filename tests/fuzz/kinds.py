@@ -246,6 +246,9 @@ OME = {
 }
 
 
+PROJECT = ("project", "new", "project", "--images", "image.png", "--regions", "masks.png", *LABELS)
+
+
 def write_all(folder, call):
     """Write a whole file of every kind; ``call`` runs the command line."""
     _images(folder)
@@ -264,6 +267,7 @@ def write_all(folder, call):
     assert call("captions", "build", "captions.txt", "--out", "bank")[0] == 0
     assert call(*RESUME)[0] == 0
     shutil.copy("kept.json", "figures.json")
+    assert call(*PROJECT)[0] == 0
 
 
 def _images(folder):

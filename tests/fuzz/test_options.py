@@ -9,7 +9,7 @@ from napari_maskinversion.cli import app
 
 from . import ROUNDS
 from .attack import OUT, attack
-from .kinds import BOXES, FAST, FOLDER, SEARCH, SHOW, run
+from .kinds import BOXES, FAST, FOLDER, PROJECT, SEARCH, SHOW, run
 
 VALUES = {
     "int": ("-1", "0", "99999999999999999999", "1e9", "nan", "x", "", "1.5"),
@@ -50,6 +50,11 @@ CALLS = {
     "labels convert": ("labels", "convert", "labels.txt", f"{OUT}/labels.csv"),
     "captions build": ("captions", "build", "captions.txt", "--out", f"{OUT}/bank"),
     "captions search": SEARCH,
+    "project new": (*PROJECT[:2], f"{OUT}/project", *PROJECT[3:]),
+    "project add": ("project", "add", "project", *PROJECT[3:7]),
+    "project status": ("project", "status", "project"),
+    "project check": ("project", "check", "project"),
+    "batch": ("batch", "project", *FAST, "--format", "csv", "--out", OUT),
     "bench folder": FOLDER,
     "bench show": SHOW,
 }

@@ -15,7 +15,12 @@ from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
 from tests.scenes import demo_model, picture
 
-CAPTIONS = ["purple grapes on a table", "a plane in the sky", "a house by the sea", "a green frog"]
+CAPTIONS = [
+    "a picture of grapes",
+    "a picture of an airplane",
+    "a photo of a house",
+    "a photo of a frog",
+]
 
 
 @pytest.fixture

@@ -73,7 +73,8 @@ class Made(list):
 
 def record_of(session, count, total):
     results = Made(count, session.vocabulary)
-    return SimpleNamespace(results=results, snapshot=session.snapshot(), total=total)
+    about = {"snapshot": session.snapshot(), "total": total, "reopened": False}
+    return SimpleNamespace(results=results, **about)
 
 
 def test_after_cancel_comes_the_rest_and_after_an_edit_both_at_once(session):

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.polygons import (
+    draw_region,
     fill,
     fill_polygons,
     outline,
     polygons_of,
     repair,
+    ring,
 )
 
 from .shapes import PLANE, RING, drawn, regions, same
@@ -94,6 +96,17 @@ def test_thousands_of_crossings_are_filled_at_once_as_after_a_repair():
     assert repaired != few
     one, other = (fill_polygons(1, shapes, (96, 96)) for shapes in (few, repaired))
     np.testing.assert_array_equal(one.mask, other.mask)
+
+
+@pytest.mark.parametrize("corners", [[(5, 5)], [(2, 2), (9, 9)]], ids=["point", "line"])
+@pytest.mark.timeout(60)
+def test_corners_repeated_a_hundred_thousand_times_are_read_at_once(corners):
+    """They ended in ten thousand million comparisons of edges that lie on each other."""
+    notes: list[str] = []
+    outlined = [ring(corners * 100_000)]
+    region = draw_region(1, outlined, "regions.txt, line 1", (20, 20), notes)
+    assert region.area <= 8
+    assert any("was repaired" in note for note in notes)
 
 
 def test_edges_that_cross_too_many_rows_are_refused():

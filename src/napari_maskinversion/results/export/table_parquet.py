@@ -31,12 +31,12 @@ def write_parquet(bundle: Bundle, path: Path) -> None:
     flat = pa.array(results.raw_embeddings.ravel(), pa.float32())
     width = results.info.embed_dim
     table = table.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, width))
-    about = json.dumps(to_json_types(bundle.provenance()), ensure_ascii=False).encode()
+    about = json.dumps(to_json_types(bundle.provenance())).encode()  # ASCII: paths may be no UTF-8
     table = table.replace_schema_metadata(
         {**(table.schema.metadata or {}), b"napari-maskinversion": about}
     )
-    with atomic_path(path) as part:
-        pq.write_table(table, part, compression="zstd")
+    with atomic_path(path) as part, part.open("wb") as file:  # its path may be no UTF-8 either
+        pq.write_table(table, file, compression="zstd")
 
 
 FORMATS: Final = (
