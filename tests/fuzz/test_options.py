@@ -105,6 +105,8 @@ def test_the_demo_uses_a_folder_or_names_it(call, place, monkeypatch, value):
     attack(call, place, "demo", "--out", value, anywhere=True)
 
 
+# Deprecated options are attacked too.
+@pytest.mark.filterwarnings("ignore:.* is deprecated and goes in the next release")
 @pytest.mark.parametrize(
     ("command", "option", "value"), CASES, ids=[f"{c} {o} {v[:9]!a}" for c, o, v in CASES]
 )

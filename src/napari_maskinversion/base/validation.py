@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, get_type_hints
@@ -24,14 +21,6 @@ from pydantic import (
 )
 
 from .errors import ConfigError
-
-
-@contextmanager
-def deprecations_said() -> Iterator[None]:
-    """Leave out Python's warnings of deprecated names: the user was told in the program's words."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
 
 
 def _nan_from_null(value: Any) -> Any:

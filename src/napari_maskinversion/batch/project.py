@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError
 from ..base.reading import DEEPEST, read_bytes, validated
-from ..base.validation import FrozenModel, deprecations_said
+from ..base.validation import FrozenModel
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings, fields_of, settings_by_key
@@ -111,8 +111,7 @@ class Project(FrozenModel):
             values[key] = _resolved(value, folder)
             if Path in get_args(known[key].annotation) and value is not None:
                 values[key] = Path(str(values[key]))
-        with deprecations_said():
-            return RunSettings().changed(values)
+        return RunSettings().changed(values)
 
     def vocabulary(self, folder: Path, threshold: float | None) -> Vocabulary | None:
         """Return the labels with their prompts and colours; None without labels.

@@ -14,7 +14,6 @@ from typing import Any, Final
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
-from ..base.validation import deprecations_said
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
@@ -99,8 +98,7 @@ def plan(
     MaskInversionError
         If settings or labels cannot be used.
     """
-    with deprecations_said():
-        settings: RunSettings = project.run_settings(folder).changed(changes or {})
+    settings: RunSettings = project.run_settings(folder).changed(changes or {})
     settings.method.check()
     check_formats(formats)
     vocabulary = project.vocabulary(folder, settings.threshold)

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 
 from ..base.errors import InputError
-from ..base.validation import deprecations_said
 from ..language.labels.templates import TEMPLATES
 from ..regions.annotations.reading import FORMATS as ANNOTATION_FORMATS
 from ..results.export.catalogue import FORMATS
@@ -148,9 +147,7 @@ def with_settings(
                 if replacement and changes[setting.key] is not None:
                     say(f"--{setting.extra['cli']} is deprecated; use --{replacement}.")
             if ctx is None:
-                with deprecations_said():
-                    chosen_settings = usual.changed(changes)
-                command(**values, settings=chosen_settings)
+                command(**values, settings=usual.changed(changes))
                 return
             chosen = {key for key in changes if _is_written(ctx, key.replace(".", "_"))}
             command(**values, changes={key: changes[key] for key in changes if key in chosen})
