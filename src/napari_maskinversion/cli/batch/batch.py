@@ -19,7 +19,6 @@ from ...batch.project import Project, project_file, read_project
 from ...batch.running import (
     FAILED,
     Plan,
-    check_images,
     check_out,
     listed,
     plan,
@@ -30,8 +29,8 @@ from ...results.export.catalogue import FORMATS
 from ..console import INTERRUPTED, ProgressBar, say
 from ..loading import load
 from ..options import split_names, template_option, with_settings
+from .checking import problems_of
 from .images import (
-    NO_REGIONS,
     Images,
     Labels,
     RegionFiles,
@@ -171,12 +170,7 @@ def _project(
 
 def _check(work: Plan, *, skip_bad: bool) -> dict[str, str]:
     """Say which images cannot be run; return why."""
-    problems = dict.fromkeys(work.bare, NO_REGIONS)
-    with ProgressBar(remaining=True) as bar:
-        for done, (name, problem) in enumerate(check_images(work.tasks), 1):
-            bar.show("Checking images", done, len(work.tasks))
-            if problem:
-                problems[name] = problem
+    problems = problems_of(work)
     for name, problem in problems.items():
         say(f"{name}: {problem}")
     if problems and not skip_bad:
@@ -204,9 +198,9 @@ def _run(tasks: Sequence[ImageTask], workers: int, *, skip_bad: bool, out: Path)
     done = 0
     try:
         with executor, ProgressBar(remaining=True) as bar:
-            bar.show(f"{counted(len(tasks))}", 0, len(tasks))
+            bar.show(counted(len(tasks)), 0, len(tasks))
             for done, report in enumerate(run_batch(tasks, executor, work, at_once=at_once), 1):
-                bar.show(_line(report, done, tasks), done, len(tasks))
+                bar.show(f"Image {done} of {len(tasks)}: {report.name}", done, len(tasks))
                 if report.problem:
                     _refuse(report, skip_bad=skip_bad)
                     problems[report.name] = report.problem
@@ -218,10 +212,6 @@ def _run(tasks: Sequence[ImageTask], workers: int, *, skip_bad: bool, out: Path)
         )
         raise typer.Exit(INTERRUPTED) from None
     return problems
-
-
-def _line(report: Report, done: int, tasks: Sequence[ImageTask]) -> str:
-    return f"Image {done} of {len(tasks)}: {report.name}"
 
 
 def _refuse(report: Report, *, skip_bad: bool) -> None:

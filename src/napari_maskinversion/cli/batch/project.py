@@ -19,12 +19,12 @@ from ...batch.project import (
     stored_settings,
     write_project,
 )
-from ...batch.running import check_images, listed, plan
+from ...batch.running import listed, plan
 from ...results.settings import RunSettings
-from ..console import ProgressBar, say
+from ..console import say
 from ..options import template_option, with_paper, with_settings
+from .checking import problems_of
 from .images import (
-    NO_REGIONS,
     Images,
     Labels,
     ProjectPlace,
@@ -129,12 +129,7 @@ def check_command(place: ProjectPlace) -> None:
     """Read all images and regions as a batch would, and name those that it would refuse."""
     content, file = read_project(place), project_file(place)
     work = plan(content, file.parent, file.parent)
-    problems = dict.fromkeys(work.bare, NO_REGIONS)
-    with ProgressBar(remaining=True) as bar:
-        for done, (name, problem) in enumerate(check_images(work.tasks), 1):
-            bar.show("Checking images", done, len(work.tasks))
-            if problem:
-                problems[name] = problem
+    problems = problems_of(work)
     for name, problem in problems.items():
         typer.echo(f"{name}: {problem}")
     if problems:
