@@ -19,7 +19,7 @@ import pytest
 from napari_maskinversion.base.errors import MaskInversionError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.fingerprint import Fingerprint
-from napari_maskinversion.batch.running import run_batch
+from napari_maskinversion.batch.running import run_batch, write_failed
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests.scenes import label_image, picture
 
@@ -397,3 +397,8 @@ def test_a_worker_that_dies_is_said_in_one_line():
 
     with pytest.raises(MaskInversionError, match=r"ended suddenly.*image 0, image 1\. "):
         list(run_batch(map(task, range(2)), Broken(), None, at_once=4))
+
+
+def test_names_of_images_are_no_formulas_in_the_list_of_what_failed(tmp_path):
+    write_failed({"=1+1.png": "it has no regions"}, tmp_path)
+    assert "'=1+1.png,it has no regions" in (tmp_path / "failed.csv").read_text("utf-8")

@@ -16,6 +16,7 @@ from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
+from ..results.spreadsheet import without_formula
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
 from .image_run import problem_of
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
@@ -228,6 +229,7 @@ def write_failed(problems: Mapping[str, str], out: Path) -> None:
         return
     out.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("image", "problem"), *problems.items()])
+    rows = [("image", "problem"), *(map(without_formula, row) for row in problems.items())]
+    csv.writer(text, lineterminator="\n").writerows(rows)
     with atomic_path(file) as part:
         part.write_text(text.getvalue(), encoding="utf-8")
