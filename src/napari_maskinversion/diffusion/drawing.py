@@ -147,7 +147,9 @@ class Drawer(ABC):
             on_step(done, len(self._pipeline.scheduler.timesteps))
             lock.enter_context(computing())
 
-        with lock, _fitting(self.folder, self.device):
+        # The pipeline turns gradients off and on by itself, also when `on_step` has raised.
+        mode = torch.set_grad_enabled(torch.is_grad_enabled())
+        with mode, lock, _fitting(self.folder, self.device):
             lock.enter_context(computing())
             image = np.asarray(self._call(condition, common, report).images[0])
         if not np.isfinite(image).all():

@@ -214,8 +214,8 @@ def places_of(prompt: TextStates, subject: TextStates, text: str, word: str) -> 
     ]
     if not starts:
         raise InputError(
-            f"The model's tokens of {word!r} are not in the prompt {text!r}, which may be too long; "
-            "write the subject there as it is, near the beginning."
+            f"The model does not see the subject {word!r} in the prompt {text!r}, which may be too "
+            "long; write it near the beginning."
         )
     # The first token is the start of the text.
     return tuple(1 + start + place for start in starts for place in range(len(wanted)))

@@ -139,10 +139,9 @@ def imagine_command(
         prior=prior,
     )
     groups = request.groups(queries)
-    changes = {"window": "whole", "model": None, **changes, **chosen_regions(queries)}
-    if changes["model"] is None:
-        changes["model"] = model_of(request)
-    settings = RunSettings().changed(changes)
+    settings = RunSettings(window="whole").changed({**changes, **chosen_regions(queries)})
+    if "model" not in changes:
+        settings = settings.changed({"model": model_of(request)})
     files = [
         file_of(tuple(name for query in group for name in query), one)
         for group in (*groups, ())
