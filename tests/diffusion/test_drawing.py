@@ -165,5 +165,5 @@ def test_memory_that_runs_out_says_what_to_do(kandinsky_folder):
     def run_out(*_):
         raise torch.OutOfMemoryError("out of memory")
 
-    with pytest.raises(NotEnoughMemoryError, match="smaller --size, --dtype bfloat16"):
+    with pytest.raises(NotEnoughMemoryError, match="smaller pictures, in bfloat16"):
         draw(drawer, on_step=run_out)

@@ -84,10 +84,10 @@ def test_a_unet_of_the_other_kind_is_refused(unclip_folder, broken):
 @pytest.mark.parametrize(
     ("name", "width", "says"),
     [
-        ("ViT-B-16/openai", None, "not of ViT-B-16/openai; use --model demo."),
-        ("ViT-L-14/openai", None, "or --decoder unclip-l"),
+        ("ViT-B-16/openai", None, "not of ViT-B-16/openai; use that model."),
+        ("ViT-L-14/openai", None, "or the decoder unclip-l"),
         ("own-weights", 64, r"own-weights \(64 values\)"),
-        ("ViT-L-14/laion2b_s32b_b82k", 128, "use --model demo"),  # as wide, but another space
+        ("ViT-L-14/laion2b_s32b_b82k", 128, "use that model"),  # as wide, but another space
     ],
 )
 def test_embeddings_of_another_model_are_refused(kandinsky_folder, name, width, says):

@@ -39,10 +39,10 @@ def test_it_counts_weights_and_a_picture(folder):
 @pytest.mark.parametrize(
     ("free", "settings", "advice"),
     [
-        (4 * GB, {}, "--dtype bfloat16 fits"),
-        (8 * GB, {"size": 1024}, "--dtype bfloat16 fits"),
-        (6 * GB, {"size": 1024}, "--dtype bfloat16 fits"),
-        (3 * GB, {}, "--dtype bfloat16 --size 256 fits"),
+        (4 * GB, {}, "in bfloat16 at 512 px it would fit"),
+        (8 * GB, {"size": 1024}, "in bfloat16 at 1024 px it would fit"),
+        (6 * GB, {"size": 1024}, "in bfloat16 at 1024 px it would fit"),
+        (3 * GB, {}, "in bfloat16 at 256 px it would fit"),
         (1 * GB, {}, "use a device with 3.4 GB free"),
     ],
 )
@@ -52,10 +52,8 @@ def test_what_would_fit_is_named(folder, free, settings, advice):
     text = str(caught.value)
     assert "this device has" in text
     # The advice keeps its promise.
-    if "fits" in advice:
-        size = re.search(r"--size (\d+)", advice)
-        side = int(size[1]) if size else settings.get("size", 512)
-        assert needed_memory(folder, side, "bfloat16") <= free
+    if side := re.search(r"at (\d+) px it would fit", text):
+        assert needed_memory(folder, int(side[1]), "bfloat16") <= free
 
 
 def test_precision_follows_the_device():

@@ -53,8 +53,8 @@ def test_a_region_and_the_whole_image_are_drawn(imagine, no_network):
     assert [one for one in told if isinstance(one, Picture)] == list(imagined.pictures)
     steps = [one for one in told if isinstance(one, PictureStep)]
     assert [one.fraction for one in steps] == pytest.approx([k / 8 for k in range(1, 9)])
-    assert steps[2].text == "Region 2 (picture 2 of 4), step 1 of 2"
-    assert steps[-1].text == "[CLS] (picture 4 of 4), step 2 of 2"
+    assert steps[2].text == "Picture 2 of 4, step 1 of 2"
+    assert steps[-1].text == "Picture 4 of 4, step 2 of 2"
 
 
 def test_the_same_seed_gives_the_same_pictures(imagine):
@@ -178,15 +178,15 @@ def test_the_drawing_can_be_stopped(imagine):
         (2, {"steps": 1000, "decoder": "unclip-x"}, "no decoder"),
         (2, {"dtype": "float16", "device": "cpu"}, "cannot draw in float16"),
         (2, {"device": "cuda:9"}, "no device"),
-        (2, {"subjects": ["dog"]}, "add --prompt"),
-        (2, {"prompt": "a dog"}, "add --subject"),
+        (2, {"subjects": ["dog"]}, "write a prompt"),
+        (2, {"prompt": "a dog"}, "name it as the subject"),
         (2, {"prompt": "a dog", "subjects": ["cat"]}, "does not have the subject 'cat'"),
         (2, {"prompt": "dogs", "subjects": ["dog"]}, "does not have the subject 'dog'"),
         (2, {"prompt": "a dog", "subjects": ["dog", "dog"]}, "named twice"),
         ([2, 3], {"prompt": "a dog", "subjects": ["dog"]}, "2 regions and 1 subjects"),
         (2, {"prompt": "a dog", "subjects": ["dog"]}, "A prompt needs the prior"),
         (2, {"prompt": "a dog", "subjects": ["dog"], "decoder": "unclip-l"}, "kandinsky22"),
-        (2, {"model": "ViT-B-16/openai"}, "use --model demo"),
+        (2, {"model": "ViT-B-16/openai"}, "use that model"),
         (2, {"weights": "/nowhere"}, "put these files of kandinsky-community"),
     ],
 )

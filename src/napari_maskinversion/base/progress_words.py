@@ -49,10 +49,9 @@ def regions_at_step(first: int, last: int, total: int, step: int, steps: int) ->
     return f"{which} of {total}, step {step} of {steps}"
 
 
-def picture_at_step(title: str, picture: int, pictures: int, step: int, steps: int) -> str:
-    """Return the progress of a drawing: ``"Region 3 (picture 1 of 4), step 3 of 50"``."""
-    place = f" (picture {picture} of {pictures})" if pictures > 1 else ""
-    return f"{title}{place}, step {step} of {steps}"
+def picture_at_step(picture: int, pictures: int, step: int, steps: int) -> str:
+    """Return the progress of a drawing: ``"Picture 1 of 4, step 3 of 50"``."""
+    return f"Picture {picture} of {pictures}, step {step} of {steps}"
 
 
 def fetched(name: str, done: int, total: int) -> str:

@@ -139,14 +139,14 @@ _TABLE: Final = (
     ),
     _unclip(
         "unclip-h",
-        "Stable unCLIP 2.1 for ViT-H/14",
+        "unCLIP ViT-H/14",
         "ViT-H-14/laion2b_s32b_b79k",
         1024,
         "stabilityai/stable-diffusion-2-1-unclip",
     ),
     _unclip(
         "unclip-l",
-        "Stable unCLIP 2.1 for ViT-L/14",
+        "unCLIP ViT-L/14",
         "ViT-L-14/openai",
         768,
         "stabilityai/stable-diffusion-2-1-unclip-small",

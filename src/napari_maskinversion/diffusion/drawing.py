@@ -284,8 +284,8 @@ def _fitting(folder: DecoderFolder, device: torch.device) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise NotEnoughMemoryError(
-            f"There was not enough memory on {device} for {folder.decoder.title}; use a smaller "
-            "--size, --dtype bfloat16, or --device cpu."
+            f"There was not enough memory on {device} for {folder.decoder.title}; draw "
+            "smaller pictures, in bfloat16, or on the CPU."
         ) from error
 
 

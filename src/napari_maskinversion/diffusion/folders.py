@@ -77,13 +77,13 @@ class DecoderFolder:
             values = "" if width is None else f" ({width} values)"
             raise ModelError(
                 f"{self.decoder.title} draws embeddings of {self.clip_model} ({self.width} "
-                f"values), not of {name}{values}; use --model {self.clip_model}{_instead(name)}."
+                f"values), not of {name}{values}; use that model{_instead(name)}."
             )
 
 
 def _instead(clip_model: str) -> str:
     fits = decoder_that_fits(clip_model)
-    return "" if fits is None else f", or --decoder {fits.name}"
+    return "" if fits is None else f", or the decoder {fits.name}"
 
 
 def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
@@ -149,7 +149,7 @@ def prior_file(place: Path | None = None) -> Path:
         return file
     raise ModelError(
         f"A prompt needs the prior, which is not there: put {SAFETENSORS} of {PRIOR_REPOSITORY} "
-        f"({PRIOR_MB} MB, licence MIT) in {file.parent}, name another folder by --prior, or leave "
+        f"({PRIOR_MB} MB, licence MIT) in {file.parent}, choose another folder (--prior), or leave "
         f"the prompt out: {_command(PRIOR_REPOSITORY, file.parent)} {SAFETENSORS}"
     )
 
@@ -240,8 +240,8 @@ def _missing(decoder: Decoder, path: Path, missing: list[tuple[Part, str]]) -> s
     note = f" ({unsafe[0]} is not read: such files can run code)" if unsafe else ""
     return (
         f"The decoder {decoder.title} is not {state}{note}: put these files of "
-        f"{decoder.repository} ({amount}licence {decoder.license}) in {path}, or name another "
-        f"folder by --weights: {_command(decoder.repository, path)} {files}"
+        f"{decoder.repository} ({amount}licence {decoder.license}) in {path}, or choose another "
+        f"folder (--weights): {_command(decoder.repository, path)} {files}"
     )
 
 

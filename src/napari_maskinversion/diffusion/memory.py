@@ -60,13 +60,13 @@ def check_memory(
     half = "float16" if device.startswith("cuda") else "bfloat16"
     tried = {(half, size), (dtype, min(size, _SMALL)), (half, min(size, _SMALL))} - {(dtype, size)}
     options = [
-        f"--dtype {kind}" * (kind != dtype) + f" --size {side}" * (side != size)
+        f"in {kind} at {side} px it would fit"
         for kind, side in sorted(tried, key=lambda one: (-one[1], _BYTES[one[0]] != 4))
         if needed_memory(folder, side, kind) <= free
     ]
     least = needed_memory(folder, SMALLEST, half)
     advice = (
-        f"{options[0].strip()} fits"
+        options[0]
         if options
         else f"even the smallest picture in {half} takes {_gb(least)}, so use a device with "
         f"{_gb(needed_memory(folder, size, half))} free"

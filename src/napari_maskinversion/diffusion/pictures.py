@@ -69,7 +69,7 @@ class PictureStep:
     @property
     def text(self) -> str:
         """One line for users."""
-        return words.picture_at_step(self.title, self.picture, self.pictures, self.step, self.steps)
+        return words.picture_at_step(self.picture, self.pictures, self.step, self.steps)
 
     @property
     def fraction(self) -> float:

@@ -64,15 +64,16 @@ class ImagineRequest:
     def __post_init__(self) -> None:
         spec, subjects = self.pictures.spec, self.subjects
         if subjects and not self.prompt:
-            raise ConfigError("A subject is a word of a prompt; add --prompt, or leave it out.")
+            raise ConfigError("A subject is a word of a prompt; write a prompt, or leave it out.")
         if subjects and not spec.takes_subjects:
             raise ConfigError(
-                f"{spec.title} puts no regions into a prompt; use --decoder kandinsky22, or leave "
-                "the subject out."
+                f"{spec.title} puts no regions into a prompt; use the decoder kandinsky22, or "
+                "leave the subject out."
             )
         if self.prompt and spec.takes_subjects and not subjects:
             raise ConfigError(
-                "A prompt needs the word that the region takes the place of: add --subject dog."
+                "A prompt needs the word that the region takes the place of; name it as the "
+                "subject."
             )
         for word in subjects:
             if not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.prompt, re.IGNORECASE):
@@ -157,7 +158,7 @@ def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
 
     device = str(choose_device(settings.device))
     if settings.dtype == "float16" and device == "cpu":
-        raise ConfigError("The CPU cannot draw in float16; use --dtype bfloat16 or float32.")
+        raise ConfigError("The CPU cannot draw in float16; use bfloat16 or float32.")
     name, free = device_name(device), free_memory(device)
     needed = check_memory(folder, settings, device, name, free)
     if not loaded:

@@ -60,7 +60,7 @@ def test_several_regions_in_a_prompt(imagine, decoders, tmp_path):
     [
         (("--region", "three"), "such as 3 or 3,5; got 'three'"),
         (("--region", 9), "no region 9"),
-        (("--region", 1, "--model", "ViT-B-16/openai"), "use --model demo"),
+        (("--region", 1, "--model", "ViT-B-16/openai"), "not of ViT-B-16/openai; use that model"),
         (("--region", 1, "--seed", -1), "seed must be"),
         (("--region", 1, "--decoder", "dalle"), "kandinsky22, unclip-h, unclip-l"),
         (("--region", 1, "--plane", "z=3"), "z"),
@@ -96,7 +96,7 @@ def test_a_picture_that_is_there_stays(imagine, tmp_path, monkeypatch):
 
 def test_ctrl_c_stops_between_two_steps_and_writes_nothing(imagine, tmp_path, monkeypatch):
     def interrupt(self, text, *_):
-        if "step" in text and "Region 1 (" in text:
+        if "step" in text and "Picture 1" in text:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(cli_imagine.ProgressBar, "show", interrupt)
