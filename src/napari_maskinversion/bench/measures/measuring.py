@@ -180,7 +180,8 @@ class Measuring:
         if len(self.skipped) == len(self.keys):
             why = next(iter(self.skipped.values()), "it has no images")
             raise InputError(f"No image of {self.dataset.name} can be used: {why}")
-        if not any(record["labels"] for record in self.store.records.values()):
+        kept = self.store.records.values()
+        if not any(record["labels"] or record.get("mask") for record in kept):
             raise InputError(f"No image of {self.dataset.name} has a region of its classes.")
         report("done", 1.0)
 

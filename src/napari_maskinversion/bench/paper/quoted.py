@@ -19,6 +19,7 @@ SETS: Final[dict[str, str]] = {
     "coco": "COCO",
     "openimages": "OpenImagesV7",
 }
+TABLES: Final = (*map(str, range(1, 7)), "alpha", "steps", "maps", "resolution")
 WITH_SENTENCES: Final = ("phrasecut", "refcoco", "refcoco+")
 BACKBONES: Final = ("B/32", "B/16", "L/14", "H/14")
 ACCURACIES: Final = ("acc1", "acc5", "acc10")

@@ -11,13 +11,12 @@ from ...base.errors import InputError
 from ...engine.settings import InversionConfig
 from ...language.ranking.finding import EXPRESSION_ALPHA
 from ..datasets.reading import existing_folder
-from ..datasets.registry import DATASETS
+from ..datasets.registry import DATASETS, VOC_CLASSES
 from .quoted import SETS
 
 if TYPE_CHECKING:
     from ..datasets.protocol import Dataset
 
-VOC_CLASSES: Final = {19: "voc-19", 20: "voc"}
 _ALPHA_SETS: Final = ("refcoco", "refcoco+")
 
 

@@ -21,7 +21,7 @@ Route = Literal["direct", "decomposed"]
 ROUTES: Final[tuple[Route, ...]] = ("direct", "decomposed")
 TIMES: Final = 3
 _SHAPE: Final = (480, 640)
-_TABLE_SIDE: Final = 224  # pixels of the paper's table of seconds; it names none
+_TABLE_SIDE: Final = 224  # pixels of the paper's table of seconds, which names none
 _MASKS: Final = 10  # of the curve over resolutions
 
 
@@ -74,19 +74,23 @@ def timed_parts(tables: Sequence[Table], backbones: Backbones, model: str) -> li
 def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
     """Invert masks of a random image several times.
 
+    A model of another native resolution than 224 px is timed at a side in proportion.
+
     Returns
     -------
     dict
         ``value`` (median seconds), ``low`` and ``high`` (quickest and slowest), ``encoding``
-        (median seconds of the image's encoding), ``route`` as it was taken.
+        (median seconds of the image's encoding), ``route`` as it was taken, ``side``.
     """
+    side = max(2, round(part.side * model.native_resolution / _TABLE_SIDE / model.patch_size))
+    side *= model.patch_size
     image, masks = _scene(part.masks)
     config = replace(inversion, route=part.route, alpha=0.0)
     inverter = MaskInverter(model)
     encoded, inverted, route = [], [], ""
     for number in range(TIMES + 1):  # the first is not counted: it prepares weights
         began = perf_counter()
-        inverter.set_image(image, resolution=part.side, keep_aspect=False)
+        inverter.set_image(image, resolution=side, keep_aspect=False)
         between = perf_counter()
         route = inverter.invert(masks, config).route
         if number:
@@ -98,6 +102,7 @@ def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> d
         "high": max(inverted),
         "encoding": median(encoded),
         "route": route,
+        "side": side,
     }
 
 

@@ -133,7 +133,7 @@ def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
     rows = []
     for row, backbone in dict.fromkeys((cell.row, cell.backbone) for cell in cells):
         own = {c.metric: c for c in cells if (c.row, c.backbone) == (row, backbone)}
-        named = f"{row} {table.axis}" if table.axis else row
+        named = f"{table.axis} {row}" if table.axis else row
         line = [named, backbone]
         told = ""
         for metric in metrics:
@@ -150,6 +150,8 @@ def _ours(cell: Cell) -> str:
     value, low, high = (cell.ours[end] for end in ("value", "low", "high"))
     if cell.metric in ("direct", "decomposed"):
         return f"{value:.2f} ({low:.2f}–{high:.2f})"
+    if low == high:  # one image: nothing to resample
+        return f"{value:.1f}"
     return f"{value:.1f} ({low:.1f}–{high:.1f})"
 
 
@@ -173,8 +175,11 @@ def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
     for frame, (data, reading, metric) in zip(frames, parts, strict=True):
         shown = [c for c in cells if (c.data, c.reading, c.metric) == (data, reading, metric)]
         (_curve if table.axis else _dots)(frame, shown, ours, paper)
-        words = [data_title(data), METRICS[metric], READINGS[reading] if reading else ""]
-        frame.set_title(", ".join(word for word in words if word), fontsize=8)
+        lines = [
+            f"{data_title(data)}, {METRICS[metric]}",
+            *([READINGS[reading]] if reading else []),
+        ]
+        frame.set_title("\n".join(lines), fontsize=8)
         frame.grid(True, linewidth=0.6)
         if table.axis:
             frame.set(xlabel=table.axis, ylabel="%" if table.sets else "seconds")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...base.errors import InputError
-from ...bench.measures.retrieval import TIES
-from ...bench.paper.tables import TABLES, Table, tables_by_name
+from ...bench.paper.quoted import TABLES
 from ...engine.settings import InversionConfig
 from ...regions.sam.checkpoints import CHECKPOINTS, get_checkpoint
 from ..console import say
@@ -20,6 +19,7 @@ from .scenes import Device, Rate, SkipBad, Steps, bench, follow
 
 if TYPE_CHECKING:
     from ...bench.paper.running import PaperPlan
+    from ...bench.paper.tables import Table
 
 Limit = Annotated[
     int | None, typer.Option(help="Use only the first images of each set, this many.")
@@ -95,6 +95,9 @@ def paper_command(
     Always in the paper's setting: the whole image as a square of 448 px, K = 10, learning rate
     0.1, alpha 5 for RefCOCO and RefCOCO+, else 0; the options change it.
     """
+    from ...bench.measures.retrieval import TIES
+    from ...bench.paper.tables import tables_by_name
+
     tables = tables_by_name(table)
     if ties not in TIES:
         raise InputError(f"--ties takes last or first; got {ties!r}.")

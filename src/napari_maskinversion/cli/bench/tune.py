@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ...base.errors import InputError
-from ...bench.datasets.registry import DATASETS
-from ...bench.paper.sets import VOC_CLASSES
+from ...bench.datasets.registry import DATASETS, VOC_CLASSES
 from ...engine.settings import InversionConfig
 from ..console import say
 from ..loading import load
@@ -61,7 +60,8 @@ def tune_command(
     from ...base.targets import check_targets
     from ...bench.measures.figures_file import figures_page, typed_command, write_figures
     from ...bench.measures.measuring import Measuring, open_records
-    from ...bench.paper.tuning import curve_of, tuning_markdown, tuning_plan
+    from ...bench.paper.tuning import curve_of, tuning_plan
+    from ...bench.reports.tuning_report import tuning_markdown
     from .scenes import is_ours
 
     if json is not None:
