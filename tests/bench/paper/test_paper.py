@@ -19,6 +19,7 @@ from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.captioning import Captioner
 from napari_maskinversion.bench.measures.entries import SAM, Entry, changed
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
+from napari_maskinversion.bench.measures.relations import Phrase, by_words
 from napari_maskinversion.bench.measures.retrieval import (
     Overlaps,
     masks_for_sentences,
@@ -320,13 +321,13 @@ def test_an_inversion_is_timed_by_the_route_that_is_asked_for() -> None:
 
 
 def measured(all_sets: Path, name: str, entry: Entry, **more: Any) -> dict[str, Any]:
-    captioner = more.pop("captioner", None)
+    job = {name: more.pop(name) for name in ("captioner", "parser") if name in more}
     data = DATASETS[name].open(all_sets)
     plan = MeasuringPlan(
         models=("demo",), entries=(entry,), resolution=32, keep_aspect=False, limit=1, **more
     )
     store = open_records(None, "paper", plan, data)
-    Measuring(data, plan, store, lambda _: demo_model(), captioner=captioner).run()
+    Measuring(data, plan, store, lambda _: demo_model(), **job).run()
     (record,) = store.records.values()
     return record
 
@@ -385,6 +386,30 @@ def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
             means.append(heat[y0:y1, x0:x1].mean())
         assert row[0] == sum(mean > means[true] for mean in means)
     assert record["ranks"] == []
+
+
+def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path) -> None:
+    pictures = {"title": "", "method": Method("crop+box-blur"), "template": "a photo of {}"}
+    plain = measured(all_sets, "refcoco", Entry(key="plain", **pictures))
+    same = measured(all_sets, "refcoco", Entry(key="same", relations=True, **pictures))
+    asked = []
+
+    def smallest(sentence: str) -> Phrase:
+        asked.append(sentence)
+        return Phrase(sentence, extreme="smaller")
+
+    sized = Entry(key="sized", relations=True, **pictures)
+    record = measured(all_sets, "refcoco", sized, parser=smallest)
+    dataset = DATASETS["refcoco"].open(all_sets)
+    sample = dataset.read(dataset.keys()[0])
+    assert asked == [said for said, _ in sample.expressions]
+    for (said, _), one, other in zip(sample.expressions, plain["mask"], same["mask"], strict=True):
+        if by_words(said) == Phrase(said):
+            assert one == other
+    areas = [(r.bbox[2] - r.bbox[0]) * (r.bbox[3] - r.bbox[1]) for r in sample.regions]
+    largest = int(np.argmax(areas))
+    for (_, true), row in zip(sample.expressions, record["mask"], strict=True):
+        assert (row[0] == 2) == (true == largest)  # nothing is larger: it is last
 
 
 class Parrot:

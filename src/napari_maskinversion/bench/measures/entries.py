@@ -48,6 +48,8 @@ class Entry:
         explainability map in the region's box. The latter ranks no classes.
     points : tuple of int
         Steps of the inversion after which the classes are ranked as well.
+    relations : bool
+        Places and sizes that a sentence names count as well, see `relations`.
     captions : bool
         A sentence is generated from each embedding, and judged.
     lacks : str
@@ -62,6 +64,7 @@ class Entry:
     template: str = "{}"
     scorer: Scorer = "embeddings"
     points: tuple[int, ...] = ()
+    relations: bool = False
     captions: bool = False
     lacks: str = ""
 

@@ -22,6 +22,7 @@ from ..content import StaleRecords, content_of, is_of
 from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
 from .entries import NEEDS_SAM, SAM, Entry, changed
 from .map_scores import map_scores
+from .relations import Parser, by_words, related
 from .retrieval import Overlaps, masks_for_sentences, sentences_for_masks
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ class Measuring:
         Loads a model by name.
     captioner : Captioner, optional
         For entries with captions.
+    parser : callable
+        For entries with relations.
 
     Attributes
     ----------
@@ -145,6 +148,7 @@ class Measuring:
         load: Callable[[str], Backbone],
         *,
         captioner: Captioner | None = None,
+        parser: Parser = by_words,
     ) -> None:
         self.dataset, self.plan, self.store, self._load = dataset, plan, store, load
         self.keys = list(dataset.keys())[: plan.limit]
@@ -154,7 +158,7 @@ class Measuring:
         self.stale = StaleRecords()
         self._contents: dict[str, str] = {}
         self._segmenter: Segmenter | None = None
-        self.captioner = captioner
+        self.captioner, self.parser = captioner, parser
 
     def run(self, report: Report = lambda *_: None) -> None:
         """Measure missing records; ``report`` receives the present image and the share done.
@@ -315,8 +319,21 @@ class _OneModel:
             record |= self.of.captioner.read(self.model, raw, sample)
         if context is None:
             told = own_expressions(sample, dataset.classes, dataset.template)
-            record |= _retrieved(told, _product(self._sentences(entry, told), unit))
+            record |= _retrieved(told, self._scores(entry, told, raw, unit))
         return record
+
+    def _scores(self, entry: Entry, sample: Sample, raw: Rows, unit: Rows) -> NDArray[Any]:
+        """Return scores (sentences, regions)."""
+        # The mean of two unit embeddings: its products are the means of their cosines.
+        rows = raw if len(entry.method.parts) > 1 else unit
+        if not entry.relations or not sample.expressions:
+            return _product(self._sentences(entry, sample), rows)
+        phrases = [self.of.parser(text) for text, _ in sample.expressions]
+        told = [text for text, _ in sample.expressions]
+        told += [text for phrase in phrases for text in phrase.texts]
+        texts = self.model.encode_text([entry.template.format(text) for text in told])
+        logits = self.model.logit_scale * len(entry.method.parts) * _product(texts, rows)
+        return related(logits.astype(np.float64), phrases, told, sample.regions)
 
     def _ranks(self, unit: Rows, sample: Sample) -> list[int]:
         """Return the place of each region's class, from 0; a tie counts as wrong."""
@@ -363,7 +380,7 @@ class _OneModel:
         return map_scores(inverter, texts, sample.regions, entry.scorer)
 
 
-def _retrieved(sample: Sample, scores: Rows) -> dict[str, Any]:
+def _retrieved(sample: Sample, scores: NDArray[Any]) -> dict[str, Any]:
     """Return both readings of sentences and regions, and the first one in short."""
     if not sample.expressions:
         return {"expressions": []}

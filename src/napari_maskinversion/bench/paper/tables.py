@@ -44,7 +44,7 @@ class Row:
         Name of the method; "" where nothing is measured.
     changes : mapping
         Settings of the inversion that differ from the data set's.
-    masks, template, scorer
+    masks, template, scorer, relations
         As in `Entry`.
     point : int or None
         The figure is that of this step of an inversion with `points`.
@@ -62,6 +62,7 @@ class Row:
     masks: MaskChange = "mask"
     template: str = "{}"
     scorer: Scorer = "embeddings"
+    relations: bool = False
     point: int | None = None
     points: tuple[int, ...] = ()
     lacks: str = ""
@@ -73,6 +74,7 @@ class Row:
         parts += [f"{name}={value}" for name, value in changed.items()]
         parts += [self.masks] if self.masks != "mask" else []
         parts += [self.template] if self.template != "{}" else []
+        parts += ["relations"] if self.relations else []
         parts += ["curve"] if self.points else []
         return "/".join(parts)
 
@@ -87,6 +89,7 @@ class Row:
             masks=self.masks,
             template=self.template,
             scorer=self.scorer,
+            relations=self.relations,
             points=self.points,
             lacks="needs weights (--method-weights FILE)" if needy else "",
         )
@@ -139,11 +142,17 @@ def _row(row: Quoted, **more: Any) -> Row:
 def _scorers() -> tuple[Row, ...]:
     """Ways to rank regions for a sentence that the paper quotes, by one tower alone."""
     photo, red = "a photo of {}", "{} is in red color."
+    pictures: dict[str, Any] = {
+        "backbone": "B/32",
+        "method": "crop+box-blur",
+        "template": photo,
+    }
     return (
         Row(title="CPT (adapted)", backbone="B/32", method="shade", template=red),
         Row(title="GradCAM", backbone="B/32", scorer="gradcam", template=photo),
         Row(title="GradCAM (CheferCAM)", backbone="B/32", scorer="chefer", template=photo),
-        Row(title="ReCLIP (alone)", backbone="B/32", method="crop+box-blur", template=photo),
+        Row(title="ReCLIP (proposals alone)", **pictures),
+        Row(title="ReCLIP (with relations)", **pictures, relations=True),
     )
 
 
@@ -151,7 +160,8 @@ _POINTS: Final = tuple(int(row.title) for row in quoted.STEPS)
 _SIDE_BY_SIDE: Final = (
     "The paper's text finds the mask for a sentence, the caption of its table the sentence for a "
     "mask; both are here, each beside the same figure of the paper. Rows without a figure of the "
-    "paper rank regions as the methods that it quotes do, with one tower and no relations."
+    "paper rank regions as the methods that it quotes do, with one tower; relations are read by "
+    "words, without a parser."
 )
 _TABLES: Final = (
     Table(
