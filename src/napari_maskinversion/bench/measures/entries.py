@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MaskChange = Literal["mask", "eroded", "dilated", "box", "box + SAM"]
 SAM: Final = "box + SAM"
 NEEDS_SAM: Final = "needs a checkpoint of Segment Anything (--sam FILE, or vit_b once fetched)"
+Captions = Literal["", "optimised", "cls"]
 Scorer = Literal["embeddings", "gradcam", "chefer"]
 SHARE: Final = 0.1  # share of a region's diameter that is removed or added
 
@@ -50,8 +51,8 @@ class Entry:
         Steps of the inversion after which the classes are ranked as well.
     relations : bool
         Places and sizes that a sentence names count as well, see `relations`.
-    captions : bool
-        A sentence is generated from each embedding, and judged.
+    captions : {"", "optimised", "cls"}
+        A sentence is generated from each embedding, of this length, and judged.
     lacks : str
         Why no model can measure it; shown in its row.
     """
@@ -65,7 +66,7 @@ class Entry:
     scorer: Scorer = "embeddings"
     points: tuple[int, ...] = ()
     relations: bool = False
-    captions: bool = False
+    captions: Captions = ""
     lacks: str = ""
 
     def settings(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -233,6 +233,21 @@ class Measuring:
         return False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Embedded:
+    """Embeddings of a view's regions, as optimised; what else is known of an inversion."""
+
+    rows: Rows
+    overlaps: list[float] = field(default_factory=list)
+    curve: dict[int, Rows] = field(default_factory=dict)
+    image_norm: float = 0.0
+
+    def lengths(self, norm: str) -> Rows:
+        """Return the lengths that a generator of sentences shall see."""
+        own = np.linalg.norm(self.rows, axis=1)
+        return np.full_like(own, self.image_norm) if norm == "cls" and self.image_norm else own
+
+
 class _OneModel:
     def __init__(self, name: str, model: Backbone, of: Measuring) -> None:
         self.name, self.model, self.of = name, model, of
@@ -292,14 +307,10 @@ class _OneModel:
             seconds = round(perf_counter() - began, 4)
             return record | {"seconds": seconds} | _retrieved(told, scores)
         views = [sample] if context is None else list(windowed(sample, context))
-        embedded, overlaps, between = [], [], []
-        for view in views:
-            rows, overlap, curve = self._embed(entry, view)
-            embedded.append(rows)
-            overlaps += overlap
-            between.append(curve)
+        embedded = [self._embed(entry, view) for view in views]
         seconds = perf_counter() - began
-        raw = np.concatenate(embedded)
+        raw = np.concatenate([one.rows for one in embedded])
+        overlaps = [value for one in embedded for value in one.overlaps]
         unit = _unit(raw)
         record = {
             "labels": sample.labels.tolist(),
@@ -312,11 +323,14 @@ class _OneModel:
             record["iou"] = [round(float(value), 4) for value in overlaps]
         if entry.points:
             record["curve"] = {
-                str(step): self._ranks(_unit(np.concatenate([c[step] for c in between])), sample)
+                str(step): self._ranks(
+                    _unit(np.concatenate([one.curve[step] for one in embedded])), sample
+                )
                 for step in entry.points
             }
         if entry.captions and self.of.captioner is not None:
-            record |= self.of.captioner.read(self.model, raw, sample)
+            lengths = np.concatenate([one.lengths(entry.captions) for one in embedded])
+            record |= self.of.captioner.read(self.model, unit * lengths[:, None], sample)
         if context is None:
             told = own_expressions(sample, dataset.classes, dataset.template)
             record |= _retrieved(told, self._scores(entry, told, raw, unit))
@@ -342,8 +356,8 @@ class _OneModel:
         places: list[int] = ((scores >= true[:, None]).sum(1) - 1).tolist()
         return places
 
-    def _embed(self, entry: Entry, view: Sample) -> tuple[Rows, list[float], dict[int, Rows]]:
-        """Return embeddings, the heatmaps' overlaps, and embeddings after the entry's steps."""
+    def _embed(self, entry: Entry, view: Sample) -> _Embedded:
+        """Embed the regions of a view."""
         plan = self.of.plan
         segmenter = self.of.segmenter(str(self.model.device)) if entry.masks == SAM else None
         regions = changed(view.regions, entry.masks, view.image, segmenter)
@@ -356,10 +370,12 @@ class _OneModel:
                     kept[state.step] = state.embeddings().copy()
             result = steps.result
             kept[entry.inversion.steps] = result.raw_embeddings.copy()
-            return result.raw_embeddings.copy(), result.mask_ious.tolist(), kept
+            norm = float(np.linalg.norm(inverter.image_embedding))
+            rows = result.raw_embeddings.copy()
+            return _Embedded(rows, result.mask_ious.tolist(), kept, norm)
         embedder = self._embedders[entry.method.name]
         embedder.set_image(view.image)
-        return drive(embedder.invert_steps(regions)).raw_embeddings.copy(), [], {}
+        return _Embedded(drive(embedder.invert_steps(regions)).raw_embeddings.copy())
 
     def _sentences(self, entry: Entry, sample: Sample) -> Rows:
         """Return unit embeddings of a sample's sentences; the last ones are kept."""

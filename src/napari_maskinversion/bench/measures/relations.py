@@ -129,4 +129,4 @@ def _compared(values: Floats, name: str) -> Floats:
     """Return (N, N): whether region i is more of something than region j."""
     which, sign = _MEASURES[name]
     own = sign * values[which]
-    return (own[:, None] > own[None]).astype(float)
+    return np.asarray(own[:, None] > own[None], np.float64)

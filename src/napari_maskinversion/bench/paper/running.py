@@ -71,7 +71,9 @@ class PaperPlan:
         entry = row.entry(self.inversion_of(name), self.weights)
         if table.name == "6":
             lacks = entry.lacks or self.captions
-            return replace(entry, key=f"{entry.key}/captions", captions=True, lacks=lacks)
+            return replace(
+                entry, key=f"{entry.key}/captions={row.norm}", captions=row.norm, lacks=lacks
+            )
         return entry
 
     def entries(self, name: str, model: str) -> tuple[Entry, ...]:

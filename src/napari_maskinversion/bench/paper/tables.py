@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...base.errors import InputError
 from ...engine.methods.registry import Method
 from ...engine.settings import InversionConfig
-from ..measures.entries import Entry, MaskChange, Scorer
+from ..measures.entries import Captions, Entry, MaskChange, Scorer
 from . import quoted
 from .quoted import Column, Quoted
 
@@ -46,6 +46,8 @@ class Row:
         Settings of the inversion that differ from the data set's.
     masks, template, scorer, relations
         As in `Entry`.
+    norm : {"optimised", "cls"}
+        Length of an embedding from which a sentence is generated.
     point : int or None
         The figure is that of this step of an inversion with `points`.
     points : tuple of int
@@ -63,6 +65,7 @@ class Row:
     template: str = "{}"
     scorer: Scorer = "embeddings"
     relations: bool = False
+    norm: Captions = "optimised"
     point: int | None = None
     points: tuple[int, ...] = ()
     lacks: str = ""
@@ -204,9 +207,13 @@ _TABLES: Final = (
         name="6",
         title="Captions generated from embeddings",
         columns=(("phrasecut", "acc1"),),
-        rows=tuple(_row(row) for row in quoted.CAPTIONS),
+        rows=(
+            *map(_row, quoted.CAPTIONS),
+            Row(title="MaskInversion ([CLS] length)", backbone="B/32", norm="cls"),
+        ),
         note="Share of generated captions whose own phrase is the nearest of the image's, by the "
-        "text tower of a judge. The paper does not say which norm its embeddings have.",
+        "text tower of a judge. The paper does not say how long its embeddings are: as "
+        "optimised, or as the whole image's.",
     ),
     Table(
         name="alpha",
