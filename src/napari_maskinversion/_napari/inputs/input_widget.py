@@ -18,6 +18,7 @@ from .scope_widget import ScopeWidget
 _QUIET = 150  # milliseconds without a change before regions are counted again
 # Events of an edit; painting has its own.
 _EDITS = ("data", "set_data", "paint", "labels_update")
+_MOVES = ("scale", "translate", "rotate", "shear", "affine", "units")
 # The selection in the layer may decide what is run on.
 _PICKS = ("selected_label", "highlight")
 
@@ -162,7 +163,7 @@ class InputWidget(QWidget):
 
     def _watch(self, layer: Any) -> None:
         """Follow edits of the regions."""
-        slots = dict.fromkeys(_EDITS, self._edited) | dict.fromkeys(_PICKS, self._picked)
+        slots = dict.fromkeys(_EDITS + _MOVES, self._edited) | dict.fromkeys(_PICKS, self._picked)
         for old, connect in ((self._watched, False), (layer, True)):
             for name, slot in (slots if old is not None else {}).items():
                 emitter = getattr(old.events, name, None)
