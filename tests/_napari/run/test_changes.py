@@ -55,6 +55,7 @@ def test_regions_that_are_moved_scaled_or_turned_have_changed(
     slow.free = True
     run_to_end(widget)
     cells = widget._viewer.layers["cells"]
+    cells.visible = False  # napari says nothing but that it was moved
     before = getattr(cells, name)
     setattr(cells, name, place)
     qtbot.waitUntil(lambda: widget.session.stale.regions >= 50, timeout=20_000)

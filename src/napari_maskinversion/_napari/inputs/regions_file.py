@@ -11,11 +11,11 @@ import numpy as np
 
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
+from ...images.file_units import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
-from ..layers.file_units import georeference_of
 from ..layers.label_layers import draw_label_layers, features_of
 from ..layers.placing import box_transform
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..layers.file_units import with_georeference
+from ...images.file_units import with_georeference
 
 if TYPE_CHECKING:
     from ...base.units import Units

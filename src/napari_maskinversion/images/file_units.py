@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...base.errors import MaskInversionError
+from ..base.errors import MaskInversionError
 
 if TYPE_CHECKING:
-    from ...base.units import Georeference, Units
+    from ..base.units import Georeference, Units
 
 
 def georeference_of(file: Path | None, shape: tuple[int, int]) -> Georeference | None:
@@ -53,8 +53,8 @@ def _units_of(file: Path, shape: tuple[int, int]) -> Units | None:
 
 @lru_cache(maxsize=8)
 def _read(file: Path, shape: tuple[int, int], *_: int) -> Units | None:
-    from ...images.opening import open_image
-    from ...images.tiff import is_tiff
+    from .opening import open_image
+    from .tiff import is_tiff
 
     if not is_tiff(file):
         return None
