@@ -85,6 +85,8 @@ class InputWidget(QWidget):
             emitter.connect(self._edited)
         self._bindings.connect(self._session.events.layers, self._layer_changed)
         self._bindings.connect(self._session.events.scope, self.scope.show_scope)
+        self._bindings.connect(self._session.events.settings, self.scope.show_settings)
+        self.scope.show_settings(self._session.settings)
         self._refresh()
         self._layer_changed()
 
