@@ -13,6 +13,7 @@ from .kinds import BOXES, FAST, FOLDER, PROJECT, SEARCH, SHOW, run
 CALLS = {
     "run": run(),
     "find": ("find", "image.png", "masks.png", "a car", *FAST),
+    "imagine": ("imagine", "image.png", "masks.png", "--region", "1", "--out", f"{OUT}/drawn"),
     "segment": (*BOXES, "--out", f"{OUT}/b.tif"),
     "export": ("export", "results.npz", "--out", OUT),
     "rollout": ("rollout", "image.png", "--resolution", "64", "--out", f"{OUT}/r.png"),
@@ -101,8 +102,8 @@ class Command:
                 words += [value] if option is None else [option, value]
         if self.name.startswith("bench ") and self.name != "bench datasets":
             # A measurement of other data would fetch it; it ends at its model.
-            model = "--model" if self.has("--model") else "--models"
-            words += [model, "nowhere"]
+            model = next((o for o in ("--models", "--model") if self.has(o)), None)
+            words += [] if model is None else [model, "nowhere"]
         return words
 
 

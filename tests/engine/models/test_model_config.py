@@ -39,7 +39,7 @@ def changed(tmp_path):
         ("model_cfg.foo", 1, "There is no setting 'model_cfg.foo'"),
         ("model_cfg.vision_cfg.foo", 1, "There is no setting 'model_cfg.vision_cfg.foo'"),
         ("model_cfg.vision_cfg.mlp_ratio", float("nan"), "mlp_ratio"),
-        ("preprocess_cfg.std", [0.5, 0.5, 0], "preprocess_cfg.std.2 must be greater than 1e-06"),
+        ("preprocess_cfg.std", [0.5, 0.5, 0], "preprocess_cfg.std.2 must be greater than 0.000001"),
         ("preprocess_cfg.mean", [1e308, 0.5, 0.5], "preprocess_cfg.mean.0 must be "),
         ("preprocess_cfg.std", [0.5, 1e-308, 0.5], "preprocess_cfg.std.1 must be "),
         ("preprocess_cfg.mean", [0.5, 0.5], "preprocess_cfg.mean.2 is missing"),
