@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...base.extras import check_extra
 from ..results import Results
 from .bundle import Bundle
 
@@ -32,6 +33,8 @@ class ExportFormat:
         Returns the paths of the other files it writes, given the first one's.
     applies : callable
         Whether results have what it writes.
+    needs : tuple of str
+        Modules of the extra ``spatial`` that it imports.
     """
 
     name: str
@@ -40,6 +43,17 @@ class ExportFormat:
     write: Callable[[Bundle, Path], None]
     more_files: Callable[[Path], tuple[Path, ...]] = lambda _: ()
     applies: Callable[[Results], bool] = _always
+    needs: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Refuse a format whose packages are not installed.
+
+        Raises
+        ------
+        ConfigError
+            Names them, and the command that installs them.
+        """
+        check_extra(f"The format {self.name}", "spatial", self.needs)
 
     @property
     def suffix(self) -> str:
