@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from ...base.extras import check_extra
+from ...base.errors import ConfigError
 from ..results import Results
 from .bundle import Bundle
 
@@ -53,7 +54,12 @@ class ExportFormat:
         ConfigError
             Names them, and the command that installs them.
         """
-        check_extra(f"The format {self.name}", "spatial", self.needs)
+        missing = [module for module in self.needs if find_spec(module) is None]
+        if missing:
+            raise ConfigError(
+                f"The format {self.name} needs {', '.join(missing)}; install the extra: "
+                "pip install 'napari-maskinversion[spatial]'"
+            )
 
     @property
     def suffix(self) -> str:
