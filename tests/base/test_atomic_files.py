@@ -80,13 +80,11 @@ def test_a_set_is_whole_or_absent_wherever_its_writer_is_killed(tmp_path, overwr
 
 
 # The same with a folder among the files.
-FOLDER_WRITER = WRITER.replace(
+FOLDER_WRITER = WRITER.replace("import atomic_path,", "import atomic_folder, atomic_path,").replace(
     'for name in ("a.csv", "b.tif", "c.json"):',
-    """
-        from napari_maskinversion.base.atomic_files import atomic_folder
-        with atomic_folder(folder / "store.zarr") as part:
-            (part / "new").write_text("new")
-        for name in ("b.tif",):""".strip(),
+    """with atomic_folder(folder / "store.zarr") as part:
+        (part / "new").write_text("new")
+    for name in ("b.tif",):""",
 )
 
 
