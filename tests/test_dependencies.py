@@ -16,7 +16,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 # Declared, though nothing imports them by name.
 UNNAMED = {
     "timm": "image towers of open-clip-torch, whose parts the engine reads",
-    "transformers": "tokenizers of open-clip-torch",
+    "accelerate": "diffusers reads weights with it, without a second copy in memory",
     "pyside6": "the Qt of qtpy",
     "bioio-lif": "a reader of bioio",
     "bioio-nd2": "a reader of bioio",
@@ -61,7 +61,8 @@ def test_the_package_imports_what_it_declares_and_nothing_else():
 
 def test_what_an_import_needs_is_always_installed():
     """Only what a command asks for by name is an extra."""
-    optional = declared(*(EXTRAS[name] for name in ("bench", "bioio", "spatial", "tokenizers")))
+    extras = ("bench", "bioio", "diffusion", "spatial", "tokenizers")
+    optional = declared(*(EXTRAS[name] for name in extras)) - UNNAMED.keys()
     always = declared(PROJECT["dependencies"])
     assert not optional & always
     assert imported(ROOT / "src") - always <= optional
