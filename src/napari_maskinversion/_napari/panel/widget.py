@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions_controller import CaptionsController
 from ..explore.find_controller import FindController
+from ..explore.imagine_controller import ImagineController
 from ..explore.region_details import RegionDetails
 from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
@@ -111,6 +112,8 @@ class MaskInversionWidget(QWidget):
         self.captions = CaptionsController(session, self.store, self)
         self.finder = FindController(self._viewer, session, self.canvas, self.store, self)
         yield
+        self.imagine = ImagineController(self._viewer, session, self.store, self)
+        yield
         self.live = LiveController(self._viewer, session, self.store, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
@@ -183,6 +186,7 @@ class MaskInversionWidget(QWidget):
     def _followers(self) -> tuple[Any, ...]:
         """Return what is bound to the session, in the order in which it follows changes."""
         return (
+            self.model,
             self.vocabulary,
             self.run_controller,
             self.results,
@@ -190,6 +194,7 @@ class MaskInversionWidget(QWidget):
             self.details,
             self.captions,
             self.finder,
+            self.imagine,
             self.live,
             self.rerank,
             self.changes,
@@ -253,10 +258,11 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            for part in (self.rerank, self.changes, self.image_check):
+            for part in (self.model, self.rerank, self.changes, self.image_check):
                 part.stop()
             self.captions.shut_down()
             self.finder.shut_down()
+            self.imagine.shut_down()
             self.results.stop()
             self.region.stop()
             self.details.forget()
