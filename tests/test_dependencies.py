@@ -16,7 +16,6 @@ EXTRAS = PROJECT["optional-dependencies"]
 # Declared, though nothing imports them by name.
 UNNAMED = {
     "timm": "image towers of open-clip-torch, whose parts the engine reads",
-    "transformers": "tokenizers of open-clip-torch",
     "pyside6": "the Qt of qtpy",
 }
 # Of the tests: commands, plugins of pytest, and what builds a wheel.
@@ -57,7 +56,7 @@ def test_the_package_imports_what_it_declares_and_nothing_else():
 
 def test_what_an_import_needs_is_always_installed():
     """Only what a command asks for by name is an extra."""
-    optional = declared(EXTRAS["bench"], EXTRAS["tokenizers"])
+    optional = declared(EXTRAS["bench"], EXTRAS["tokenizers"], EXTRAS["captioning"])
     always = declared(PROJECT["dependencies"])
     assert not optional & always
     assert imported(ROOT / "src") - always <= optional

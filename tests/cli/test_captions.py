@@ -12,7 +12,8 @@ import pytest
 import skimage.io
 
 from napari_maskinversion import wrap_open_clip
-from napari_maskinversion.cli import captions, find, running
+from napari_maskinversion.cli import find, running
+from napari_maskinversion.cli.captions import banks as captions
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.store import CaptionStore
 from napari_maskinversion.pipeline.inputs import origin

@@ -15,6 +15,7 @@ MAKING_MAPS: Final = "Making the maps"
 COMPARING_INPUTS: Final = "Comparing image and regions"
 COMPARING_WORDS: Final = "Comparing the words"
 EMBEDDING_CAPTIONS: Final = "Embedding captions"
+WRITING_CAPTIONS: Final = "Writing captions"
 
 
 def loading_model(name: str) -> str:
