@@ -69,7 +69,7 @@ def test_embeddings_have_the_norm_that_is_asked_for(labelled):
     length = np.linalg.norm(inverter.image_embedding)
     for row, region in zip(decoder.embeddings, labelled.regions, strict=True):
         if region.window.whole:
-            np.testing.assert_allclose(np.linalg.norm(row), length, rtol=1e-4)
+            np.testing.assert_allclose(np.linalg.norm(row), length, rtol=3e-3)
         cosine = row @ region.embedding / np.linalg.norm(row)
         np.testing.assert_allclose(cosine, 1, rtol=1e-5)
 
@@ -77,10 +77,10 @@ def test_embeddings_have_the_norm_that_is_asked_for(labelled):
 def test_methods_without_an_embedding_of_the_image_have_no_cls_norm():
     scene = load_scene("everyday-1")
     request = CaptionRequest(settings=GenerationSettings(norm="cls"))
-    with pytest.raises(InputError, match="norm of the whole image's embedding is unknown"):
+    with pytest.raises(InputError, match="goes with MaskInversion; the method crop has no such"):
         label_regions(
             *(scene.image, scene.regions, None),
-            model=demo_model(),
+            model="demo",
             method="crop",
             captions=request,
         )

@@ -15,6 +15,7 @@ MAKING_MAPS: Final = "Making the maps"
 COMPARING_INPUTS: Final = "Comparing image and regions"
 COMPARING_WORDS: Final = "Comparing the words"
 EMBEDDING_CAPTIONS: Final = "Embedding captions"
+READING_DECODER: Final = "Reading the decoder"
 WRITING_CAPTIONS: Final = "Writing captions"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.errors import InputError
 from ..base.steps import drive
 from ..language.generation.settings import GenerationSettings, GenerationUse, scaled
 from ..results.results import Results
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from ..base.download import IsCancelled, OnProgress
+    from ..engine.methods.registry import Method
     from ..language.captions.bank import CaptionBank
     from ..language.generation.decoder import CaptionDecoder
     from ..language.generation.loading import EmbeddingSpace
@@ -41,7 +43,7 @@ class CaptionRequest:
     memory: CaptionBank | None = None
     settings: GenerationSettings = field(default_factory=GenerationSettings)
 
-    def check(self, model: str | None = None, memory: Path | None = None) -> None:
+    def check(self, model: str, method: Method, memory: Path | None = None) -> None:
         """Refuse what cannot work with a model of this name, before anything is loaded.
 
         ``memory`` is the place of a bank that is not open yet.
@@ -55,6 +57,11 @@ class CaptionRequest:
 
         memory = memory if self.memory is None else self.memory.folder
         check_decoder(self.decoder, model, file=self.file, memory=memory)
+        if self.settings.norm == "cls" and not method.inverts:
+            raise InputError(
+                f"The norm of the whole image's embedding (cls) goes with MaskInversion; the "
+                f"method {method.name} has no such embedding: use the norm 'optimised'."
+            )
 
     def load(
         self,

@@ -109,7 +109,7 @@ def label_regions(
     settings.method.check()
     request = CaptionRequest(decoder=captions) if isinstance(captions, str) else captions
     if request is not None:
-        request.check(_name(model, settings))
+        request.check(_name(model, settings), settings.method)
     size = settings.pixel_size
     units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
     loaded = _loaded(model, settings, changes)

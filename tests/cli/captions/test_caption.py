@@ -80,6 +80,7 @@ def test_embeddings_of_an_earlier_run_are_used_again(call, scene, monkeypatch):
         (["--search", "best"], "search"),
         (["--top-p", "2"], "top_p"),
         (["--norm", "unit"], "norm"),
+        (["--norm", "cls", "--method", "crop"], "goes with MaskInversion"),
         (["--max-tokens", "400"], "writes at most 22 tokens"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -106,9 +107,8 @@ def test_a_bundled_decoder_of_other_weights_is_refused_in_one_line(call, scene, 
     folder, _ = scene
     monkeypatch.setattr(generate, "invert", None)
     monkeypatch.setattr(type(demo_model()), "fingerprint", "0" * 16)
-    code, _, err = call(
-        "caption", folder / "image.png", folder / "masks.png", "--out", folder / "o"
-    )
+    files = folder / "image.png", folder / "masks.png"
+    code, _, err = call("caption", *files, "--out", folder / "out")
     assert code == 2
     assert "trained for demo" in err
     assert "rebuild-demo-captions" in err

@@ -119,7 +119,7 @@ def caption_command(
         norm=norm,  # type: ignore[arg-type]
     )
     request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)
-    request.check(settings.model, memory)
+    request.check(settings.model, settings.method, memory)
     sentences = None if memory is None else CaptionSource(memory)
     settings.method.check()
     chosen = split_names(formats)

@@ -12,6 +12,7 @@ import typer
 
 from ...base.errors import InputError
 from ...base.record_store import records_path
+from ...engine.methods.registry import Method
 from ...pipeline.generating import CaptionRequest
 from ..bench import (
     Device,
@@ -32,7 +33,7 @@ from .generate import Decoder, DecoderFile
 
 if TYPE_CHECKING:
     from ...bench.model_under_test import ModelUnderTest
-    from ...demo_model.caption_training import CaptionRecipe
+    from ...demo_model.captions.training import CaptionRecipe
     from ...language.generation.decoder import CaptionDecoder
     from ...language.generation.small_gpt import SmallDecoder
 
@@ -61,7 +62,7 @@ def bench_captions_command(
 ) -> None:
     """Measure how often a generated sentence names the thing that a region shows."""
     request = CaptionRequest(decoder=decoder, file=decoder_file)
-    request.check(model)
+    request.check(model, Method())
     _check(scenes, per_class, sprites)
     folder = None if short else real_folder(real, data)
     output.check(KIND, model, decoder_file, folder, sprites)
@@ -92,7 +93,7 @@ def rebuild_captions_command(
     Needed whenever the model's weights change: a decoder of other weights is refused. Some minutes
     on one core.
     """
-    from ...demo_model.caption_training import CaptionRecipe
+    from ...demo_model.captions.training import CaptionRecipe
     from ...engine.models.specs import DEMO, bundled_folder
     from ...language.generation.registry import BUNDLED_FILE
 
@@ -131,7 +132,7 @@ def _check(scenes: int, per_class: int, sprites: Path | None) -> None:
 
 
 def _train(subject: ModelUnderTest, recipe: CaptionRecipe, file: Path) -> SmallDecoder:
-    from ...demo_model.caption_training import train_captions
+    from ...demo_model.captions.training import train_captions
     from ...language.generation.small_gpt import load_small_decoder, save_small_decoder
 
     began = time.perf_counter()
@@ -157,7 +158,7 @@ def _write_card(
     from ...bench.measures.figures_file import typed_command
 
     record = decoder.record
-    template = files("napari_maskinversion.demo_model").joinpath("captions_card.md")
+    template = files("napari_maskinversion.demo_model.captions").joinpath("card_template.md")
     text = Template(template.read_text("utf-8")).substitute(
         model=record.model,
         fingerprint=record.fingerprint,

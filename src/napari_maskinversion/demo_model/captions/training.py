@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..language.generation.small_gpt import STOP, SmallGpt, SmallGptRecord
+from ...language.generation.small_gpt import STOP, SmallGpt, SmallGptRecord
+from ..vocabulary import Name
 from .sentences import as_text, names_of, sentence_about, sentences_about
-from .vocabulary import Name
 
 if TYPE_CHECKING:
-    from ..engine.models.backbone import Backbone
+    from ...engine.models.backbone import Backbone
 
 PADDING: Final = -100  # a place without a word in targets
 _EVERY: Final = 100  # steps between two reports

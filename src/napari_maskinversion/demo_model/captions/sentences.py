@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 
-from .vocabulary import Name, find
+from ..vocabulary import Name, find
 
 # Names without an article: substances and plurals.
 _NO_ARTICLE: Final = frozenset({"water", "vegetation", "unpaved land", "grapes", "cherries"})
