@@ -17,8 +17,9 @@ import pytest
 import typer
 
 import napari_maskinversion as nmi
-from napari_maskinversion.cli import bench_data, find, rollout, run
+from napari_maskinversion.cli import find, rollout, run
 from napari_maskinversion.cli.app import app
+from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.cli.captions import banks, generate
 from napari_maskinversion.engine.models.registry import get_spec
 from tests.scenes import demo_model
@@ -82,7 +83,7 @@ def stand_in(name, *_, **__):
 def reader(tmp_path, monkeypatch, call):
     """Somebody who follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for module in (run, find, banks, generate, rollout, bench_data):
+    for module in (run, find, banks, generate, rollout, data_sets):
         monkeypatch.setattr(module, "load", stand_in)
     monkeypatch.setattr(nmi, "load_model", stand_in)
 

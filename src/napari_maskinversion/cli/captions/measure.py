@@ -14,7 +14,7 @@ from ...base.errors import InputError
 from ...base.record_store import records_path
 from ...engine.methods.registry import Method
 from ...pipeline.generating import CaptionRequest
-from ..bench import (
+from ..bench.scenes import (
     Device,
     ModelName,
     Output,
