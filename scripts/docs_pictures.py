@@ -268,8 +268,7 @@ def captions(window: Window, folder: Path) -> None:
         best, written = region.captions.captions[0], region.generated_caption
         if window.truth[region.id] not in best:
             window.problems.append(f"captions: region {region.id} is said to be {best!r}")
-        # It cannot be flagged; it may be wrong where the label is.
-        if region.suggestion not in written:
+        if region.uncertainty.sure and region.suggestion not in written:
             window.problems.append(f"captions: region {region.id} is written to be {written!r}")
     panel.captions.part.banks.setCurrentIndex(0)
     panel.captions.part.banks.activated.emit(0)

@@ -57,6 +57,7 @@ def test_generate_writes_a_sentence_that_names_the_thing(panel, results, qtbot):
     panel.session.select(3)
     qtbot.waitUntil(lambda: panel.results.captions.count() == 1)
     assert panel.results.captions.item(0).text() == sentences(panel)[3]
+    assert part.sentence.text() == f"Region 4: {sentences(panel)[3]}"
     assert panel.session.results.info.generated.decoder == "demo"
     qtbot.waitUntil(lambda: not panel.captions.generating.runner.busy)
     assert part.progress.isHidden()

@@ -47,7 +47,9 @@ class GenerateController(QObject):
 
     def follow(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.record, self.refresh)
+        events = self._session.events
+        self._bindings.connect(events.record, self.refresh)
+        self._bindings.connect(events.row, self._show_sentence)
         self.refresh()
 
     def use_memory(self, bank: CaptionBank | None) -> None:
@@ -79,12 +81,22 @@ class GenerateController(QObject):
     def refresh(self, _: Any = None) -> None:
         """Enable what can be done now."""
         self.part.show_state(running=self.runner.busy, problem=self._problem())
+        self._show_sentence()
 
     def shut_down(self) -> None:
         """Stop."""
         self._bindings.release()
         self.runner.drop()
         self._on_end()
+
+    def _show_sentence(self, _: Any = None) -> None:
+        results, row = self._session.results, self._session.row
+        text = ""
+        if results is not None and 0 <= row < len(results):
+            region = results.regions[row]
+            if region.generated_caption:
+                text = f"Region {region.id}: {region.generated_caption}"
+        self.part.sentence.say(text)
 
     def _problem(self) -> str:
         """Return why nothing can be written now; "" if it can."""

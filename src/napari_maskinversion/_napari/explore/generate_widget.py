@@ -48,6 +48,7 @@ class GenerateWidget(QWidget):
         self.about = Note(name="About the decoder")
         self.generate = QPushButton("Generate")
         self.generate.setToolTip("Write a sentence about each region of the results")
+        self.sentence = Note(name="Sentence about the selected region")
         self.progress = ProgressRow("writing captions", "Stop; the results stay as they are")
         self.search = combo_box(SEARCHES, tip=describe("search"))
         self.beams = _whole("beams", _USUAL.beams, 1, 50)
@@ -71,6 +72,7 @@ class GenerateWidget(QWidget):
             self.about,
             self.generate,
             self.progress,
+            self.sentence,
         ]
         stack(self, form(rows), Section("How sentences are written", options, opened=False))
         self.decoder.currentIndexChanged.connect(self._forget_file)
