@@ -15,7 +15,7 @@ from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model
 
 NAMES = ["frog", "apple", "car", "house", "water"]
-RECIPE = CaptionRecipe(steps=150, batch=32, width=32, layers=1, heads=2, several=40)
+RECIPE = CaptionRecipe(steps=300, batch=32, width=32, layers=1, heads=2, several=40)
 FIGURES = Path(__file__).parents[3] / "benchmarks" / "results" / "generated-captions.json"
 
 
