@@ -15,7 +15,7 @@ from .. import __version__
 from ..base.errors import MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
-from .bench.data_sets import bench
+from .bench.commands import bench
 from .captions.banks import captions
 from .captions.generate import caption_command
 from .captions.measure import bench_captions_command, rebuild_captions_command
