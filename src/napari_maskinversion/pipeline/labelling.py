@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ def label_regions(
         request.check(_name(model, settings), settings.method)
     size = settings.pixel_size
     units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
-    loaded = _loaded(model, settings, changes)
+    loaded = loaded_model(model, settings, changes)
     decoder = None if request is None else request.load(loaded, loaded.device)
     work = run(loaded, source, chosen, vocabulary, settings, units=units, bank=bank)
     results = drive(work, on_progress)
@@ -135,9 +135,16 @@ def _name(model: Backbone | str | Path | None, settings: RunSettings) -> str:
     return str(model) if isinstance(model, str | Path) else model.name
 
 
-def _loaded(
-    model: Backbone | str | Path | None, settings: RunSettings, changes: dict[str, Any]
+def loaded_model(
+    model: Backbone | str | Path | None, settings: RunSettings, changes: Mapping[str, Any]
 ) -> Backbone:
+    """Return a model, loaded unless it is; the settings' own for None.
+
+    Raises
+    ------
+    ConfigError
+        If it is loaded and ``changes`` name another device or architecture.
+    """
     from ..engine.models.backbone import Backbone
     from ..engine.models.loading import load_where_it_fits
 
