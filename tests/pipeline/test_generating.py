@@ -8,7 +8,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.generation.loading import load_decoder
 from napari_maskinversion.language.generation.settings import GenerationSettings
-from napari_maskinversion.pipeline.generating import (
+from napari_maskinversion.pipeline.captions.generating import (
     CaptionRequest,
     ModelOfRun,
     generate_captions,

@@ -9,7 +9,7 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
 from ...language.captions.bank import CaptionBank
-from ...pipeline.generating import CaptionRequest
+from ...pipeline.captions.generating import CaptionRequest
 from ..session import Bindings, Session, same_regions
 from ..workers.notify import refuse
 from ..workers.worker import Worker

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base import progress_words as words
-from ...pipeline.generating import CaptionRequest, ModelOfRun, generate_captions_steps
+from ...pipeline.captions.generating import CaptionRequest, ModelOfRun, generate_captions_steps
 from ...results.results import Results
 from ..workers.driver import often, stop_requested
 from ..workers.preload import preload_torch

@@ -13,7 +13,7 @@ import typer
 from ...base.errors import InputError
 from ...base.record_store import records_path
 from ...engine.methods.registry import Method
-from ...pipeline.generating import CaptionRequest
+from ...pipeline.captions.generating import CaptionRequest
 from ..bench.scenes import (
     Device,
     ModelName,

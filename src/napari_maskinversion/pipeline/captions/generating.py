@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base.errors import InputError
-from ..base.steps import drive
-from ..language.generation.settings import GenerationSettings, GenerationUse, scaled
-from ..results.results import Results
+from ...base.errors import InputError
+from ...base.steps import drive
+from ...language.generation.settings import GenerationSettings, GenerationUse, scaled
+from ...results.results import Results
 
 if TYPE_CHECKING:
     import torch
 
-    from ..base.download import IsCancelled, OnProgress
-    from ..engine.methods.registry import Method
-    from ..language.captions.bank import CaptionBank
-    from ..language.generation.decoder import CaptionDecoder
-    from ..language.generation.loading import EmbeddingSpace
-    from ..results.run_info import RunInfo
+    from ...base.download import IsCancelled, OnProgress
+    from ...engine.methods.registry import Method
+    from ...language.captions.bank import CaptionBank
+    from ...language.generation.decoder import CaptionDecoder
+    from ...language.generation.loading import EmbeddingSpace
+    from ...results.run_info import RunInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class CaptionRequest:
         MaskInversionError
             As `check_decoder`.
         """
-        from ..language.generation.registry import check_decoder
+        from ...language.generation.registry import check_decoder
 
         memory = memory if self.memory is None else self.memory.folder
         check_decoder(self.decoder, model, file=self.file, memory=memory)
@@ -78,7 +78,7 @@ class CaptionRequest:
         MaskInversionError
             As `load_decoder`, and if it cannot write sentences as long as the settings say.
         """
-        from ..language.generation.loading import load_decoder
+        from ...language.generation.loading import load_decoder
 
         decoder = load_decoder(
             self.decoder,
