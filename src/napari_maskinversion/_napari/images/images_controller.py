@@ -103,7 +103,7 @@ class ImagesController(QObject):
         self._words_later = debouncer(self, _WORDS, self._save_words)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._dirty = False
-        self._preparing: tuple[str, OpenProject | None] = ("", None)
+        self._preparing = ""  # the image that is being prepared
         self._connect()
 
     def _connect(self) -> None:
@@ -346,15 +346,17 @@ class ImagesController(QObject):
         self._ready = {name: one for name, one in self._ready.items() if name == following}
         if not following or following in self._ready or following == state.current:
             return
+        if self._preparing == following and self.ahead.busy:
+            return
         model = ModelLoader(project, self._session.settings.device, self._store)
         computed = self._session.many is None
-        self._preparing = following, project
+        self._preparing = following
         self.ahead.start(partial(ahead_work, project, following, model, computed=computed))
 
     def _prepared(self, opened: OpenedImage) -> None:
-        state, project = self._session.project, self._project
-        if state is None or project is None or self._preparing != (opened.name, project):
-            return  # words, settings or regions have changed meanwhile
+        state = self._session.project
+        if state is None or self._preparing != opened.name:
+            return
         if opened.name == state.current:
             self._take_results(opened)
         else:
@@ -381,7 +383,7 @@ class ImagesController(QObject):
         self._look_later.throttle()
         state, project = self._session.project, self._project
         if state is not None and project is not None and name == state.current:
-            self._preparing = name, project
+            self._preparing = name
             self.ahead.start(partial(open_image_work, project, name))
 
     # -- what is kept -------------------------------------------------------------------------
@@ -492,13 +494,20 @@ class ImagesController(QObject):
                 summary = Summary(regions=len(written.regions))
                 self.part.model.set_summary(written.image, summary)
         if written.image and not here:
-            self._ready.pop(written.image, None)
+            self._outdated(written.image)
             self.part.model.drop_summary(written.image)
             self._look_later.throttle()
         if written.words:  # what was prepared has other words
             self._ready.clear()
-            self.ahead.drop()
+            self._outdated(self._preparing)
             self._prepare()
+
+    def _outdated(self, name: str) -> None:
+        """Forget what was prepared of an image."""
+        self._ready.pop(name, None)
+        if name == self._preparing:
+            self.ahead.drop()
+            self._preparing = ""
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -557,6 +566,6 @@ class ImagesController(QObject):
         for name in self.part.model.names:
             if name != shown:
                 self.part.model.drop_summary(name)
-                self._ready.pop(name, None)
+                self._outdated(name)
         self._look_later.throttle()
         self._prepare()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.layers import FILE
-from ..layers.placing import place_of
+from ..layers.placing import place_of, remove_layer
 from ..layers.tasks import PlaneFinder, RunInput, copy_regions
 from ..run_requests.preparing import prepare
 from ..run_requests.stored_results import stored_record
@@ -87,7 +87,7 @@ def remove_image(viewer: Any, shown: ShownImage) -> None:
     """Remove the layers of an image from the viewer."""
     for layer in shown.layers:
         if layer in viewer.layers:
-            viewer.layers.remove(layer)
+            remove_layer(viewer, layer)
 
 
 def regions_to_save(viewer: Any, session: Session) -> RunInput:
