@@ -78,7 +78,7 @@ class OpenProject:
         """The folder of its results, the one that ``batch`` uses in the project's folder."""
         if self.results is not None:
             return self.results
-        return self.folder / (OUT if self.file.name == FILE else f"{self.file.stem}_batch")
+        return self.folder / (OUT if self.file.name == FILE else f"{OUT}_{self.file.stem}")
 
     @cached_property
     def by_name(self) -> dict[str, ProjectImage]:

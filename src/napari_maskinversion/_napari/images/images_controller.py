@@ -132,7 +132,7 @@ class ImagesController(QObject):
         self._bindings.connect(events.row, self._moved)
         self._bindings.connect(events.decisions, self._count)
         self._bindings.connect((events.vocabulary, events.settings), self._words_changed)
-        self._bindings.connect(events.project, self._show_state)
+        self._bindings.connect((events.project, events.vocabulary), self._show_state)
         self._bindings.connect(events.many, self._show_working)
         self._viewer.layers.events.removed.connect(self._layer_removed)
         self._show_state()

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 
 from ...batch.exporting import TITLES
 from ..widgets.keys import IMAGES, PANEL, named, pressed
-from ..widgets.sections import MARGINS, Note, combo_box, line, stack, table_view
+from ..widgets.sections import MARGINS, Note, combo_box, line, select_row, stack, table_view
 from .images_model import ImagesModel
 from .thumbnails import SIDE
 
@@ -154,7 +154,7 @@ class ImagesWidget(QWidget):
         """Select the image in the viewer, and show whether others follow it."""
         row = self.model.row_of(current)
         if row >= 0 and self.list.currentIndex().row() != row:
-            self.list.selectRow(row)
+            select_row(self.list, row)
         self.previous.setEnabled(not first)
         self.next.setEnabled(not last)
 

@@ -14,7 +14,7 @@ from ...batch.project import FILE, Project, check_names, write_project
 
 # Folders of regions beside images, and how names of label images among them end.
 _FOLDERS: Final = ("masks", "labels", "regions", "annotations", "segmentations")
-_ENDS: Final = ("_mask", "_masks", "_labels", "_label", "_seg", "_cells", "_regions")
+_ENDS: Final = ("mask", "masks", "labels", "label", "seg", "cells", "regions")
 _IMAGES: Final = ("images", "image", "img")
 _LISTED: Final = 3
 
@@ -157,7 +157,7 @@ def _places(images: Path, beside: Path | None) -> Iterator[str]:
                 yield str(folder / name)
     for end in _ENDS:
         for suffix in (".png", ".tif", ".tiff", ".npy"):
-            yield str(images / f"{{name}}{end}{suffix}")
+            yield str(images / f"{{name}}_{end}{suffix}")
     for suffix in (".geojson", ".json", ".xml", ".txt", ".zip"):
         yield str(images / f"{{name}}{suffix}")
 
