@@ -35,15 +35,19 @@ if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 
-def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary]:
+def open_task(
+    task: ImageTask, on_note: Callable[[str], object] = lambda _: None
+) -> tuple[Inputs, Vocabulary]:
     """Open the inputs of a task, and refuse what cannot be run on; loads no model.
+
+    ``on_note`` is called as by `open_inputs`.
 
     Raises
     ------
     MaskInversionError
         Names the file, and what is wrong with it.
     """
-    inputs = open_inputs(task.image, task.regions, task.settings)
+    inputs = open_inputs(task.image, task.regions, task.settings, on_note)
     try:
         check_tasks(inputs.tasks)
         vocabulary = task.vocabulary
@@ -62,10 +66,13 @@ def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary]:
     return inputs, vocabulary
 
 
-def problem_of(task: ImageTask) -> str:
-    """Return one line about what a run of the task would refuse; "" if there is nothing."""
+def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: None) -> str:
+    """Return one line about what a run of the task would refuse; "" if there is nothing.
+
+    ``on_note`` is called with a line about each choice that the user may not know of.
+    """
     try:
-        inputs, _ = open_task(task)
+        inputs, _ = open_task(task, on_note)
     except (MaskInversionError, OSError) as error:
         return _one_line(error, task)
     inputs.stack.close()

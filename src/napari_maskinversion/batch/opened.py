@@ -111,6 +111,11 @@ class OpenProject:
         """
         return self.project.vocabulary(self.folder, self.settings.threshold)
 
+    def settings_of(self, name: str) -> RunSettings:
+        """Return the settings of an image, which may be one of several in its file."""
+        series = self.by_name[name].series
+        return self.settings if series is None else self.settings.changed({"series": series})
+
     def path(self, name: str) -> Path:
         """Return the file of an image."""
         return self.folder / self.by_name[name].image
@@ -160,13 +165,13 @@ def added_images(project: Project, pairs: Iterable[Pair], folder: Path) -> Proje
     InputError
         If two images would have one name.
     """
-    known = {one.image for one in project.images}
+    known = {(one.image, one.series) for one in project.images}
     new = []
     for pair in pairs:
         image = relative(pair.image, folder)
         regions = None if pair.regions is None else relative(pair.regions, folder)
-        values = {"name": pair.name, "image": image, "regions": regions}
-        if image not in known:
+        values = {"name": pair.name, "image": image, "regions": regions, "series": pair.series}
+        if (image, pair.series) not in known:
             new.append(validated(ProjectImage, values, pair.image))
     return Project(**{**dict(project), "images": (*project.images, *new)})
 

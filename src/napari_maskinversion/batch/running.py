@@ -82,7 +82,7 @@ def task_of(
         name=image.name,
         image=place_of(image.image, folder),
         regions=place_of(str(image.regions), folder),
-        settings=settings,
+        settings=settings if image.series is None else settings.changed({"series": image.series}),
         vocabulary=vocabulary,
         templates=project.templates,
         colors=project.colors,
@@ -176,10 +176,15 @@ def _is_ours(file: Path) -> bool:
     return (file.parent / FILE).is_file()
 
 
-def check_images(tasks: Iterable[ImageTask]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each task, and what a run would refuse; "" if nothing."""
+def check_images(
+    tasks: Iterable[ImageTask], on_note: Callable[[str], object] = lambda _: None
+) -> Iterator[tuple[str, str]]:
+    """Yield the name of each task, and what a run would refuse; "" if nothing.
+
+    ``on_note`` is called as by `problem_of`.
+    """
     for task in tasks:
-        yield task.name, problem_of(task)
+        yield task.name, problem_of(task, on_note)
 
 
 def run_batch(

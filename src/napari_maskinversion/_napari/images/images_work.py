@@ -143,7 +143,7 @@ def list_work(project: OpenProject, names: Sequence[str]) -> Generator[Listed, N
     for name in names:
         picture, summary = None, Summary()
         try:
-            picture = thumbnail(project.path(name))
+            picture = thumbnail(project.path(name), project.settings_of(name).series)
             summary = summarize(project, name)
             if summary.regions is None and not summary.problem:
                 summary = Summary(regions=count_regions(project, name))

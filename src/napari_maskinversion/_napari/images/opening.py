@@ -129,7 +129,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
     """
     file = project.path(name)
     problem = ""
-    with open_image(file, project.settings.series) as stack:
+    with open_image(file, project.settings_of(name).series) as stack:
         layers = _layers(stack, file)
         shape = _shape(stack)
         axes = _rows_and_columns(stack)
@@ -183,7 +183,7 @@ def _regions(project: OpenProject, name: str) -> list[tuple[Position, Region]]:
     file = project.regions(name)
     if file is None:
         return []
-    inputs = open_inputs(project.path(name), file, project.settings)
+    inputs = open_inputs(project.path(name), file, project.settings_of(name))
     with inputs.stack:
         return [(task.position, region) for task in inputs.tasks for region in task.regions]
 

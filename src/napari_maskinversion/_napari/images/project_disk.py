@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..layers.tasks import RunInput
 
 WORDS: Final = "_words.yaml"  # after the project's name: words that have groups
-_OWN: Final = ("device", "chunk_size")  # settings of the machine, not of the project
+_OWN: Final = ("device", "chunk_size", "series")  # of the machine or an image, not the project
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

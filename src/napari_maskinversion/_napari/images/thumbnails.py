@@ -13,7 +13,7 @@ SIDE: Final = 36  # pixels
 _MOST: Final = 60_000_000  # pixels of the smallest level; a larger one would take too long
 
 
-def thumbnail(file: Path) -> npt.NDArray[np.uint8] | None:
+def thumbnail(file: Path, series: int | None = None) -> npt.NDArray[np.uint8] | None:
     """Return an image in small, (h, w, 3); None if it is too large to be read for that.
 
     Raises
@@ -24,7 +24,7 @@ def thumbnail(file: Path) -> npt.NDArray[np.uint8] | None:
     from ...images.opening import open_image
     from ...images.plane_source import read_reduced
 
-    with open_image(file) as stack:
+    with open_image(file, series) as stack:
         middle = {name: size // 2 for name, size in stack.plane_axes.items()}
         source = stack.source(middle)
         level = len(source.levels) - 1
