@@ -9,6 +9,7 @@ from typing import Any, Final
 from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QWidget
 
+from ...batch.pairing import is_image
 from ...regions.annotations.reading import FORMATS, is_annotations
 from ..images.project_files import is_project
 from ..inputs.regions_file import LABEL_IMAGES
@@ -69,7 +70,9 @@ class FileDrops(QObject):
             return
         paths = [Path(url.toLocalFile()) for url in urls]
         path = paths[0]
-        if len(paths) > 1 or is_project(path):
+        if len(paths) > 1 and not all(map(is_image, paths)):
+            refuse(f"Drop one file at a time, or several images; these are {len(paths)}.")
+        elif len(paths) > 1 or is_project(path):
             self._open_images(paths)
         elif path.suffix.lower() == RESULTS:
             self._open_results(path)
