@@ -1,11 +1,12 @@
 """Ten images in a row in the panel:  ``xvfb-run -a python benchmarks/images_tab.py``
 
-Drives the real window by keys: ten images of 20 regions (mirrored and dimmed copies of the real blood smear that comes
-with the package), a folder dropped on the panel, words typed once, each region accepted by a key.
-Counts the actions for each image other than decisions, and measures how long the next image takes to be there:
-from the key until its review waits for a decision. ``--pause`` is how long the person looks at a region. Writes
-benchmarks/results/images_tab.json. The processor time of the window's thread is recorded as well, since it depends
-less on what else the machine does.
+Drives the real window by keys: ten images of 20 regions (mirrored and dimmed copies of the real
+blood smear that comes with the package), a folder dropped on the panel, words typed once, each
+region accepted by a key. Counts the actions for each image other than decisions, and measures how
+long the next image takes to be there: from the key until its review waits for a decision.
+``--pause`` is how long the person looks at a region. Writes benchmarks/results/images_tab.json.
+The processor time of the window's thread is recorded as well, since it depends less on what else
+the machine does.
 """
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
         prepared.append(bool(panel.images._ready))
         keys, clock, thread = hands.keys, time.monotonic(), time.thread_time()
         hands.press("Return", ctrl=True)  # Next image
-        hands.wait(lambda: session.project.current != name)
-        hands.wait(lambda: panel.review.state not in (None, state) and session.row >= 0)
+        hands.wait(lambda before=name: session.project.current != before)
+        hands.wait(lambda before=state: panel.review.state not in (None, before))
         waits.append(time.monotonic() - clock)
         processor.append(time.thread_time() - thread)
         actions.append(hands.keys - keys)
