@@ -20,7 +20,10 @@ import napari_maskinversion as nmi
 from napari_maskinversion.cli import captions, find, rollout, run
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench import data_sets
+from napari_maskinversion.cli.bench import paper as bench_paper
+from napari_maskinversion.cli.bench import tune as bench_tune
 from napari_maskinversion.engine.models.registry import get_spec
+from tests.bench.datasets.archives import SETS
 from tests.scenes import demo_model
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -82,7 +85,7 @@ def stand_in(name, *_, **__):
 def reader(tmp_path, monkeypatch, call):
     """Somebody who follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for module in (run, find, captions, rollout, data_sets):
+    for module in (run, find, captions, rollout, data_sets, bench_paper, bench_tune):
         monkeypatch.setattr(module, "load", stand_in)
     monkeypatch.setattr(nmi, "load_model", stand_in)
 
@@ -110,13 +113,22 @@ def files(reader):
     reader([first], "quickstart.md")
 
 
+@pytest.fixture
+def sets(tmp_path):
+    """Tiny copies of the paper's data sets, in the folder ``sets``."""
+    for name in ("voc", "coco", "context", "openimages"):
+        SETS[name](tmp_path / "sets")
+
+
 def test_there_are_pages():
     assert {page.partition("/")[0] for page in PAGES} == {"quickstart.md", "tutorials", "howto"}
     assert sum(block.language in ("bash", "python") for p in PAGES for block in blocks_of(p)) > 40
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_shows_runs(page, files, reader):
+def test_what_a_page_shows_runs(page, files, reader, request):
+    if page == "howto/paper.md":
+        request.getfixturevalue("sets")
     reader(blocks_of(page), page)
 
 
