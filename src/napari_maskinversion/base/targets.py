@@ -17,6 +17,7 @@ def check_targets(
     overwrite: bool,
     inputs: Iterable[Path] = (),
     is_ours: Callable[[Path], bool] = lambda _: False,
+    replaceable: bool = True,
 ) -> None:
     """Refuse files that must not or cannot be written; leaves nothing behind.
 
@@ -32,6 +33,8 @@ def check_targets(
         Files that the command reads, and folders of such files.
     is_ours : callable
         Whether an existing file was written by an earlier call and may be replaced.
+    replaceable : bool
+        Whether the command has ``--overwrite``, for messages.
 
     Raises
     ------
@@ -44,7 +47,7 @@ def check_targets(
     # A link to nothing is there, too.
     there = [target for target in targets if target.exists() or target.is_symlink()]
     for target in there:
-        if target.is_dir():
+        if target.is_dir() and not is_our_store(target):
             raise InputError(f"{target} is a folder; a file of this name is to be written there.")
         for file in read:
             inside = _is_within(target, file) and not is_ours(target)
@@ -58,10 +61,8 @@ def check_targets(
     if foreign and not overwrite:
         folder = foreign[0].parent
         names = ", ".join(target.name for target in foreign if target.parent == folder)
-        raise InputError(
-            f"{folder} already has {names}; choose another folder, "
-            "or use --overwrite to replace them."
-        )
+        advice = ", or use --overwrite to replace them" * replaceable
+        raise InputError(f"{folder} already has {names}; choose another folder{advice}.")
 
 
 def mentions_us(file: Path) -> bool:
@@ -71,6 +72,11 @@ def mentions_us(file: Path) -> bool:
             return b"napari-maskinversion" in opened.read(4096)
     except OSError:
         return False
+
+
+def is_our_store(folder: Path) -> bool:
+    """Return whether a folder is a zarr store that this program wrote."""
+    return any(mentions_us(folder / name) for name in ("zarr.json", ".zattrs"))
 
 
 def check_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions_controller import CaptionsController
 from ..explore.find_controller import FindController
+from ..explore.imagine_controller import ImagineController
 from ..explore.region_details import RegionDetails
 from ..images.images_controller import ImagesController
 from ..inputs.drawing import draw_regions
@@ -114,6 +115,8 @@ class MaskInversionWidget(QWidget):
         self.captions = CaptionsController(session, self.store, self)
         self.finder = FindController(self._viewer, session, self.canvas, self.store, self)
         yield
+        self.imagine = ImagineController(self._viewer, session, self.store, self)
+        yield
         self.live = LiveController(self._viewer, session, self.store, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
@@ -210,6 +213,7 @@ class MaskInversionWidget(QWidget):
             self.details,
             self.captions,
             self.finder,
+            self.imagine,
             self.live,
             self.rerank,
             self.changes,
@@ -287,6 +291,7 @@ class MaskInversionWidget(QWidget):
                 part.stop()
             self.captions.shut_down()
             self.finder.shut_down()
+            self.imagine.shut_down()
             self.results.stop()
             self.region.stop()
             self.details.forget()
