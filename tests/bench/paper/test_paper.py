@@ -335,13 +335,13 @@ def measured(all_sets: Path, name: str, entry: Entry, **more: Any) -> dict[str, 
 
 
 def test_a_curve_over_steps_is_that_of_separate_inversions(all_sets: Path) -> None:
-    config = InversionConfig(steps=5, learning_rate=0.5)
+    config = InversionConfig(steps=5, learning_rate=2.0)
     entry = Entry(key="curve", title="", inversion=config, points=(0, 2, 5))
-    curve = measured(all_sets, "coco", entry)["curve"]
+    curve = measured(all_sets, "voc", entry)["curve"]
     for steps in (2, 5):
-        one = Entry(key="one", title="", inversion=InversionConfig(steps=steps, learning_rate=0.5))
-        assert curve[str(steps)] == measured(all_sets, "coco", one)["ranks"]
-    whole = measured(all_sets, "coco", Entry(key="cls", title="", method=Method("cls")))
+        one = Entry(key="one", title="", inversion=InversionConfig(steps=steps, learning_rate=2.0))
+        assert curve[str(steps)] == measured(all_sets, "voc", one)["ranks"]
+    whole = measured(all_sets, "voc", Entry(key="cls", title="", method=Method("cls")))
     assert len(curve["0"]) == len(whole["ranks"])
 
 
@@ -503,6 +503,11 @@ def without_images(data: Path) -> None:
     shutil.rmtree(data / "coco/val2017")
 
 
+def without_masks(data: Path) -> None:
+    SETS["voc"](data)
+    shutil.rmtree(data / "VOCdevkit/VOC2012/SegmentationClass")
+
+
 def without_one_image(data: Path) -> None:
     next((data / "coco/val2017").iterdir()).unlink()
 
@@ -511,6 +516,7 @@ def without_one_image(data: Path) -> None:
     ("damage", "says"),
     [
         (without_images, "holds only a part of COCO instances: there is no coco/val2017"),
+        (without_masks, "holds only a part of Pascal VOC 2012: there is no VOCdevkit/VOC2012/Segm"),
         (without_one_image, "COCO instances is not complete: 1 of 2 images"),
         (lambda data: shutil.rmtree(data / "coco"), "holds none of the data sets"),
     ],

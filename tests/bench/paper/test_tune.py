@@ -47,6 +47,7 @@ def test_a_curve_that_ends_too_early_cannot_be_compared() -> None:
 def test_fewer_steps_are_better_where_it_hardly_matters() -> None:
     rate, step, point = best_of([curve(0.1, 85.0, 85.3), curve(0.5, 85.4, 80)])
     assert (rate, step, point["value"]) == (0.5, 10, 85.4)
+    assert best_of([curve(0.1, 85.0, 85.3)])[1] == 10
     assert best_of([curve(0.1, 80, 85.3)])[1] == 100
     assert points_to(10) == (0, 1, 2, 3, 4, 5, 7, 10)
     assert points_to(12)[-2:] == (10, 12)
