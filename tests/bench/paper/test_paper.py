@@ -193,7 +193,7 @@ def test_a_table_shows_the_papers_figure_beside_ours(paper: Bench) -> None:
 
 def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     """The figures are those of the methods themselves."""
-    code, _, err = paper("--table", 2, "--sets", "coco")
+    code, _, err = paper("--table", 2, "--sets", "coco", "--resolution", 64)
     assert code == 0, err
     dataset = DATASETS["coco"].open(all_sets)
     model = demo_model()
@@ -202,7 +202,7 @@ def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     for key in list(dataset.keys()):
         sample = dataset.read(key)
         inverter = MaskInverter(model)
-        inverter.set_image(sample.image, resolution=32, keep_aspect=False)
+        inverter.set_image(sample.image, resolution=64, keep_aspect=False)
         result = inverter.invert(sample.regions, steps=2)
         right += (np.argmax(result.embeddings @ texts.T, 1) == sample.labels).tolist()
         overlaps += result.mask_ious.tolist()
