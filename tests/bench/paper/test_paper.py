@@ -452,7 +452,18 @@ def test_a_caption_is_right_if_its_own_phrase_is_nearest(all_sets: Path) -> None
 def test_without_a_generator_the_rows_of_captions_say_so(paper: Bench) -> None:
     code, out, err = paper("--table", 6, "--limit", 1)
     assert code == 0, err
-    assert "| MaskInversion | B/32 | captions need --decoder | 48.4 |" in out
+    lacks = "needs a generator of captions (--decoder clipcap-coco)"
+    assert f"| MaskInversion | B/32 | {lacks} | 48.4 |" in out
+
+
+def test_captions_are_written_by_a_decoder_and_judged(paper: Bench) -> None:
+    code, _, err = paper("--table", 6, "--limit", 1, "--decoder", "demo")
+    assert code == 0, err
+    rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
+    assert rows["AlphaCLIP"]["note"] == "needs weights (--method-weights FILE)"
+    for name in ("CLIP", "MaskInversion", "MaskInversion ([CLS] length)"):
+        assert int(rows[name]["count"]) == 2
+        assert 0 <= float(rows[name]["ours"]) <= 100
 
 
 # -- models -----------------------------------------------------------------------------------
@@ -490,6 +501,8 @@ def test_models_stand_for_the_papers_backbones(no_network: None) -> None:
         (("--models", "B/16=demo,B/16=demo"), "two models for B/16"),
         (("--models", "ViT-B-16/openai"), "No model can be measured: "),
         (("--models", "dmo"), "There is no model called 'dmo'"),
+        (("--decoder", "parrot"), "There is no caption decoder called 'parrot'"),
+        (("--decoder", "clipcap-coco"), "ViT-B-32/openai"),
         (("--sam", "vit_x"), "There is no SAM checkpoint called 'vit_x'"),
         (("--sam", "vit_b"), "models fetch vit_b"),
         (("--method-weights", "none.pth"), "There is no file none.pth"),
