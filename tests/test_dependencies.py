@@ -57,7 +57,7 @@ def test_the_package_imports_what_it_declares_and_nothing_else():
 
 def test_what_an_import_needs_is_always_installed():
     """Only what a command asks for by name is an extra."""
-    optional = declared(EXTRAS["bench"], EXTRAS["tokenizers"])
+    optional = declared(EXTRAS["batch"], EXTRAS["bench"], EXTRAS["tokenizers"])
     always = declared(PROJECT["dependencies"])
     assert not optional & always
     assert imported(ROOT / "src") - always <= optional

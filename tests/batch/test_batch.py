@@ -6,9 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,10 +14,10 @@ import psutil
 import pyarrow.dataset
 import pytest
 
-from napari_maskinversion.base.errors import MaskInversionError
+from napari_maskinversion.base.errors import NotEnoughMemoryError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.fingerprint import Fingerprint
-from napari_maskinversion.batch.running import run_batch, write_failed
+from napari_maskinversion.batch.running import write_failed
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests.scenes import label_image, picture
 
@@ -269,23 +267,43 @@ def test_bad_images_are_left_out_and_listed_if_wanted(spoilt, call):
     assert not (spoilt / "out" / "failed.csv").exists()
 
 
-@pytest.mark.parametrize("fails", [1, 2])
-def test_what_the_disk_refused_is_tried_once_more(project, call, monkeypatch, fails):
+REFUSALS = [OSError(5, "Input/output error"), MemoryError(), NotEnoughMemoryError("No memory.")]
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("fails", [2, 3])
+def test_what_disk_or_memory_refused_is_tried_twice_more(project, call, monkeypatch, fails, error):
     attempts = []
+    monkeypatch.setattr(image_run, "PAUSES", (0, 0))
     write = image_run.write_parquet
 
     def failing(bundle, path):
         attempts.append(path)
         if len(attempts) <= fails:
-            raise OSError(5, "Input/output error", str(path))
+            raise error
         write(bundle, path)
 
     monkeypatch.setattr(image_run, "write_parquet", failing)
     code, _, err = call("batch", ".", "--out", "out", "--skip-bad")
-    assert code == fails - 1, err
-    assert len(attempts) == 3
-    assert ("cell-1.png" in archives(project / "out")) == (fails == 1)
-    assert ("Input/output error" in err) == (fails == 2)
+    assert code == fails - 2, err
+    assert len(attempts) == 4
+    assert ("cell-1.png" in archives(project / "out")) == (fails == 2)
+    assert ("cell-1.png: " in err) == (fails == 3)
+
+
+def test_what_stays_wrong_is_not_tried_again(project, call, monkeypatch):
+    attempts = []
+
+    def refused(bundle, path):
+        attempts.append(path)
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(image_run, "write_parquet", refused)
+    code, _, err = call("batch", ".", "--out", "out", "--skip-bad")
+    assert code == 1
+    assert len(attempts) == 2  # one an image
+    assert "cell-1.png: " in err
+    assert "Permission denied" in err
 
 
 def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, monkeypatch):
@@ -364,39 +382,6 @@ def test_two_workers_killed_at_any_moment_lose_nothing(images, call):
     assert len(whole) == 5
     for name, embeddings in whole.items():
         np.testing.assert_array_equal(killed[name], embeddings)
-
-
-def task(number):
-    return SimpleNamespace(name=f"image {number}")
-
-
-def test_any_executor_does_the_tasks_and_holds_few_of_them():
-    open_tasks, most = set(), []
-
-    class Counting(ThreadPoolExecutor):
-        def submit(self, work, one):
-            open_tasks.add(one.name)
-            most.append(len(open_tasks))
-            return super().submit(work, one)
-
-    reports = []
-    with Counting(2) as executor:
-        for name in run_batch(map(task, range(20)), executor, lambda one: one.name, at_once=4):
-            open_tasks.discard(name)
-            reports.append(name)
-    assert sorted(reports) == sorted(f"image {number}" for number in range(20))
-    assert max(most) <= 4
-
-
-def test_a_worker_that_dies_is_said_in_one_line():
-    class Broken:
-        def submit(self, work, one):
-            future = Future()
-            future.set_exception(BrokenExecutor("gone"))
-            return future
-
-    with pytest.raises(MaskInversionError, match=r"ended suddenly.*image 0, image 1\. "):
-        list(run_batch(map(task, range(2)), Broken(), None, at_once=4))
 
 
 def test_names_of_images_are_no_formulas_in_the_list_of_what_failed(tmp_path):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any, Final
 
 from ..base.atomic_files import together
-from ..base.errors import Cancelled, InputError, MaskInversionError
+from ..base.errors import Cancelled, InputError, MaskInversionError, NotEnoughMemoryError
 from ..base.identity import identify_image
 from ..base.steps import drive
+from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import Inputs, open_inputs, origin, vocabulary_in
 from ..pipeline.run import check_tasks, run_planes
@@ -31,12 +33,23 @@ from .finished import (
 from .image_task import ALWAYS, ImageTask, Report
 from .project import with_colors
 
+PAUSES: Final = (0.5, 4.0)  # seconds before an image is tried once more
+_LASTING: Final = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 
-def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary]:
+def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary | None]:
     """Open the inputs of a task, and refuse what cannot be run on; loads no model.
+
+    Without labels and names there is no vocabulary: the regions get captions alone.
 
     Raises
     ------
@@ -50,12 +63,13 @@ def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary]:
         if vocabulary is None:
             threshold = task.settings.threshold
             vocabulary = vocabulary_in(task.regions, inputs.names, task.templates, threshold)
-            if vocabulary is None:
+            if vocabulary is not None:
+                vocabulary = with_colors(vocabulary, task.colors)
+            elif not task.captions:
                 raise InputError(
                     f"{task.regions} has no names of regions; name labels: batch --labels dog,cat, "
                     "or labels: dog,cat in project.yaml."
                 )
-            vocabulary = with_colors(vocabulary, task.colors)
     except BaseException:
         inputs.stack.close()
         raise
@@ -72,16 +86,30 @@ def problem_of(task: ImageTask) -> str:
     return ""
 
 
+def check_task(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
+    """Return a report with what a run of the task would refuse; computes nothing."""
+    return Report(name=task.name, problem=problem_of(task))
+
+
+def check_model(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
+    """Load the model of a task; return a report with why it cannot be loaded."""
+    try:
+        _loaded(task.model, task.settings.architecture, task.settings.device)
+    except (MaskInversionError, OSError) as error:
+        return Report(name=task.name, problem=_one_line(error, task))
+    return Report(name=task.name)
+
+
 def run_task(
     task: ImageTask,
     *,
     model: Backbone | None = None,
     on_step: Callable[[Any], object] | None = None,
-    attempts: int = 2,
 ) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
 
-    What an `OSError` ended is tried once more: a disk or network may be back.
+    What disk, network or memory refused is tried again: they may be back. Results that are there
+    already are kept.
 
     Parameters
     ----------
@@ -89,26 +117,39 @@ def run_task(
     model : Backbone, optional
         By default the settings' model, which this process loads once.
     on_step : callable, optional
-        Called between two steps; raises `Cancelled` to stop.
-    attempts : int
-        How often an image is tried.
+        Called with each step; raises `Cancelled` to stop.
     """
     begun = perf_counter()
-    try:
-        regions = _run(task, model, on_step)
-    except Cancelled:
-        return Report(name=task.name, stopped=True)
-    except Exception as error:
-        if attempts > 1 and _is_transient(error):
-            return run_task(task, model=model, on_step=on_step, attempts=attempts - 1)
-        internal = not isinstance(error, MaskInversionError | OSError)
-        return Report(name=task.name, problem=_one_line(error, task), internal=internal)
-    return Report(name=task.name, regions=regions, seconds=perf_counter() - begun)
+    for pause in (*PAUSES, None):
+        try:
+            regions = _run(task, model, on_step)
+        except Cancelled:
+            return Report(name=task.name, stopped=True)
+        except Exception as error:
+            if pause is not None and is_transient(error):
+                sleep(pause)
+                continue
+            internal = not isinstance(error, MaskInversionError | OSError | MemoryError)
+            return Report(name=task.name, problem=_one_line(error, task), internal=internal)
+        break
+    return Report(
+        name=task.name,
+        regions=regions or 0,
+        seconds=perf_counter() - begun,
+        kept=regions is None,
+    )
 
 
-def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None) -> int:
-    if is_marked(task) and differences(task) == MORE_FORMATS and not is_damaged(task):
-        return _add_formats(task)
+def _run(
+    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
+) -> int | None:
+    """Return the number of regions; None if their results were there already."""
+    if is_marked(task) and not is_damaged(task):
+        different = differences(task)
+        if not different:
+            return None
+        if different == MORE_FORMATS:
+            return _add_formats(task)
     settings = task.settings
     inputs, vocabulary = open_task(task)
     with inputs.stack:
@@ -116,13 +157,17 @@ def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], objec
         source = origin(task.image, task.regions, settings, inputs.stack)
         identity = asdict(identify_image(task.image.name, inputs.stack.levels[0]))
         if model is None:
-            model = _loaded(settings.model, settings.architecture, settings.device)
-        work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units)
+            model = _loaded(task.model, settings.architecture, settings.device)
+        bank = None if task.bank is None else _bank(task.bank)
+        units = inputs.units
+        work = run_planes(model, inputs.tasks, vocabulary, settings, units=units, bank=bank)
         results = drive(work, on_step)
     masks = compress_masks(inputs.tasks)
     bundle = Bundle(results=results, masks=masks, source=source, image=identity)
     for folder in (task.part.parent, task.archive):
         folder.mkdir(parents=True, exist_ok=True)
+    if is_marked(task) and read_finished(task.archive).is_of(finished) and not is_damaged(task):
+        return None  # a worker that was thought dead has been faster
     # The mark that the image is done comes last: what is killed before it is done again.
     write_parquet(bundle, task.part)
     with together(task.archive) as files:
@@ -150,10 +195,19 @@ def _loaded(name: str, architecture: str | None, device: str) -> Backbone:
     return load_where_it_fits(name, device=device, architecture=architecture).model
 
 
-def _is_transient(error: BaseException | None) -> bool:
-    """Return whether an error comes from the system; our errors hide it in their context."""
+@lru_cache(maxsize=1)
+def _bank(folder: Path) -> CaptionBank:
+    """Open a caption bank once for all images of this process."""
+    return open_bank(folder)
+
+
+def is_transient(error: BaseException | None) -> bool:
+    """Return whether what caused an error may be gone soon; our errors have it in their context."""
     while error is not None:
-        if isinstance(error, OSError):
+        if isinstance(error, MemoryError | NotEnoughMemoryError | ConnectionError | TimeoutError):
+            return True
+        # Without a number it is about content, such as an image that Pillow cannot read.
+        if isinstance(error, OSError) and error.errno and not isinstance(error, _LASTING):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -161,6 +215,8 @@ def _is_transient(error: BaseException | None) -> bool:
 
 def _one_line(error: BaseException, task: ImageTask) -> str:
     text = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for it; use fewer --workers, or a machine with more."
     if isinstance(error, OSError):
         text = f"{error.filename or task.image}: {error.strerror or error}"
     elif not isinstance(error, MaskInversionError):

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from ..base.atomic_files import atomic_path
-from ..base.errors import InputError, MaskInversionError
+from ..base.errors import InputError
 from ..base.targets import check_folder, check_targets
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
 from ..results.spreadsheet import without_formula
+from .executors import ClusterLost, TaskExecutor, Work, WorkerDied
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
-from .image_run import problem_of
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
 from .leftovers import leftovers
 from .project import Project, place_of
 
 FAILED: Final = "failed.csv"
 _LISTED: Final = 5  # names in a text
+_TOLD: Final = 0.3  # seconds between two answers about what is under way
+_DEATHS: Final = 6  # others may end workers, too, such as a cluster that needs its machines
+_DEADLY: Final = (
+    "the process that computed it ended suddenly again and again, perhaps for lack of memory; use "
+    "fewer --workers, or a machine with more memory."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +87,7 @@ def plan(
     *,
     formats: Sequence[str] = (ALWAYS,),
     changes: Mapping[str, Any] | None = None,
+    captions: str = "",
 ) -> Plan:
     """Return what is to be done for a project, and what is done already.
 
@@ -93,6 +101,8 @@ def plan(
         Names in `FORMATS`.
     changes : mapping, optional
         Settings that differ from the project's, by key.
+    captions : str
+        Hash of the captions; "" for none.
 
     Raises
     ------
@@ -118,6 +128,7 @@ def plan(
             templates=project.templates,
             colors=project.colors,
             formats=tuple(dict.fromkeys((*formats, ALWAYS))),
+            captions=captions,
             out=out,
         )
         if is_marked(task):
@@ -162,57 +173,85 @@ def _is_ours(file: Path) -> bool:
     return (file.parent / FILE).is_file()
 
 
-def check_images(tasks: Iterable[ImageTask]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each task, and what a run would refuse; "" if nothing."""
-    for task in tasks:
-        yield task.name, problem_of(task)
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """What a batch does at the moment.
+
+    Attributes
+    ----------
+    shares : mapping
+        Share (0..1) that is done of each image that was begun, by name.
+    note : str
+        One line about a trouble that it waits for, or has overcome; else "".
+    """
+
+    shares: Mapping[str, float]
+    note: str = ""
 
 
 def run_batch(
-    tasks: Iterable[ImageTask],
-    executor: Executor,
-    work: Callable[[ImageTask], Report],
-    *,
-    at_once: int,
-) -> Generator[Report, None, None]:
-    """Do tasks in any order; yield the report of each when it is done.
+    tasks: Iterable[ImageTask], executor: TaskExecutor, work: Work
+) -> Generator[Report | Underway, None, None]:
+    """Do tasks in any order; yield the report of each when it is done, and `Underway` meanwhile.
+
+    A task whose worker died is done again, from the second time alone, so that it ends no other
+    one's. With the sixth worker it is given up.
 
     Parameters
     ----------
     tasks : iterable of ImageTask
-    executor : concurrent.futures.Executor
+    executor : TaskExecutor
         This process, others, or those of a cluster.
     work : callable
-        Does a task: `run_task`, or one with more arguments.
-    at_once : int
-        How many tasks the executor holds at most.
+        What is done with a task: `run_task` or `check_task`.
 
     Raises
     ------
     MaskInversionError
-        If a process of the executor ended by itself.
+        If a cluster went away for good.
     """
     waiting = iter(tasks)
+    is_alone = False
+    again: deque[ImageTask] = deque()
+    alone: deque[ImageTask] = deque()
+    died: Counter[str] = Counter()
     pending: dict[Future[Report], ImageTask] = {}
     try:
         while True:
-            for task in islice(waiting, at_once - len(pending)):
+            if not pending:
+                is_alone = bool(alone)
+            if alone or is_alone:
+                new = [] if pending else [alone.popleft()]
+            else:
+                new = list(islice(_next(again, waiting), max(0, executor.at_once - len(pending))))
+            for task in new:
                 pending[executor.submit(work, task)] = task
             if not pending:
                 return
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                report = future.result()
-                del pending[future]
-                yield report
-    except BrokenExecutor:
-        names = ", ".join(task.name for task in list(pending.values())[:_LISTED])
-        raise MaskInversionError(
-            f"A worker process ended suddenly, perhaps for lack of memory; it computed one of: "
-            f"{names}. What is finished is kept; run the command again with fewer --workers."
-        ) from None
+            for future in wait(pending, timeout=_TOLD, return_when=FIRST_COMPLETED).done:
+                task = pending.pop(future)
+                try:
+                    yield future.result()
+                except ClusterLost as error:
+                    again.append(task)
+                    yield Underway(executor.underway(), str(error))
+                except WorkerDied as error:
+                    died[task.name] += error.times
+                    if error.times and died[task.name] >= _DEATHS:
+                        yield Report(name=task.name, problem=_DEADLY)
+                        continue
+                    (alone if died[task.name] > 1 else again).append(task)
+                    yield Underway(executor.underway(), f"{error} It is replaced.")
+            yield Underway(executor.underway(), executor.note())
     finally:
         for future in pending:
             future.cancel()
+
+
+def _next(again: deque[ImageTask], waiting: Iterator[ImageTask]) -> Iterator[ImageTask]:
+    while again:
+        yield again.popleft()
+    yield from waiting
 
 
 def write_failed(problems: Mapping[str, str], out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Final, Self
 
 from rich.console import Console
@@ -55,6 +56,7 @@ class ProgressBar:
             transient=True,
         )
         self._task: TaskID | None = None
+        self._parts: dict[str, TaskID] = {}
         self._note = ""
 
     def __enter__(self) -> Self:
@@ -74,6 +76,15 @@ class ProgressBar:
             self._progress.start()
             self._task = self._progress.add_task(escape(text), total=total)
         self._progress.update(self._task, description=escape(text), completed=done, total=total)
+
+    def show_parts(self, shares: Mapping[str, float]) -> None:
+        """Show a bar below the first one for each of these names; others go away."""
+        for name in [name for name in self._parts if name not in shares]:
+            self._progress.remove_task(self._parts.pop(name))
+        for name, share in shares.items():
+            if name not in self._parts:
+                self._parts[name] = self._progress.add_task(escape(f"  {name}"), total=1.0)
+            self._progress.update(self._parts[name], completed=share)
 
     def say_note(self, text: str) -> None:
         """Print a note above the bar, unless it is empty or the one that was printed last."""
