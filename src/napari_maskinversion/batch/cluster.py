@@ -62,8 +62,8 @@ class DaskCluster(TaskExecutor):
         Workers of a local cluster.
     device : str
         That of the settings.
-    patience : float
-        Seconds that a scheduler may be away before the batch ends.
+    patience : float, optional
+        Seconds that a scheduler may be away before the batch ends, by default `PATIENCE`.
 
     Raises
     ------
@@ -72,12 +72,13 @@ class DaskCluster(TaskExecutor):
     """
 
     def __init__(
-        self, place: str, count: int = 1, *, device: str = "cpu", patience: float = PATIENCE
+        self, place: str, count: int = 1, *, device: str = "cpu", patience: float | None = None
     ) -> None:
         check_dask(place)
         from distributed import Client
 
         _quiet()
+        patience = PATIENCE if patience is None else patience
         self._place, self._patience, self._device = place, patience, device
         self._cluster = _local(count) if place == LOCAL else None
         self._topic = f"maskinversion-{uuid4().hex}"

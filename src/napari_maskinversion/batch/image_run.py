@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import Inputs, open_inputs, origin, vocabulary_in
 from ..pipeline.run import check_tasks, run_planes
+from ..regions.annotations.annotation import Annotations
+from ..regions.annotations.reading import AnnotationFile, open_annotations, read_annotations
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import FORMATS, write_results
@@ -56,7 +59,7 @@ def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary | None]:
     MaskInversionError
         Names the file, and what is wrong with it.
     """
-    inputs = open_inputs(task.image, task.regions, task.settings)
+    inputs = open_inputs(task.image, task.regions, task.settings, read=_read)
     try:
         check_tasks(inputs.tasks)
         vocabulary = task.vocabulary
@@ -74,6 +77,20 @@ def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary | None]:
         inputs.stack.close()
         raise
     return inputs, vocabulary
+
+
+def _read(path: Path, shape: tuple[int, int], **about: Any) -> Annotations:
+    """Read annotations as `read_annotations` does; a file about many images is parsed once."""
+    try:
+        now = path.stat()
+    except OSError:
+        return read_annotations(path, shape, **about)  # refuses it
+    return _opened(path, now.st_size, now.st_mtime_ns).read(shape, **about)
+
+
+@lru_cache(maxsize=1)
+def _opened(path: Path, *_: int) -> AnnotationFile:
+    return open_annotations(path)
 
 
 def problem_of(task: ImageTask) -> str:
@@ -187,9 +204,17 @@ def _add_formats(task: ImageTask) -> int:
     return len(bundle.results)
 
 
-@lru_cache(maxsize=1)
 def _loaded(name: str, architecture: str | None, device: str) -> Backbone:
-    """Load a model once for all images of this process."""
+    """Load a model once for all images of this process, also if several threads ask for it."""
+    with _LOADING:
+        return _load(name, architecture, device)
+
+
+_LOADING: Final = Lock()
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, architecture: str | None, device: str) -> Backbone:
     from ..engine.models.loading import load_where_it_fits
 
     return load_where_it_fits(name, device=device, architecture=architecture).model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
@@ -223,7 +223,9 @@ def run_batch(
             if alone or is_alone:
                 new = [] if pending else [alone.popleft()]
             else:
-                new = list(islice(_next(again, waiting), max(0, executor.at_once - len(pending))))
+                room = max(0, executor.at_once - len(pending))
+                new = [again.popleft() for _ in range(min(room, len(again)))]
+                new += islice(waiting, room - len(new))
             for task in new:
                 pending[executor.submit(work, task)] = task
             if not pending:
@@ -246,12 +248,6 @@ def run_batch(
     finally:
         for future in pending:
             future.cancel()
-
-
-def _next(again: deque[ImageTask], waiting: Iterator[ImageTask]) -> Iterator[ImageTask]:
-    while again:
-        yield again.popleft()
-    yield from waiting
 
 
 def write_failed(problems: Mapping[str, str], out: Path) -> None:

@@ -12,6 +12,7 @@ from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -69,6 +70,11 @@ class ProgressBar:
     def shown(self) -> bool:
         """Whether there was any progress."""
         return self._task is not None
+
+    @property
+    def tasks(self) -> list[Task]:
+        """What is shown, as rich has it."""
+        return self._progress.tasks
 
     def show(self, text: str, done: float = 0.0, total: float = 1.0) -> None:
         """Show a text and how much of the work is done."""
