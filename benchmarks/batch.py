@@ -181,8 +181,13 @@ def figures(out: Path, images: int, seconds: float, watch: Watch, killer: Killer
         "images_per_s": rate,
         "cpu_s_per_image": sum(watch.cpu.values()) / images,
         "memory": watch.memory(),
+        "kilobytes_per_image": _bytes(out) / 1e3 / images,
         "kills": killer.kills,
     }
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 class Cluster:
@@ -285,7 +290,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--kill-every", type=float, default=20.0, help="seconds")
     parser.add_argument("--folder", type=Path, help="keep images and results there")
-    parser.add_argument("--only", help="parts of the names of the runs, separated by commas")
+    parser.add_argument("--only", help="parts of the names of the runs, separated by semicolons")
     parser.add_argument("--engine", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, default=RESULTS / "batch.json")
     arguments = parser.parse_args()
@@ -312,7 +317,7 @@ def main() -> None:
     last = "Dask at an address, workers and scheduler killed"
     outs[last] = ("restarted", (), every)
     runs[last] = lambda: restarted(folder, folder / "restarted", images, every)
-    wanted = arguments.only.split(",") if arguments.only else [""]
+    wanted = arguments.only.split(";") if arguments.only else [""]
     for name, run in runs.items():
         if not any(part in name for part in wanted):
             continue
@@ -320,6 +325,7 @@ def main() -> None:
         if name in outs:
             shutil.rmtree(folder / outs[name][0], ignore_errors=True)
         row = {"images": images, "regions": REGIONS, **run(), "load_before": before}
+        row["command"] = f"python benchmarks/batch.py --images {images} --kill-every {every:.0f}"
         row |= {"processor": processor(), "cores": os.cpu_count(), "kill_every_s": every}
         row["versions"] = versions("torch", "distributed")
         if name in outs and name != "one process" and (folder / "one").exists():
