@@ -221,7 +221,8 @@ def batch_note():
     (processor,) = {row["processor"] for row in rows_of}
     busy = max(row["load_before"] for row in rows_of) > cores
     also = ", beside a lot of other work on the same machine" if busy else ""
-    return f" by `python benchmarks/batch.py --images {count}` on {cores} cores of an {processor}{also}"
+    command = f"`python benchmarks/batch.py --images {count}`"
+    return f" by {command} on {cores} cores of an {processor}{also}"
 
 
 def batch_rates():

@@ -17,7 +17,7 @@ from napari_maskinversion.bench.datasets.coco_panoptic import CocoPanoptic
 from napari_maskinversion.bench.datasets.image_folder import LEAST, ImageFolder
 from napari_maskinversion.bench.datasets.protocol import BadRecordError
 from napari_maskinversion.bench.datasets.real_domains import RealDomains
-from napari_maskinversion.cli import bench_data
+from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model
 
 from .conftest import Bench
@@ -31,7 +31,7 @@ SMEAR = """<annotation><size><width>{}</width><height>{}</height></size>
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Call ``bench`` with a model that is loaded once."""
-    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(data_sets, "load", lambda *_: demo_model())
     return bench
 
 

@@ -21,7 +21,7 @@ from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Set
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.cli import app
-from napari_maskinversion.cli import bench as cli_bench
+from napari_maskinversion.cli.bench import scenes as scene_commands
 from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.settings import InversionConfig
@@ -167,7 +167,7 @@ def test_what_cannot_work_is_refused_before_the_work(
     def too_late(*_: Any) -> Any:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(cli_bench, "load", too_late)
+    monkeypatch.setattr(scene_commands, "load", too_late)
     code, _, err = bench(*arguments)
     assert code == 2, err
     assert says in err

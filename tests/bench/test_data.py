@@ -25,7 +25,7 @@ from napari_maskinversion.bench.measures.entries import changed
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
 from napari_maskinversion.bench.measures.metrics import figures
 from napari_maskinversion.bench.measures.statistics import ratio
-from napari_maskinversion.cli import bench_data
+from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.demo_model.domains import files_of
 from napari_maskinversion.engine.explain.registry import MAPS
 from napari_maskinversion.engine.methods.registry import METHODS
@@ -57,7 +57,7 @@ QUICK = InversionConfig(steps=1)
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Call ``bench`` with a model that is loaded once."""
-    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(data_sets, "load", lambda *_: demo_model())
     return bench
 
 
@@ -507,7 +507,7 @@ def test_options_that_cannot_work_are_refused_before_the_work(
     def too_late(*_: Any) -> Any:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(bench_data, "load", too_late)
+    monkeypatch.setattr(data_sets, "load", too_late)
     one_line(bench(*folder_call(own), *more), says)
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from napari_maskinversion.bench.datasets.image_folder import ImageFolder
 from napari_maskinversion.bench.datasets.protocol import BadRecordError
-from napari_maskinversion.cli import bench_data
+from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.engine.encode.preprocessing import to_rgb_tensor
 from tests.scenes import demo_model
 
@@ -24,7 +24,7 @@ from .sets import folder_call, one_line
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Call ``bench`` with a model that is loaded once."""
-    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(data_sets, "load", lambda *_: demo_model())
     return bench
 
 

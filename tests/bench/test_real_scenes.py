@@ -19,7 +19,7 @@ from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.bench.reports.tables import markdown
-from napari_maskinversion.cli import bench as cli_bench
+from napari_maskinversion.cli.bench import scenes as scene_commands
 
 from .conftest import Bench
 
@@ -182,7 +182,7 @@ def test_scenes_take_what_the_other_commands_take(
         self.record.page |= a_page()
         self.record.parts["real/blood"]["skipped"] = ["blood, smear5: it is broken."]
 
-    monkeypatch.setattr(cli_bench, "subject_of_name", lambda *_: subject)
+    monkeypatch.setattr(scene_commands, "subject_of_name", lambda *_: subject)
     monkeypatch.setattr(ScenesBench, "run", measured)
     plots = tmp_path / "plots"
     code, out, err = bench("scenes", "--short", "--skip-bad", "--plots", plots)
@@ -200,9 +200,9 @@ def test_a_document_without_marks_is_refused_before_the_work(
     def too_late(*_: Any, **__: Any) -> Any:
         raise AssertionError
 
-    from napari_maskinversion.cli import bench_data
+    from napari_maskinversion.cli.bench import data_sets
 
-    for module in (cli_bench, bench_data):
+    for module in (scene_commands, data_sets):
         monkeypatch.setattr(module, "subject_of_name", too_late)
         monkeypatch.setattr(module, "load", too_late)
     (tmp_path / "page.md").write_text("no marks")

@@ -18,8 +18,8 @@ from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.bench.reports import paper
 from napari_maskinversion.bench.reports.method_tables import method_tables
 from napari_maskinversion.bench.reports.tables import markdown
-from napari_maskinversion.cli import bench as cli_bench
-from napari_maskinversion.cli import bench_data
+from napari_maskinversion.cli.bench import data_sets
+from napari_maskinversion.cli.bench import scenes as scene_commands
 from napari_maskinversion.engine.models.backbone import Backbone
 from tests.engine.tiny import tiny_clip, tiny_siglip
 from tests.scenes import demo_model
@@ -32,7 +32,7 @@ from .sets import folder_call, one_line, own_images
 def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backbone]:
     """Models by name, as the commands load them."""
     models = {"demo": demo_model()}
-    for module in (cli_bench, bench_data):
+    for module in (scene_commands, data_sets):
         monkeypatch.setattr(module, "load", lambda name, *_: models[name])
     return models
 

@@ -17,8 +17,9 @@ import pytest
 import typer
 
 import napari_maskinversion as nmi
-from napari_maskinversion.cli import bench_data, captions, find, rollout, run
+from napari_maskinversion.cli import captions, find, rollout, run
 from napari_maskinversion.cli.app import app
+from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.engine.models.registry import get_spec
 from tests.scenes import demo_model
 
@@ -81,7 +82,7 @@ def stand_in(name, *_, **__):
 def reader(tmp_path, monkeypatch, call):
     """Somebody who follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for module in (run, find, captions, rollout, bench_data):
+    for module in (run, find, captions, rollout, data_sets):
         monkeypatch.setattr(module, "load", stand_in)
     monkeypatch.setattr(nmi, "load_model", stand_in)
 

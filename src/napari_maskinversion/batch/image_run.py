@@ -49,17 +49,20 @@ if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 
-def open_task(task: ImageTask) -> tuple[Inputs, Vocabulary | None]:
+def open_task(
+    task: ImageTask, on_note: Callable[[str], object] = lambda _: None
+) -> tuple[Inputs, Vocabulary | None]:
     """Open the inputs of a task, and refuse what cannot be run on; loads no model.
 
-    Without labels and names there is no vocabulary: the regions get captions alone.
+    Without labels and names there is no vocabulary: the regions get captions alone. ``on_note`` is
+    called as by `open_inputs`.
 
     Raises
     ------
     MaskInversionError
         Names the file, and what is wrong with it.
     """
-    inputs = open_inputs(task.image, task.regions, task.settings, read=_read)
+    inputs = open_inputs(task.image, task.regions, task.settings, on_note, _read)
     try:
         check_tasks(inputs.tasks)
         vocabulary = task.vocabulary
@@ -93,10 +96,13 @@ def _opened(path: Path, *_: int) -> AnnotationFile:
     return open_annotations(path)
 
 
-def problem_of(task: ImageTask) -> str:
-    """Return one line about what a run of the task would refuse; "" if there is nothing."""
+def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: None) -> str:
+    """Return one line about what a run of the task would refuse; "" if there is nothing.
+
+    ``on_note`` is called with a line about each choice that the user may not know of.
+    """
     try:
-        inputs, _ = open_task(task)
+        inputs, _ = open_task(task, on_note)
     except (MaskInversionError, OSError) as error:
         return _one_line(error, task)
     inputs.stack.close()
@@ -105,7 +111,9 @@ def problem_of(task: ImageTask) -> str:
 
 def check_task(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
     """Return a report with what a run of the task would refuse; computes nothing."""
-    return Report(name=task.name, problem=problem_of(task))
+    notes: list[str] = []
+    problem = problem_of(task, notes.append)
+    return Report(name=task.name, problem=problem, notes=tuple(notes))
 
 
 def check_model(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:

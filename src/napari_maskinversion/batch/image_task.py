@@ -112,6 +112,8 @@ class Report:
         Whether the work was stopped before its end.
     kept : bool
         Whether the results were there already.
+    notes : tuple of str
+        Choices that the user may not know of.
     """
 
     name: str
@@ -121,3 +123,4 @@ class Report:
     internal: bool = False
     stopped: bool = False
     kept: bool = False
+    notes: tuple[str, ...] = ()

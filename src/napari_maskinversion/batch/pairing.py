@@ -8,16 +8,17 @@ import io
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
 from ..base.reading import read_bytes
 from ..images.decoding import PICTURES
-from ..images.ome_zarr import is_zarr
+from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
+from ..images.opening import open_image
 
-STEM: Final = "{name}"
+STEM, PLACE, NUMBER = "{name}", "{image}", "{series}"
 _COLUMNS: Final = ("image", "regions")
 
 
@@ -28,17 +29,24 @@ class Pair:
     Attributes
     ----------
     image : Path
+    series : int or None
+        Its number in a file with several; None for the settings' one.
     regions : Path or None
     name : str
         The file's name, if a table says no other.
     """
 
     image: Path
+    series: int | None = None
     regions: Path | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.image.name)
+
+    def __str__(self) -> str:
+        """Return the file, and which image of it."""
+        return str(self.image) if self.series is None else f"{self.image} (image {self.series})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,43 +57,49 @@ class Pairs:
     notes: tuple[str, ...] = ()
 
 
-def pair(images: str, regions: str | None) -> Pairs:
+def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
     """Find images and the regions of each.
 
     Parameters
     ----------
     images : str
-        A pattern (``"images/*.png"``), a folder, or one file.
+        A pattern (``"images/*.png"``), a folder, or one file. Of an OME-Zarr plate, each field of
+        each well is an image.
     regions : str, optional
-        ``"masks/{name}_mask.png"``, where ``{name}`` stands for an image's name without suffix; or
-        a pattern or folder, whose files belong to the image whose name (without suffix) theirs
-        begins or ends with; or one file about all images.
+        A template (``"masks/{name}_mask.png"``), where ``{name}`` stands for an image's name
+        without suffix, ``{image}`` for its whole path, ``{series}`` for its number in a file with
+        several; or a pattern or folder, whose files belong to the image whose name (without suffix)
+        theirs begins or ends with; or one file about all images. By default the labels that
+        OME-Zarr images have.
+    positions : bool
+        Each image of a file with several is an image of its own.
 
     Raises
     ------
     InputError
-        If there are no images or no such regions, or two files are regions of one image.
+        If there are no images or no such regions, or several files are regions of one image.
     """
-    matched, notes = _images(images)
+    files, notes = _images(images)
+    matched = [one for file in files for one in images_of(file, positions=positions)]
     if regions is None:
-        return Pairs(pairs=tuple(Pair(image=image) for image in matched), notes=tuple(notes))
-    if STEM in regions:
+        return Pairs(pairs=tuple(map(_with_own_labels, matched)), notes=tuple(notes))
+    if any(field in regions for field in (STEM, PLACE, NUMBER)):
         return _by_template(matched, regions, notes)
     if _is_one(regions):
         file = Path(regions)
-        return Pairs(
-            pairs=tuple(Pair(image=image, regions=file) for image in matched if image != file),
-            notes=tuple(notes),
+        pairs = tuple(
+            _with_file(one, file) for one in matched if one.image != file or is_zarr(file)
         )
-    files = _files(regions, "--regions")
-    both = set(matched) & set(files)
-    if both != set(matched):  # a pattern for all files of a folder
-        matched = [image for image in matched if image not in both]
-    return _by_name(matched, files, regions, notes)
+        return Pairs(pairs=pairs, notes=tuple(notes))
+    others = _files(regions, "--regions")
+    both = {one.image for one in matched} & set(others)
+    if both != {one.image for one in matched}:  # a pattern for all files of a folder
+        matched = [one for one in matched if one.image not in both]
+    return _by_name(matched, others, regions, notes)
 
 
 def read_table(table: Path) -> Pairs:
-    """Read a CSV file with the columns image, regions, and if need be name.
+    """Read a CSV file with the columns image, regions, and if need be name and series.
 
     Paths are relative to the folder of the table; an empty field means that there are no regions.
 
@@ -110,9 +124,13 @@ def read_table(table: Path) -> Pairs:
         image, regions = (row[name] or "" for name in _COLUMNS)
         if not image:
             raise InputError(f"{table}, line {line}, names no image.")
+        series = row.get("series") or ""
+        if series and not series.isdecimal():
+            raise InputError(f"{table}, line {line}: series is a number from 0; got {series!r}.")
         pairs.append(
             Pair(
                 image=table.parent / image,
+                series=int(series) if series else None,
                 regions=table.parent / regions if regions else None,
                 name=row.get("name") or "",
             )
@@ -125,6 +143,62 @@ def read_table(table: Path) -> Pairs:
 def is_image(path: Path) -> bool:
     """Return whether a path looks like an image; its content is not read."""
     return path.suffix.lower() in {*PICTURES, ".npy"} or is_zarr(path)
+
+
+def images_of(file: Path, *, positions: bool = False) -> list[Pair]:
+    """Return the images of a file: the fields of a plate, or the file itself.
+
+    Parameters
+    ----------
+    file : Path
+    positions : bool
+        Each image of any file with several is one of its own.
+
+    Raises
+    ------
+    InputError
+        If it is a plate without wells, or cannot be read.
+    """
+    stem = _stem(file.name)
+    if is_zarr(file):
+        inner = images_in(file) if positions or is_plate(file) else (file,)
+        if inner != (file,):
+            names = [one.relative_to(file).as_posix() for one in inner]
+            return [
+                Pair(image=one, name=f"{stem}_{_flat(name)}")
+                for one, name in zip(inner, names, strict=True)
+            ]
+    elif positions:
+        with open_image(file) as stack:
+            count = len(stack.images)
+        if count > 1:
+            return [Pair(image=file, series=n, name=f"{stem}_{n}") for n in range(count)]
+    return [Pair(image=file)]
+
+
+def _flat(name: str) -> str:
+    """Return the place of an image in a store as a part of its name: A/1/0 is A1_0."""
+    parts = name.removeprefix("images/").split("/")
+    return "_".join(("".join(parts[:2]), *parts[2:])) if len(parts) == 3 else "_".join(parts)
+
+
+def _with_file(one: Pair, file: Path) -> Pair:
+    within = is_zarr(file) and file in (one.image, *one.image.parents)
+    return _with_own_labels(one) if within else replace(one, regions=file)
+
+
+def _with_own_labels(one: Pair) -> Pair:
+    """Return an image with the labels that OME-Zarr keeps in it."""
+    if not is_zarr(one.image):
+        return one
+    labels = label_images(one.image)
+    if len(labels) > 1:
+        names = ", ".join(label.name for label in labels)
+        raise InputError(
+            f"{one.image} has {len(labels)} label images ({names}); choose one with --regions "
+            f"'{{image}}/labels/{labels[0].name}'."
+        )
+    return replace(one, regions=labels[0] if labels else None)
 
 
 def _images(pattern: str) -> tuple[list[Path], list[str]]:
@@ -149,62 +223,76 @@ def _files(place: str, option: str) -> list[Path]:
     if os.path.isdir(place):  # noqa: PTH112
         place = os.path.join(glob.escape(place), "*")  # noqa: PTH118
     files = [Path(name) for name in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207
-    # The parts of a zarr folder are files, too.
-    inside = {file for file in files if any(is_zarr(parent) for parent in file.parents)}
-    files = [file for file in files if file not in inside and (file.is_file() or is_zarr(file))]
+    # The parts of a zarr folder are files, too; those that a pattern names in it are meant.
+    stores = {file for file in files if is_zarr(file)}
+    files = [
+        file
+        for file in files
+        if not stores.intersection(file.parents) and (file in stores or file.is_file())
+    ]
     if not files:
         raise InputError(f"There is no file at {place}; check {option}.")
     return files
 
 
-def _by_template(images: Sequence[Path], template: str, notes: list[str]) -> Pairs:
+def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> Pairs:
     pairs = []
-    masks = {Path(template.replace(STEM, _stem(image))) for image in images}
-    for image in images:
-        if image in masks:
+    files = [_filled(template, one) for one in images]
+    masks = set(files)
+    for one, regions in zip(images, files, strict=True):
+        if one.image in masks:
             continue
-        regions = Path(template.replace(STEM, _stem(image)))
         if not regions.exists():
-            notes.append(f"{image} has no regions at {regions}.")
-        pairs.append(Pair(image=image, regions=regions if regions.exists() else None))
+            notes.append(f"{one} has no regions at {regions}.")
+        pairs.append(replace(one, regions=regions if regions.exists() else None))
     if not any(one.regions for one in pairs):
         raise InputError(f"There is no file at {template} for any image; check --regions.")
     return Pairs(pairs=tuple(pairs), notes=tuple(notes))
 
 
-def _by_name(images: Sequence[Path], files: Sequence[Path], place: str, notes: list[str]) -> Pairs:
-    by_stem: dict[str, list[Path]] = {}
-    for image in images:
-        by_stem.setdefault(_stem(image), []).append(image)
-    regions: dict[Path, Path] = {}
+def _filled(template: str, one: Pair) -> Path:
+    """Return the path of an image's regions."""
+    series = "" if one.series is None else str(one.series)
+    stem = _stem(one.image.name if series and NUMBER in template else one.name)
+    values = ((STEM, stem), (NUMBER, series), (PLACE, str(one.image)))
+    for field, value in values:
+        template = template.replace(field, value)
+    return Path(template)
+
+
+def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: list[str]) -> Pairs:
+    by_stem: dict[str, list[int]] = {}
+    for number, one in enumerate(images):
+        by_stem.setdefault(_stem(one.name), []).append(number)
+    regions: dict[int, Path] = {}
     for file in files:
         stem = max((part for part in _parts(file) if part in by_stem), key=len, default=None)
         if stem is None:
             notes.append(f"{file} belongs to no image and was left out.")
             continue
-        for image in by_stem[stem]:
-            if image in regions:
+        for number in by_stem[stem]:
+            if number in regions:
                 raise InputError(
-                    f"{regions[image]} and {file} may both be the regions of {image}; choose one "
-                    "kind with --regions, such as 'masks/{name}.png'."
+                    f"{regions[number]} and {file} may both be the regions of {images[number]}; "
+                    "choose one kind with --regions, such as 'masks/{name}.png'."
                 )
-            regions[image] = file
+            regions[number] = file
     if not regions:
         raise InputError(
-            f"No file at {place} has the name of an image, such as {_stem(images[0])}; check "
+            f"No file at {place} has the name of an image, such as {_stem(images[0].name)}; check "
             "--regions."
         )
-    notes += [f"{image} has no regions at {place}." for image in images if image not in regions]
-    pairs = [Pair(image=image, regions=regions.get(image)) for image in images]
+    pairs = [replace(one, regions=regions.get(number)) for number, one in enumerate(images)]
+    notes += [f"{one} has no regions at {place}." for one in pairs if one.regions is None]
     return Pairs(pairs=tuple(pairs), notes=tuple(notes))
 
 
-def _stem(path: Path) -> str:
-    return re.sub(r"(?i)(\.ome)?\.\w+$", "", path.name)
+def _stem(name: str) -> str:
+    return re.sub(r"(?i)(\.ome)?\.\w+$", "", name)
 
 
 def _parts(file: Path) -> set[str]:
     """Return the stem of a file, and what it begins and ends with, cut between words."""
-    stem = _stem(file)
+    stem = _stem(file.name)
     places = [place for place in range(1, len(stem)) if not stem[place].isalnum()]
     return {stem, *(stem[:place] for place in places), *(stem[place + 1 :] for place in places)}

@@ -37,6 +37,8 @@ class ProjectImage(BaseModel):
         Tells it from the others, also in the results.
     image : str
         Path, relative to the project's folder, with forward slashes.
+    series : int or None
+        Its number in a file with several; None for that of the settings.
     regions : str or None
         Path of the same kind; None for an image without regions.
     state : {"open", "done", "skip"}
@@ -47,6 +49,7 @@ class ProjectImage(BaseModel):
 
     name: str
     image: str
+    series: int | None = Field(default=None, ge=0)
     regions: str | None = None
     state: Literal["open", "done", "skip"] = "open"
 

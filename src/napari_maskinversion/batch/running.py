@@ -123,7 +123,9 @@ def plan(
             name=image.name,
             image=place_of(image.image, folder),
             regions=place_of(image.regions, folder),
-            settings=settings,
+            settings=settings
+            if image.series is None
+            else settings.changed({"series": image.series}),
             vocabulary=vocabulary,
             templates=project.templates,
             colors=project.colors,

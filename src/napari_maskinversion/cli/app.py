@@ -15,7 +15,7 @@ from .. import __version__
 from ..base.errors import MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
-from .bench_data import bench
+from .bench.data_sets import bench
 from .captions import captions
 from .console import say
 from .demo import demo_command

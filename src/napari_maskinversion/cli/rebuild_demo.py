@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..base.errors import ConfigError, InputError
-from .bench import Device, RealImages, Scenes, Sprites
+from .bench.scenes import Device, RealImages, Scenes, Sprites
 from .console import say
 from .loading import load
 

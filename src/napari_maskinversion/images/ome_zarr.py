@@ -1,4 +1,4 @@
-"""Open zarr folders: plain arrays, and OME-Zarr pyramids (versions 0.4 and 0.5)."""
+"""Open zarr folders: plain arrays, and OME-Zarr (0.4 and 0.5): pyramids, plates, labels."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from packaging.version import InvalidVersion, Version
+
 from ..base.errors import InputError
 from ..base.units import Units
+from .decoding import reading_errors
 from .stack import Stack, check_series, stack_of
 
 _METADATA_FILES: Final = ("zarr.json", ".zarray", ".zgroup")
+_NEWEST: Final = "0.5"  # version of OME-Zarr
+_ITSELF: Final = ("",)
 
 
 def is_zarr(path: Path) -> bool:
@@ -22,24 +27,168 @@ def is_zarr(path: Path) -> bool:
 def open_zarr(path: Path, number: int = 0) -> Stack:
     """Open a zarr folder; only its metadata is read.
 
+    Of a store with several images (fields of a plate, positions, SpatialData) it is the one of
+    this number.
+
     Raises
     ------
     InputError
-        If it is a group that is neither an OME-Zarr image nor contains exactly one array.
+        If it is a group that is neither an OME-Zarr image nor contains exactly one array, has no
+        such image, or is of a newer version.
     """
+    node = _open(path)
+    names = _images(node, path)
+    check_series(path, number, names)
+    stack = _open_node(_member(node, names[number], path), path)
+    return stack if names == _ITSELF else replace(stack, images=names, series=number)
+
+
+def images_in(path: Path) -> tuple[Path, ...]:
+    """Return the images in a zarr folder: the folder itself, or each of those within.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is a plate without wells.
+    """
+    with reading_errors(path, "image"):
+        return tuple(path / name for name in _images(_open(path), path))
+
+
+def is_plate(path: Path) -> bool:
+    """Return whether a zarr folder is an OME-Zarr plate of wells.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    with reading_errors(path, "image"):
+        return "plate" in _about(_open(path))
+
+
+def label_images(path: Path, number: int = 0) -> tuple[Path, ...]:
+    """Return the label images that belong to an image of a zarr folder.
+
+    Parameters
+    ----------
+    path : Path
+        An OME-Zarr image, a store of several, or a folder with a group ``labels``.
+    number : int
+        Which image, where there are several.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or has no such image.
+    """
+    with reading_errors(path, "masks"):
+        node = _open(path)
+        names = _images(node, path)
+        if names == _ITSELF:
+            return _labels_beside(path, node)
+        check_series(path, number, names)
+        return _labels_beside(path / names[number], _member(node, names[number], path))
+
+
+def label_image(path: Path, number: int = 0) -> Path:
+    """Return the label image that a path of regions stands for: itself, or the only one within.
+
+    Raises
+    ------
+    InputError
+        If there are several; names them.
+    """
+    labels = label_images(path, number) if is_zarr(path) else ()
+    if len(labels) > 1:
+        names = ", ".join(label.name for label in labels)
+        raise InputError(
+            f"{path} has {len(labels)} label images ({names}); choose one, such as {labels[0]}."
+        )
+    return labels[0] if labels else path
+
+
+def _open(path: Path) -> Any:
     import zarr
 
-    node: Any = zarr.open(str(path), mode="r")
-    names = [""]
-    if not isinstance(node, zarr.Array) and "bioformats2raw.layout" in node.attrs.get(
-        "ome", node.attrs
-    ):
-        names = sorted((name for name in node.group_keys() if name.isdecimal()), key=int)
-        check_series(path, number, names)
-        stack = _open_node(node[names[number]], path)
-        return replace(stack, images=tuple(names), series=number)
-    check_series(path, number, names)
-    return _open_node(node, path)
+    return zarr.open(str(path), mode="r")
+
+
+def _about(node: Any) -> Mapping[str, Any]:
+    """Return the metadata of OME-Zarr, which version 0.5 keeps under a key of their own."""
+    about: Mapping[str, Any] = node.attrs.get("ome", node.attrs)
+    return about
+
+
+def _member(node: Any, name: str, path: Path) -> Any:
+    try:
+        return node[name] if name else node
+    except KeyError:
+        raise InputError(f"{path} lists {name}, which is not there; copy it again.") from None
+
+
+def _images(node: Any, path: Path) -> tuple[str, ...]:
+    """Return the places of images in a store; "" for the store itself."""
+    import zarr
+
+    if isinstance(node, zarr.Array):
+        return _ITSELF
+    about = _about(node)
+    _check_version(about, path)
+    if "plate" in about:
+        wells = [str(well["path"]) for well in about["plate"].get("wells", ())]
+        if not wells:
+            raise InputError(f"{path} is a plate without wells; it holds no image.")
+        return tuple(
+            f"{well}/{field}" for well in wells for field in _fields(_member(node, well, path))
+        )
+    if "well" in about:
+        return _fields(node)
+    if "bioformats2raw.layout" in about:
+        return tuple(sorted((name for name in node.group_keys() if name.isdecimal()), key=int))
+    if "spatialdata_attrs" in node.attrs and "images" in node:
+        return tuple(f"images/{name}" for name in sorted(node["images"].group_keys())) or _ITSELF
+    return _ITSELF
+
+
+def _fields(well: Any) -> tuple[str, ...]:
+    return tuple(str(image["path"]) for image in _about(well).get("well", {}).get("images", ()))
+
+
+def _labels_beside(path: Path, image: Any) -> tuple[Path, ...]:
+    """Return the label images of an image; those of SpatialData stand beside all of its images."""
+    import zarr
+
+    if path.parent.name == "images" and _is_spatialdata(path.parents[1]):
+        path = path.parents[1]
+        image = _open(path)
+    if isinstance(image, zarr.Array):
+        return ()
+    labels, folder = image.get("labels"), path / "labels"
+    if isinstance(_about(image).get("labels"), list):  # the group of labels itself
+        labels, folder = image, path
+    if not isinstance(labels, zarr.Group):
+        return ()
+    listed = _about(labels).get("labels") or sorted((*labels.group_keys(), *labels.array_keys()))
+    return tuple(folder / str(name) for name in listed)
+
+
+def _is_spatialdata(folder: Path) -> bool:
+    return is_zarr(folder) and "spatialdata_attrs" in _open(folder).attrs
+
+
+def _check_version(about: Mapping[str, Any], path: Path) -> None:
+    parts = [about, about.get("plate"), about.get("well"), *(about.get("multiscales") or ())]
+    for part in parts:
+        try:
+            version = Version(str(part["version"]))
+        except (InvalidVersion, KeyError, TypeError):
+            continue
+        if version > Version(_NEWEST):
+            raise InputError(
+                f"{path} is OME-Zarr {version}; versions up to {_NEWEST} are read. Update this "
+                f"program, or save the image in version {_NEWEST}."
+            )
 
 
 def _open_node(node: Any, path: Path) -> Stack:
@@ -47,7 +196,8 @@ def _open_node(node: Any, path: Path) -> Stack:
 
     if isinstance(node, zarr.Array):
         return _plain(node, path)
-    about: Mapping[str, Any] = node.attrs.get("ome", node.attrs)
+    about = _about(node)
+    _check_version(about, path)
     if about.get("multiscales"):
         return _multiscale(node, about, path)
     arrays = sorted(node.array_keys())

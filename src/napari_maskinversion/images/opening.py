@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.reading import check_file
 from .decoding import PICTURES, check_memory, decode, reading_errors
-from .ome_zarr import is_zarr, open_zarr
+from .ome_zarr import is_zarr, label_image, open_zarr
 from .stack import Stack, check_series, stack_of
 from .tiff import is_tiff, open_tiff
 
@@ -25,14 +25,14 @@ _LAZY_FORMATS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path, int], S
 def open_image(path: str | Path, series: int | None = None) -> Stack:
     """Open an image: TIFF (also tiled, pyramidal, OME, ImageJ, GeoTIFF), zarr, .npy, PNG, JPEG.
 
-    Zarr is a folder with an array or an OME-Zarr pyramid.
+    Zarr is a folder with an array, an OME-Zarr pyramid, or several: a plate, positions.
 
     Parameters
     ----------
     path : str or Path
     series : int, optional
-        Which image of a file that holds several (positions of a stage), from 0; by default the
-        first one. `Stack.images` names them.
+        Which image of a file that holds several (positions of a stage, fields of a plate), from 0;
+        by default the first one. `Stack.images` names them.
 
     Raises
     ------
@@ -42,15 +42,23 @@ def open_image(path: str | Path, series: int | None = None) -> Stack:
     return _open(Path(path), "image", colours=True, series=series or 0)
 
 
-def open_labels(path: str | Path) -> Stack:
+def open_labels(path: str | Path, series: int = 0) -> Stack:
     """Open a label image: the stored numbers, never the colours of a palette.
+
+    Parameters
+    ----------
+    path : str or Path
+        Also an OME-Zarr image with labels of its own, if they are one label image.
+    series : int
+        Which image of a file with several.
 
     Raises
     ------
     InputError
         As `open_image`.
     """
-    return _open(Path(path), "masks", colours=False)
+    labels = label_image(Path(path), series)
+    return _open(labels, "masks", colours=False, series=series if labels == Path(path) else 0)
 
 
 class _FileArray:

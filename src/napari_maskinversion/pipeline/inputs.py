@@ -12,6 +12,7 @@ from ..base.errors import InputError
 from ..base.identity import file_sha256
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
+from ..images.ome_zarr import is_zarr, label_image
 from ..images.opening import open_image
 from ..images.stack import Stack
 from ..language.labels.label import Label
@@ -20,7 +21,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.masks.label_images import PlaneRegions
-from ..regions.masks.label_stacks import has_planes, read_plane_regions
+from ..regions.masks.label_stacks import has_planes, read_plane_regions, series_of
 from ..regions.masks.reading import mask_files, read_regions
 from ..results.settings import RunSettings
 from .run import PlaneTask
@@ -74,18 +75,8 @@ def open_inputs(
             )
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
-        elif planes is None and not has_planes(masks, stack):
-            stack.source(position, wanted)  # a plane that is not chosen is refused first
-            place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
-            regions = read_regions(masks, stack.shape)
-            on_planes = [PlaneRegions(place, regions if ids is None else regions.only(ids))]
         else:
-            on_planes = read_plane_regions(masks, stack, position, mode=planes, only=ids)
-            gone = sorted(
-                (ids or set()) - {name for item in on_planes for name in item.regions.ids}
-            )
-            if gone:
-                raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {masks}.")
+            on_planes = _of_label_image(masks, stack, position, settings)
         if groups and len(on_planes) > 1:
             raise InputError(
                 "--merge joins regions of one plane; choose it by --plane and leave --planes out."
@@ -139,6 +130,23 @@ def _listed(names: Sequence[str]) -> str:
 def channels_of(settings: RunSettings) -> list[str] | None:
     """Return the channels by number or name; None for all."""
     return None if settings.channels is None else settings.channels.split(",")
+
+
+def _of_label_image(
+    masks: Path, stack: Stack, position: Mapping[str, int], settings: RunSettings
+) -> list[PlaneRegions]:
+    mode, ids = settings.planes, settings.only_ids
+    series = series_of(masks, stack)
+    if mode is None and not has_planes(masks, stack, series):
+        stack.source(position, channels_of(settings))  # a plane that is not chosen is refused first
+        place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
+        regions = read_regions(masks, stack.shape, series=series)
+        return [PlaneRegions(place, regions if ids is None else regions.only(ids))]
+    on_planes = read_plane_regions(masks, stack, position, mode=mode, only=ids, series=series)
+    gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})
+    if gone:
+        raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {masks}.")
+    return on_planes
 
 
 def _on_planes(
@@ -231,7 +239,7 @@ def origin(image: Path, masks: Path, settings: RunSettings, stack: Stack) -> dic
 
     Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
-    files = [] if masks.suffix.lower() == ".zarr" or not masks.is_dir() else mask_files(masks)
+    files = [] if is_zarr(masks) or not masks.is_dir() else mask_files(masks)
     regions = {str(number): _describe(file) for number, file in enumerate(files, 1)}
     folder = {"folder": masks.resolve().name, "regions": regions}
     about = _describe(image)
@@ -239,7 +247,7 @@ def origin(image: Path, masks: Path, settings: RunSettings, stack: Stack) -> dic
         about |= {"series": stack.series, "image_in_file": stack.images[stack.series]}
     return {
         "image": about,
-        "masks": folder if files else _describe(masks),
+        "masks": folder if files else _describe(label_image(masks, stack.series)),
         "channels": settings.channels,
         "channels_used": stack.used_channels(channels_of(settings)),
     }

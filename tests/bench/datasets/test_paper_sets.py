@@ -18,7 +18,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.bench.datasets.pascal_voc import CLASSES
 from napari_maskinversion.bench.datasets.protocol import BadRecordError, Sample
 from napari_maskinversion.bench.datasets.registry import DATASETS
-from napari_maskinversion.cli import bench_data
+from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model
 
 from ..conftest import Bench
@@ -147,7 +147,7 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     def load(*_: Any) -> Any:
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr(bench_data, "load", load)
+    monkeypatch.setattr(data_sets, "load", load)
     return bench
 
 
@@ -429,7 +429,7 @@ def test_a_set_is_measured_also_where_an_image_has_no_region(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     SETS[name](tmp_path)
-    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(data_sets, "load", lambda *_: demo_model())
     file = tmp_path / "figures.json"
     code, _, err = bench(name, "--data", tmp_path, "--methods", "cls", "--json", file)
     assert code == 0, err
@@ -445,7 +445,7 @@ def test_a_set_without_any_region_of_its_classes_has_no_figures(
 ) -> None:
     archives.voc(tmp_path)
     archives.text(tmp_path / DEVKIT / "ImageSets/Segmentation/val.txt", "2007_000042\n")
-    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(data_sets, "load", lambda *_: demo_model())
     outcome = bench("voc-19", "--data", tmp_path, "--methods", "cls")
     one_line(outcome, "No image of voc val has a region of its classes")
 

@@ -192,12 +192,13 @@ def _label_image(path: Path, target: Target) -> Annotations:
 
 def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
     """Regions by plane if the pages of a file are planes; None if they are masks."""
+    from ...images.ome_zarr import is_zarr
     from ...images.opening import open_labels
     from ...regions.masks.label_images import PlaneRegions, regions_by_plane
     from ...regions.masks.label_stacks import matched_axes
     from ...regions.masks.reading import check_size
 
-    if path.suffix.lower() not in (".tif", ".tiff", ".npy"):
+    if path.suffix.lower() not in (".tif", ".tiff", ".npy") and not is_zarr(path):
         return None
     with open_labels(path) as labels:
         ours = len(listed) == (np.prod(list(labels.pages.values())) if labels.pages else 1)

@@ -38,6 +38,7 @@ from .images import (
     Captions,
     Images,
     Labels,
+    Positions,
     RegionFiles,
     Table,
     counted,
@@ -69,6 +70,7 @@ def batch_command(
     images: Images = None,
     regions: RegionFiles = None,
     table: Table = None,
+    positions: Positions = False,
     labels: Labels = None,
     template: Annotated[list[str] | None, template_option("those of the project")] = None,
     captions: Captions = None,
@@ -103,7 +105,7 @@ def batch_command(
 ) -> None:
     """Run many images: an archive of each, and one table of all (a Parquet data set)."""
     check_workers(workers, dask)
-    project, folder = _project(place, images, regions, table)
+    project, folder = _project(place, images, regions, table, positions=positions)
     words: dict[str, Any] = {}
     if labels is not None:
         words["labels"] = str(Path(labels).absolute()) if Path(labels).is_file() else labels
@@ -179,17 +181,22 @@ def _check_results(work: Plan, out: Path, *, overwrite: bool) -> None:
 
 
 def _project(
-    place: Path | None, images: str | None, regions: str | None, table: Path | None
+    place: Path | None,
+    images: str | None,
+    regions: str | None,
+    table: Path | None,
+    *,
+    positions: bool,
 ) -> tuple[Project, Path]:
     if place is None:
-        if images is not None and regions is None and table is None:
+        pairs = pairs_of(images, regions, table, positions=positions)
+        if table is None and not any(one.regions for one in pairs.pairs):
             raise InputError(
                 "Name the regions of the images by --regions, such as --regions masks."
             )
-        pairs = pairs_of(images, regions, table)
         here = Path.cwd()
         return Project(images=tuple(project_images(pairs, here))), here
-    if images is not None or regions is not None or table is not None:
+    if images is not None or regions is not None or table is not None or positions:
         raise InputError("Name a project or images, not both; 'project add' adds images to it.")
     return read_project(place), project_file(place).parent
 

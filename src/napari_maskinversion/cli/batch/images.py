@@ -27,12 +27,23 @@ RegionFiles = Annotated[
         "--regions",
         help="Regions of these images: a folder or pattern of label images or annotations "
         "(GeoJSON, VOC, ...) whose names begin or end with the images', 'masks/{name}_mask.png', "
-        "or one file about all images, such as COCO.",
+        "or one file about all images, such as COCO (default: the labels in OME-Zarr images, if "
+        "they have any).",
+    ),
+]
+Positions = Annotated[
+    bool,
+    typer.Option(
+        "--positions",
+        help="Take each image of a file with several (positions, scenes), not only the first.",
     ),
 ]
 Table = Annotated[
     Path | None,
-    typer.Option(help="CSV file with the columns image and regions, instead of both options."),
+    typer.Option(
+        help="CSV file with the columns image, regions, and if need be name and series (an image's "
+        "number in a file with several), instead of both options."
+    ),
 ]
 Labels = Annotated[
     str | None,
@@ -54,7 +65,9 @@ CaptionColumn = Annotated[str | None, typer.Option(help="Column of a CSV file of
 NO_REGIONS: Final = "it has no regions; add them by --regions, or 'project add' with --regions"
 
 
-def pairs_of(images: str | None, regions: str | None, table: Path | None) -> Pairs:
+def pairs_of(
+    images: str | None, regions: str | None, table: Path | None, *, positions: bool = False
+) -> Pairs:
     """Return what the options name, and say what was left out.
 
     Raises
@@ -64,7 +77,11 @@ def pairs_of(images: str | None, regions: str | None, table: Path | None) -> Pai
     """
     if (images is None) == (table is None) or (table is not None and regions is not None):
         raise InputError("Name images by --images and --regions, or both by --table.")
-    pairs = read_table(table) if table is not None else pair(str(images), regions)
+    if table is not None and positions:
+        raise InputError("--positions is about --images; a table has a column series for that.")
+    pairs = (
+        read_table(table) if table is not None else pair(str(images), regions, positions=positions)
+    )
     for note in pairs.notes:
         say(note)
     return pairs
@@ -74,7 +91,12 @@ def project_images(pairs: Pairs, folder: Path) -> Iterable[ProjectImage]:
     """Yield pairs as images of the project in a folder."""
     for one in pairs.pairs:
         regions = None if one.regions is None else relative(one.regions, folder)
-        values = {"name": one.name, "image": relative(one.image, folder), "regions": regions}
+        values = {
+            "name": one.name,
+            "image": relative(one.image, folder),
+            "series": one.series,
+            "regions": regions,
+        }
         yield validated(ProjectImage, values, one.image)
 
 

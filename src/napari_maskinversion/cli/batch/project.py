@@ -32,6 +32,7 @@ from .images import (
     Captions,
     Images,
     Labels,
+    Positions,
     ProjectPlace,
     RegionFiles,
     Table,
@@ -54,6 +55,7 @@ def new_command(
     images: Images = None,
     regions: RegionFiles = None,
     table: Table = None,
+    positions: Positions = False,
     labels: Labels = None,
     template: Annotated[
         list[str] | None, template_option("those of the file or preset, else photo")
@@ -64,7 +66,7 @@ def new_command(
 ) -> None:
     """Make a project: pair images with regions, and keep words and settings."""
     file = project_file(place)
-    pairs = pairs_of(images, regions, table)
+    pairs = pairs_of(images, regions, table, positions=positions)
     inputs = [path for one in pairs.pairs for path in (one.image, one.regions) if path]
     check_targets([file], overwrite=overwrite, inputs=inputs)
     folder = file.parent
@@ -90,14 +92,17 @@ def add_command(
     images: Images = None,
     regions: RegionFiles = None,
     table: Table = None,
+    positions: Positions = False,
 ) -> None:
     """Add images to a project; images that it has get these regions, if they had none."""
     file = project_file(place)
     old = read_project(place)
-    new = tuple(project_images(pairs_of(images, regions, table), file.parent))
-    by_file = {image.image: image for image in new}
-    kept = tuple(_with_regions(image, by_file) for image in old.images)
-    added = tuple(image for image in new if image.image not in {one.image for one in old.images})
+    pairs = pairs_of(images, regions, table, positions=positions)
+    new = tuple(project_images(pairs, file.parent))
+    by_place = {_place(image): image for image in new}
+    kept = tuple(_with_regions(image, by_place) for image in old.images)
+    present = {_place(image) for image in old.images}
+    added = tuple(image for image in new if _place(image) not in present)
     write_project(Project(**{**dict(old), "images": kept + added}), file)
     filled = sum(one != before for one, before in zip(kept, old.images, strict=True))
     what = f"regions of {counted(filled)}" if filled else ""
@@ -106,10 +111,16 @@ def add_command(
     say(f"Added {what} to {file}, which has {counted(len(kept + added))} now.")
 
 
-def _with_regions(image: ProjectImage, new: dict[str, ProjectImage]) -> ProjectImage:
-    if image.regions is not None or image.image not in new:
+def _place(image: ProjectImage) -> tuple[str, int | None]:
+    return image.image, image.series
+
+
+def _with_regions(
+    image: ProjectImage, new: dict[tuple[str, int | None], ProjectImage]
+) -> ProjectImage:
+    if image.regions is not None or _place(image) not in new:
         return image
-    return ProjectImage(**{**dict(image), "regions": new[image.image].regions})
+    return ProjectImage(**{**dict(image), "regions": new[_place(image)].regions})
 
 
 @project.command("status")

@@ -9,26 +9,49 @@ from typing import Literal
 
 from ...base.errors import EmptyMaskError, InputError
 from ...images.decoding import TIFF
-from ...images.ome_zarr import is_zarr
+from ...images.ome_zarr import is_zarr, label_images
 from ...images.opening import open_labels
 from ...images.stack import Stack
+from ...images.tiff import is_tiff
 from .label_images import PlaneRegions, plane_of_labels, regions_by_plane, regions_of_labels
 from .reading import check_size
 
 Mode = Literal["largest", "each"]
 
 
-def has_planes(path: Path, image: Stack) -> bool:
+def has_planes(path: Path, image: Stack, series: int = 0) -> bool:
     """Return whether the planes of a label file are those of the image.
 
     For a flat image, or if the number differs, pages are binary masks.
     """
-    if not image.plane_axes or path.suffix.lower() not in {*TIFF, ".npy", ".zarr"}:
+    if not image.plane_axes or not (path.suffix.lower() in {*TIFF, ".npy"} or is_zarr(path)):
         return False
     if not path.exists() or (path.is_dir() and not is_zarr(path)):
         return False
-    with open_labels(path) as labels:
+    with open_labels(path, series) as labels:
         return bool(labels.pages) and bool(matched_axes(labels, image.plane_axes))
+
+
+def series_of(path: Path, image: Stack) -> int:
+    """Return which image of a label file belongs to an image: that of the same number.
+
+    Raises
+    ------
+    InputError
+        If both hold several, and not as many.
+    """
+    if len(image.images) < 2 or not (is_tiff(path) or is_zarr(path)):
+        return 0
+    if is_zarr(path) and label_images(path, image.series):
+        return image.series
+    with open_labels(path) as labels:
+        count = len(labels.images)
+    if count > 1 and count != len(image.images):
+        raise InputError(
+            f"{path} holds {count} label images and {image.name} {len(image.images)} images; save "
+            "as many, or one file of regions for each."
+        )
+    return image.series if count > 1 else 0
 
 
 def read_plane_regions(
@@ -38,6 +61,7 @@ def read_plane_regions(
     *,
     mode: Mode | None,
     only: Container[int] | None = None,
+    series: int = 0,
 ) -> list[PlaneRegions]:
     """Read a label file of three or more dimensions, each region on its plane of the image.
 
@@ -52,6 +76,8 @@ def read_plane_regions(
         As in `regions_by_plane`; None reads only the plane of `position`.
     only : container of int, optional
         Values to read.
+    series : int
+        Which image of a file with several, see `series_of`.
 
     Raises
     ------
@@ -62,7 +88,7 @@ def read_plane_regions(
     EmptyMaskError
         If there is no region.
     """
-    with open_labels(path) as labels:
+    with open_labels(path, series) as labels:
         axes = labels.axes.index("y"), labels.axes.index("x")
         check_size(labels.shape, str(path), image.shape)
         matched = matched_axes(labels, image.plane_axes)

@@ -18,13 +18,21 @@ from ...images.tiff import is_tiff
 from .label_images import plane_of_labels, regions_of_labels
 
 
-def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
+def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int = 0) -> Regions:
     """Read regions: a label image, one binary mask, or many binary masks.
 
     In a 2-D image each value but 0 is a region with this id; an image with only 255 or 65535 is a
     binary mask and becomes region 1. TIFF and zarr are read block by block. Each picture in a
     folder and each page of a file is one binary mask, numbered from 1 by name or page; overlapping
-    masks stay separate.
+    masks stay separate. Of an OME-Zarr image it is the label image within.
+
+    Parameters
+    ----------
+    path : str or Path
+    image_shape : tuple of int
+        Pixels (H, W) of the image.
+    series : int
+        Which image of a file with several.
 
     Raises
     ------
@@ -37,13 +45,18 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
     """
     place = Path(path)
     if is_zarr(place) or is_tiff(place):
-        with open_labels(place) as stack:
+        with open_labels(place, series) as stack:
             if not stack.pages and "s" not in stack.axes:
                 return _flat(stack, place, image_shape)
             if is_zarr(place):
                 raise InputError(
                     f"{place} contains labels of shape {tuple(stack.levels[0].shape)}; choose "
                     "planes with --planes largest or --planes each."
+                )
+            if series:
+                raise InputError(
+                    f"{place} has several pages for each of its {len(stack.images)} images; save "
+                    "the labels of each as one plane."
                 )
     if place.is_dir():
         files = mask_files(place)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..base.errors import InputError
-from ..bench.datasets.registry import DATASETS, DatasetSpec
-from ..engine.methods.registry import MASKINVERSION
-from ..engine.settings import InversionConfig
-from .bench import (
+from ...base.errors import InputError
+from ...bench.datasets.registry import DATASETS, DatasetSpec
+from ...engine.methods.registry import MASKINVERSION
+from ...engine.settings import InversionConfig
+from ..console import say
+from ..loading import load
+from ..options import Paper, setting_option, with_option_groups, with_paper
+from .scenes import (
     Alpha,
     Device,
     Output,
@@ -23,13 +26,10 @@ from .bench import (
     follow,
     subject_of_name,
 )
-from .console import say
-from .loading import load
-from .options import Paper, setting_option, with_option_groups, with_paper
 
 if TYPE_CHECKING:
-    from ..bench.datasets.protocol import Dataset
-    from ..bench.measures.entries import Entry
+    from ...bench.datasets.protocol import Dataset
+    from ...bench.measures.entries import Entry
 
 __all__ = ["bench"]
 
@@ -114,7 +114,7 @@ def folder_command(
     options: BenchOptions,
 ) -> None:
     """Measure on your own images: which method and model names your regions best."""
-    from ..bench.datasets.image_folder import ImageFolder
+    from ...bench.datasets.image_folder import ImageFolder
 
     options.check("folder", images, masks, names, method_weights, *models.split(","))
     model_names = _model_names(models)
@@ -126,9 +126,9 @@ def folder_command(
 @bench.command("datasets")
 def datasets_command(*, data: Data = None) -> None:
     """List the data sets: origin, size, licence, what is in a folder and what is missing."""
-    from ..bench.datasets.inventory import describe
-    from ..bench.datasets.reading import existing_folder
-    from ..demo_model.domains import data_folder
+    from ...bench.datasets.inventory import describe
+    from ...bench.datasets.reading import existing_folder
+    from ...demo_model.domains import data_folder
 
     folder = data or data_folder()
     if folder is not None:
@@ -204,8 +204,8 @@ def _variants(
     rows: list[Entry],
     options: BenchOptions,
 ) -> None:
-    from ..bench.datasets.drawn_scenes import DrawnScenes
-    from ..bench.measures import entries
+    from ...bench.datasets.drawn_scenes import DrawnScenes
+    from ...bench.measures import entries
 
     real = None if on == "scenes" else DATASETS[on].open(data)
     subject = subject_of_name(names[0], options.device)
@@ -225,7 +225,7 @@ def _model_names(models: str) -> tuple[str, ...]:
 
 
 def _methods(names: str, options: BenchOptions, weights: Path | None) -> list[Entry]:
-    from ..bench.measures.entries import methods
+    from ...bench.measures.entries import methods
 
     rows = methods(names, options.inversion, weights)
     if not rows:
@@ -240,9 +240,9 @@ def _measure(
     rows: list[Entry],
     options: BenchOptions,
 ) -> None:
-    from ..bench.measures.figures_file import write_figures
-    from ..bench.measures.measuring import Measuring, MeasuringPlan, open_records
-    from ..bench.reports.page import make_page
+    from ...bench.measures.figures_file import write_figures
+    from ...bench.measures.measuring import Measuring, MeasuringPlan, open_records
+    from ...bench.reports.page import make_page
 
     plan = MeasuringPlan(
         models=names,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..base import progress_words as words
-from ..base.errors import InputError
-from ..engine.settings import InversionConfig
-from .console import INTERRUPTED, ProgressBar, say
-from .loading import load
-from .options import setting_option, with_option_groups, with_paper
+from ...base import progress_words as words
+from ...base.errors import InputError
+from ...engine.settings import InversionConfig
+from ..console import INTERRUPTED, ProgressBar, say
+from ..loading import load
+from ..options import setting_option, with_option_groups, with_paper
 
 if TYPE_CHECKING:
-    from ..bench.model_under_test import ModelUnderTest
+    from ...bench.model_under_test import ModelUnderTest
 
 PAPER = InversionConfig()
 SMALL_WIDTH = 256  # of an image tower
@@ -60,9 +60,9 @@ _MARK = "<!-- napari-maskinversion bench -->"
 
 def _is_ours(file: Path) -> bool:
     """Return whether an earlier bench command wrote a file."""
-    from ..base.record_store import ENDING
-    from ..base.targets import mentions_us
-    from ..bench.measures.figures_file import read_figures
+    from ...base.record_store import ENDING
+    from ...base.targets import mentions_us
+    from ...bench.measures.figures_file import read_figures
 
     if file.suffix == ".svg":
         return mentions_us(file)
@@ -92,10 +92,10 @@ class Output:
 
     def check(self, kind: str, *inputs: Path | str | None) -> None:
         """Raise for files that must not or cannot be written, and for documents without marks."""
-        from ..base.record_store import records_path
-        from ..base.targets import check_targets
-        from ..bench.reports.plots import check_plots, plot_files
-        from ..bench.reports.tables import around
+        from ...base.record_store import records_path
+        from ...base.targets import check_targets
+        from ...bench.reports.plots import check_plots, plot_files
+        from ...bench.reports.tables import around
 
         if self.json is not None and self.json.is_dir():
             raise InputError(f"{self.json} is a folder; name a file.")
@@ -116,9 +116,9 @@ class Output:
 
         ``figures`` is the file they come from, if any.
         """
-        from ..base.atomic_files import atomic_path
-        from ..bench.measures.figures_file import complete_figures
-        from ..bench.reports.tables import markdown, picture, write_into
+        from ...base.atomic_files import atomic_path
+        from ...bench.measures.figures_file import complete_figures
+        from ...bench.reports.tables import markdown, picture, write_into
 
         with complete_figures(figures):
             text = markdown(page)
@@ -128,9 +128,9 @@ class Output:
             with atomic_path(self.markdown) as part:
                 part.write_text(f"{_MARK}\n\n{text}", encoding="utf-8")
         if self.plots is not None:
-            from ..bench.reports.method_plots import plot_methods
-            from ..bench.reports.plots import plot_curves
-            from ..bench.reports.scene_plots import plot_scenes
+            from ...bench.reports.method_plots import plot_methods
+            from ...bench.reports.plots import plot_curves
+            from ...bench.reports.scene_plots import plot_scenes
 
             draw = plot_methods if "models" in page["settings"] else plot_curves
             if page["kind"] == "scenes":
@@ -207,9 +207,9 @@ def scenes_command(
     folder = None if short else _real_folder(real, data)
     check_sprites(sprites)
     output.check("scenes", model, folder, sprites)
-    from ..bench.measures.figures_file import FiguresFile
-    from ..bench.measures.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
-    from ..bench.reports.tables import left_out
+    from ...bench.measures.figures_file import FiguresFile
+    from ...bench.measures.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
+    from ...bench.reports.tables import left_out
 
     subject = subject_of_name(model, device)
     subject.resolution(resolution)
@@ -288,7 +288,7 @@ def show_command(
     overwrite: Annotated[bool, typer.Option(help="Replace files that others wrote.")] = False,
 ) -> None:
     """Print the tables of saved figures, plot them, and put them into documents."""
-    from ..bench.measures.figures_file import read_figures
+    from ...bench.measures.figures_file import read_figures
 
     page = read_figures(figures)
     output = Output(markdown=markdown, into=into, plots=plots, overwrite=overwrite)
@@ -308,9 +308,9 @@ def _curve(
     check_sprites(options.sprites)
     output = options.output
     output.check(kind, drawn.model, options.sprites)
-    from ..bench.measures.curves import CurveBench, CurvePlan
-    from ..bench.measures.figures_file import FiguresFile
-    from ..bench.measures.scenes import SHORT_SCENES
+    from ...bench.measures.curves import CurveBench, CurvePlan
+    from ...bench.measures.figures_file import FiguresFile
+    from ...bench.measures.scenes import SHORT_SCENES
 
     subject = subject_of_name(drawn.model, options.device)
     plan = CurvePlan(
@@ -337,7 +337,7 @@ def subject_of_name(model: str, device: str) -> ModelUnderTest:
     """Load a model with the names that it chooses from."""
     import torch
 
-    from ..bench.model_under_test import subject_of
+    from ...bench.model_under_test import subject_of
 
     subject = subject_of(load(model, None, device))
     if subject.model.embed_dim <= SMALL_WIDTH:
@@ -364,7 +364,7 @@ def _counts(text: str) -> tuple[int, ...]:
 def _real_folder(wanted: bool | None, data: Path | None) -> Path | None:
     if wanted is False:
         return None
-    from ..demo_model.domains import data_folder
+    from ...demo_model.domains import data_folder
 
     folder = data or data_folder()
     if folder is None and wanted:

@@ -1,0 +1,1 @@
+"""The ``bench`` commands: measure models and methods on regions with known names."""
