@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from importlib.metadata import version
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from ..base.errors import Cancelled, InputError, MaskInversionError
-from .executors import ClusterLost, TaskExecutor, Work, WorkerDied, limit_threads, share_of
+from .executors import ClusterLost, TaskExecutor, Work, WorkerDied, share_of
 from .gpus import gpus_for, take_gpu
 from .image_task import ImageTask, Report
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LOCAL: Final = "local"
 PATIENCE: Final = 60.0  # seconds that a scheduler may be away
 _ALLOWED_FAILURES: Final = 0  # `run_batch` counts the workers that died with a task
+_THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _TOLD: Final = 0.5  # seconds between two messages of a worker
 _ASKED: Final = 2.0  # seconds between two questions about the workers
 _PAUSE: Final = 0.1
@@ -102,13 +104,13 @@ class DaskCluster(TaskExecutor):
                 "scheduler', or use --dask local."
             ) from None
         try:
-            self._prepare(count)
+            self._prepare()
         except BaseException:
             self._client.close()
             self._close_cluster()
             raise
 
-    def _prepare(self, count: int) -> None:
+    def _prepare(self) -> None:
         client = self._client
         try:
             client.wait_for_workers(1, timeout=self._patience)
@@ -129,9 +131,9 @@ class DaskCluster(TaskExecutor):
                 f"The workers of {self._place} have {_PACKAGE} {', '.join(sorted(versions))}, "
                 f"and this is {_version()}; install the same version everywhere."
             )
-        if self._cluster is not None:
-            threads = max(1, (os.cpu_count() or 1) // count)
-            client.register_plugin(_own_share(threads, gpus_for(self._device)))
+        gpus = gpus_for(self._device) if self._cluster is not None else ()
+        if gpus:
+            client.register_plugin(_own_gpu(gpus))
         info = client.scheduler_info()["workers"].values()
         if self._device != "cpu" and any(one.get("resources", {}).get("GPU") for one in info):
             self._resources = {"GPU": 1}
@@ -176,23 +178,23 @@ class DaskCluster(TaskExecutor):
         )
         with self._lock:
             self._open[task.name] = inner
-        inner.add_done_callback(lambda done: self._finish(outer, task.name, done))
+        # Not by `add_done_callback`: one thread calls back for all futures, and each call waits.
+        self._client.loop.add_callback(self._finish, outer, task.name, inner)
         return outer
 
-    def _finish(self, outer: Future[Report], name: str, inner: Any) -> None:
+    async def _finish(self, outer: Future[Report], name: str, inner: Any) -> None:
         from distributed import KilledWorker
 
         report: Report | None = None
         error: BaseException | None = None
         try:
-            if inner.status == "finished":
-                report = inner.result()
-            elif inner.status == "error":
-                error = inner.exception()
-            else:
-                error = self._away()
-        except Exception:  # the scheduler went away before it handed the result over
+            report = await self._client.gather(inner, asynchronous=True)
+        except KilledWorker as killed:
+            error = killed
+        except (CancelledError, OSError):  # the scheduler went away
             error = self._away()
+        except Exception as other:
+            error = other if inner.status == "error" else self._away()
         with self._lock:
             self._open.pop(name, None)
             begun = self._shares.pop(name, None) is not None
@@ -266,8 +268,10 @@ class DaskCluster(TaskExecutor):
 def _local(count: int) -> Any:
     from distributed import LocalCluster
 
+    threads = str(max(1, (os.cpu_count() or 1) // count))
     return LocalCluster(
         n_workers=count,
+        env=dict.fromkeys(_THREADS, threads),  # Dask's own default is one
         threads_per_worker=1,
         memory_limit=0,  # a share of the machine's would end workers that load a large model
         dashboard_address="127.0.0.1:0",
@@ -281,17 +285,16 @@ def _quiet() -> None:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
 
-def _own_share(threads: int, gpus: Sequence[str]) -> Any:
-    """Return a plugin that gives each worker of this machine its share of cores and GPUs."""
+def _own_gpu(gpus: Sequence[str]) -> Any:
+    """Return a plugin that gives each worker of this machine its GPU; it does not import torch."""
     from distributed import WorkerPlugin
 
-    class OwnShare(WorkerPlugin):  # type: ignore[misc]
+    class OwnGpu(WorkerPlugin):  # type: ignore[misc]
         def setup(self, worker: Any) -> None:
             number = str(worker.name)
             take_gpu(int(number) if number.isdecimal() else 0, gpus)
-            limit_threads(threads)
 
-    return OwnShare()
+    return OwnGpu()
 
 
 def do_on_worker(work: Work, task: ImageTask, topic: str) -> Report:
