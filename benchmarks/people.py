@@ -136,6 +136,25 @@ class Person:
         self.viewer.open(str(path))
         self.rest()
 
+    def drop(self, path: Path) -> None:
+        """Drop a file on the panel."""
+        from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+        from qtpy.QtGui import QDragEnterEvent, QDropEvent
+        from qtpy.QtWidgets import QApplication
+
+        mime = QMimeData()
+        mime.setUrls([QUrl.fromLocalFile(str(path))])
+        how = (
+            Qt.DropAction.CopyAction,
+            mime,
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.NoModifier,
+        )
+        QApplication.sendEvent(self.panel, QDragEnterEvent(QPoint(5, 5), *how))
+        QApplication.sendEvent(self.panel, QDropEvent(QPointF(5, 5), *how))
+        self.clicks += 1
+        self.rest()
+
     def next(self, expected: str, press: Callable[[], object] | None = None) -> None:
         """Press the one button once it offers a step."""
         self.wait(lambda: self.panel.foot.button.text().startswith(expected))
@@ -219,9 +238,7 @@ def microscopist(person: Person, folder: Path) -> dict[str, Any]:
     person.open_image(folder / "smear.png")
     person.open_panel()
     person.wait(lambda: person.panel.foot.button.text() == "Draw regions")
-    person.answer(
-        folder / "cells.tif", lambda: person.click(foot_button(person.panel, "From file..."))
-    )
+    person.drop(folder / "cells.tif")
     person.next("Choose words")
     person.type("\n".join(WORDS.values()))
     person.next("Suggest words")
@@ -240,9 +257,7 @@ def aerial_analyst(person: Person, folder: Path) -> dict[str, Any]:
     person.open_image(folder / "tile.tif")
     person.open_panel()
     person.wait(lambda: person.panel.foot.button.text() == "Draw regions")
-    person.answer(
-        folder / "shapes.geojson", lambda: person.click(foot_button(person.panel, "From file..."))
-    )
+    person.drop(folder / "shapes.geojson")
     person.next("Choose words")
     person.type("\n".join(LAND))
     person.next("Suggest words")
@@ -251,8 +266,9 @@ def aerial_analyst(person: Person, folder: Path) -> dict[str, Any]:
     person.decide_all(lambda _: "")
     person.next("Export")
     person.export("GeoJSON (", folder / "tile.geojson")
-    exported = len(json.loads((folder / "tile.geojson").read_text("utf-8"))["features"])
-    return person.record(regions=count, exported=f"{exported} in GeoJSON")
+    page = json.loads((folder / "tile.geojson").read_text("utf-8"))
+    exported, system = len(page["features"]), page["crs"]["properties"]["name"]
+    return person.record(regions=count, exported=f"{exported} in GeoJSON", system=system)
 
 
 def keyboard_alone(person: Person, folder: Path) -> dict[str, Any]:
@@ -272,16 +288,6 @@ def keyboard_alone(person: Person, folder: Path) -> dict[str, Any]:
     person.decide_all(lambda _: "")
     person.wait(lambda: person.panel.foot.button.text() == "Export...")
     return person.record(regions=count, exported="")
-
-
-def foot_button(panel: Any, title: str) -> Any:
-    """Return the smaller button with this title."""
-    from qtpy.QtWidgets import QPushButton
-
-    (one,) = (
-        b for b in panel.foot.findChildren(QPushButton) if b.text() == title and b.isVisible()
-    )
-    return one
 
 
 def smear(folder: Path) -> dict[int, str]:

@@ -11,6 +11,7 @@ from PIL import Image
 from napari_maskinversion.demo_model import known_images
 from napari_maskinversion.demo_model.known_images import is_near, unknown_image_note
 from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.images.sample_scenes import load_scene, scene_names
 from tests.scenes import demo_model
 
@@ -51,6 +52,25 @@ def test_a_large_photograph_is_reduced_before_it_is_looked_at(photograph):
     large = photograph.repeat(4, 0).repeat(4, 1)
     small, big = (known_images.embedding_of(one, demo_model()) for one in (photograph, large))
     assert known_images.distances(small[None], big[None])[0] < 0.01
+
+
+def test_of_a_plane_of_more_than_50_million_pixels_some_rows_are_read(photograph):
+    repeats = 16
+    large = photograph.repeat(repeats, 0).repeat(repeats, 1)
+    assert large.shape[0] * large.shape[1] > 50_000_000
+    read = []
+
+    class Plane(ArrayPlane):
+        def read(self, level, box):
+            read.append((box[2] - box[0]) * (box[3] - box[1]))
+            return super().read(level, box)
+
+    small = known_images.embedding_of(photograph, demo_model())
+    big = known_images.embedding_of(Plane(large), demo_model())
+    assert known_images.distances(small[None], big[None])[0] < 0.01
+    assert sum(read) < large[..., 0].size / 2
+    assert max(read) < large[..., 0].size / 100
+    assert unknown_image_note(large, demo_model())
 
 
 def test_the_references_are_those_of_the_bundled_weights_and_near_themselves():

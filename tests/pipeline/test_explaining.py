@@ -295,7 +295,7 @@ def test_numbers_are_said_in_words(answered):
     said = in_words(shaky)
     assert said[0] == "The heatmap does not fit: overlap (IoU) 0.21."
     assert said[1] == "dog before cat: 1.1 times as probable (margin 0.010)."
-    assert said[2] == "All labels: undecided (entropy 0.69 of 0.69)."
+    assert said[2] == "All words: undecided (entropy 0.69 of 0.69)."
     assert said[3].startswith("Doubtful, does not fit: ")
     assert "low overlap 0.21" in said[3]
     assert "low margin 0.010" in said[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from .errors import InputError
@@ -64,6 +64,11 @@ class Georeference:
         column, row = x + 0.5, y + 0.5
         return a * column + b * row + c, d * column + e * row + f
 
+    def transposed(self) -> Georeference:
+        """Return the georeference of the plane with rows and columns exchanged."""
+        a, b, c, d, e, f = self.transform
+        return replace(self, transform=(b, a, c, e, d, f))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
@@ -97,6 +102,14 @@ class Units:
             raise InputError(
                 f"A pixel size of {self.pixel[0]:g} needs a unit, for example µm (--unit)."
             )
+
+    def transposed(self) -> Units:
+        """Return the units of the plane with rows and columns exchanged."""
+        return replace(
+            self,
+            pixel=self.pixel and (self.pixel[1], self.pixel[0]),
+            geo=self.geo and self.geo.transposed(),
+        )
 
     @classmethod
     def of_layer(cls, scale: Sequence[float], units: Sequence[object]) -> Units | None:

@@ -35,6 +35,8 @@ UNKNOWN: Final = (
     "of photographs; this image is none that it recognises."
 )
 _SIDE: Final = 256  # pixels; the model sees 128
+_WHOLE: Final = 50_000_000  # pixels of a level that is read whole
+_BAND: Final = 8  # rows read of each block of a larger one
 
 
 def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> str:
@@ -53,7 +55,8 @@ def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> s
 def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
     """Return whether the demo model was trained on no image of this kind.
 
-    Takes some hundredths of a second, and reads the whole plane: not for the GUI thread.
+    Takes some hundredths of a second, and reads the plane, or parts of a large one: not for the
+    GUI thread.
 
     Parameters
     ----------
@@ -76,9 +79,23 @@ def embedding_of(image: npt.ArrayLike | PlaneSource, model: Backbone) -> FloatAr
     )
     height, width = source.levels[level].shape
     reduce = max(1, min(height, width) // _SIDE)
-    pixels = read_reduced(source, level, (0, 0, height, width), reduce)
+    if height * width <= _WHOLE:
+        pixels = read_reduced(source, level, (0, 0, height, width), reduce)
+    else:
+        pixels = _sampled(source, level, reduce)
     tensor = model.preprocess(pixels, keep_aspect=False)
     return np.asarray(model.embed_images(tensor)[0].float().cpu().numpy(), np.float32)
+
+
+def _sampled(source: PlaneSource, level: int, reduce: int) -> npt.NDArray[Any]:
+    """Read a level as `read_reduced` does, but only some rows of each block."""
+    height, width = source.levels[level].shape
+    return np.concatenate(
+        [
+            read_reduced(source, level, (top, 0, min(top + _BAND, height), width), reduce)
+            for top in range(0, height, reduce)
+        ]
+    )
 
 
 def distances(embeddings: FloatArray, references: FloatArray) -> FloatArray:

@@ -286,7 +286,7 @@ def in_words(region: RegionResult) -> list[str]:
         most = math.log(len(ranking.labels))
         share = ranking.entropy / most
         spread = "clear" if share < 0.35 else "divided" if share < 0.75 else "undecided"
-        sentences.append(f"All labels: {spread} (entropy {ranking.entropy:.2f} of {most:.2f}).")
+        sentences.append(f"All words: {spread} (entropy {ranking.entropy:.2f} of {most:.2f}).")
     status = region.status
     if status == "ok":
         sentences.append("No reason to doubt it.")

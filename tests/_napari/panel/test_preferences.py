@@ -17,6 +17,7 @@ from napari_maskinversion.base import preferences
 from napari_maskinversion.base.preferences import Preferences, load, save
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models.specs import MODELS
+from napari_maskinversion.images.windows import MODES
 from napari_maskinversion.results.settings import RunSettings
 
 from .test_controller import NAME, PANEL
@@ -324,13 +325,26 @@ SETTINGS = {
 }
 
 
+def test_every_form_follows_the_settings_of_the_session(widget):
+    wanted = RunSettings().changed({"model": "ViT-B-16/openai", "device": "cpu", **SETTINGS})
+    scope, model = widget.input.scope, widget.model
+    widget.session.settings = wanted
+    assert (model.spec.name, model.device.currentText()) == ("ViT-B-16/openai", "cpu")
+    assert (model.method.method, model.explainer.name) == (
+        wanted.method,
+        wanted.inversion.explainer,
+    )
+    assert (scope.windows.currentText(), scope.side.value()) == (MODES["fixed"], 300)
+    for form in (model.form, scope.form, widget.vocabulary.uncertainty.form):
+        assert form.values() == {key: wanted.get(key) for key in form.values()}
+    model.form.set_values({"inversion.steps": 3})  # all else stays
+    assert widget.session.settings == wanted.changed({"inversion.steps": 3})
+
+
 def test_every_setting_comes_back_but_live_does_not(widget, messages):
     wanted = RunSettings().changed({"device": "cpu", **SETTINGS})
     scope = widget.input.scope
-    widget.model.choose_device("cpu")
-    widget.model.show_settings(wanted)
-    widget.vocabulary.uncertainty.show_settings(wanted)
-    scope.show_settings(wanted)
+    widget.session.settings = wanted
     scope.channels.setCurrentIndex(1)
     scope.outline.click()
     scope.live.click()

@@ -1,5 +1,6 @@
 """Export in other programs' formats from the panel, and results opened again."""
 
+import json
 import threading
 from dataclasses import replace
 
@@ -11,9 +12,11 @@ from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import FORMATS
+from tests.base.test_units import UTM, geotiff
 
 
 @pytest.fixture
@@ -110,6 +113,38 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
     # And can be saved as before.
     archive = open_archive(save(qtbot, ran, "npz", tmp_path / ""))
     assert len(archive.masks) == 50
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_the_place_on_earth_of_a_geotiff_reaches_every_file(
+    qtbot, make_napari_viewer, tmp_path, run_to_end, live
+):
+    geotiff(tmp_path / "utm.tif", keys=UTM)
+    viewer = make_napari_viewer()
+    (image,) = viewer.open(tmp_path / "utm.tif", plugin="napari")
+    labels = np.zeros(image.data.shape[:2], int)
+    labels[4:8, 8:16] = 1
+    viewer.add_labels(labels)
+    panel = MaskInversionWidget(viewer)
+    qtbot.addWidget(panel)
+    panel.model.form.set_values({"inversion.steps": 1})
+    panel.vocabulary.text.setPlainText("cat\ndog")
+    if live:
+        panel.live.part.switch.setChecked(True)
+        qtbot.waitUntil(lambda: panel.session.results is not None, timeout=60_000)
+    else:
+        run_to_end(panel)
+    page = json.loads(save(qtbot, panel, "geojson", tmp_path).read_text("utf-8"))
+    assert "EPSG::32633" in page["crs"]["properties"]["name"]
+    corners = np.array(page["features"][0]["geometry"]["coordinates"][0])
+    assert corners.min(0).tolist() == [500_000 + 0.5 * 8, 4_200_000 - 0.25 * 8]
+    assert corners.max(0).tolist() == [500_000 + 0.5 * 16, 4_200_000 - 0.25 * 4]
+    table = pd.read_csv(save(qtbot, panel, "csv", tmp_path))
+    assert (table["area"][0], table["unit"][0]) == (32 / 8, "m")
+    assert (table["world_x"][0], table["world_y"][0]) == (500_006.0, 4_199_998.5)
+    record = json.loads(save(qtbot, panel, "json", tmp_path).read_text("utf-8"))
+    assert record["regions"][0]["world_xy"] == [500_006.0, 4_199_998.5]
+    panel.shut_down()
 
 
 def test_every_export_is_told_although_others_follow(qtbot, ran, tmp_path, messages):

@@ -46,6 +46,25 @@ def test_other_pixels_and_only_these_put_the_image_out_of_date(qtbot, widget, sl
     stale(qtbot, widget, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "place"), [("translate", (0.0, 2.0)), ("scale", (1.1, 1.1)), ("rotate", 3.0)]
+)
+def test_regions_that_are_moved_scaled_or_turned_have_changed(
+    qtbot, widget, slow, run_to_end, name, place
+):
+    slow.free = True
+    run_to_end(widget)
+    cells = widget._viewer.layers["cells"]
+    cells.visible = False  # napari says nothing but that it was moved
+    before = getattr(cells, name)
+    setattr(cells, name, place)
+    qtbot.waitUntil(lambda: widget.session.stale.regions >= 50, timeout=20_000)
+    assert widget.session.next_step is NextStep.UPDATE
+    assert not widget.session.stale.image
+    setattr(cells, name, before)
+    stale(qtbot, widget, "")
+
+
 @pytest.mark.parametrize("merge", [False, True])
 def test_edits_of_chosen_regions_count_and_those_of_others_do_not(
     qtbot, widget, slow, run_to_end, merge

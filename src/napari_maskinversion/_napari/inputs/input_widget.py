@@ -18,6 +18,7 @@ from .scope_widget import ScopeWidget
 _QUIET = 150  # milliseconds without a change before regions are counted again
 # Events of an edit; painting has its own.
 _EDITS = ("data", "set_data", "paint", "labels_update")
+_MOVES = ("scale", "translate", "rotate", "shear", "affine", "units")
 # The selection in the layer may decide what is run on.
 _PICKS = ("selected_label", "highlight")
 
@@ -84,6 +85,8 @@ class InputWidget(QWidget):
             emitter.connect(self._edited)
         self._bindings.connect(self._session.events.layers, self._layer_changed)
         self._bindings.connect(self._session.events.scope, self.scope.show_scope)
+        self._bindings.connect(self._session.events.settings, self.scope.show_settings)
+        self.scope.show_settings(self._session.settings)
         self._refresh()
         self._layer_changed()
 
@@ -162,7 +165,7 @@ class InputWidget(QWidget):
 
     def _watch(self, layer: Any) -> None:
         """Follow edits of the regions."""
-        slots = dict.fromkeys(_EDITS, self._edited) | dict.fromkeys(_PICKS, self._picked)
+        slots = dict.fromkeys(_EDITS + _MOVES, self._edited) | dict.fromkeys(_PICKS, self._picked)
         for old, connect in ((self._watched, False), (layer, True)):
             for name, slot in (slots if old is not None else {}).items():
                 emitter = getattr(old.events, name, None)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from ...base.errors import InputError, ManyImagesError, MaskInversionError
+from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
+from ...images.file_units import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
 from ..layers.label_layers import draw_label_layers, features_of
 from ..layers.placing import box_transform
-
-if TYPE_CHECKING:
-    from ...base.units import Georeference
 
 LABEL_IMAGES: Final = (".tif", ".tiff", ".png", ".npy")
 
@@ -146,7 +144,7 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
     if not is_annotations(path):
         annotations = _label_image(path, target)
     else:
-        geo = _georeference(target)
+        geo = georeference_of(target.source, target.plane)
         try:
             annotations = read_annotations(path, target.plane, image=chosen or target.name, geo=geo)
         except ManyImagesError as error:
@@ -155,20 +153,6 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
                 raise InputError(f"{error} None of them has {size}.") from None
             return Which(path, target, error.names)
     return _laid(path, target, annotations)
-
-
-def _georeference(target: Target) -> Georeference | None:
-    """Georeference of the image's file; None without one."""
-    from ...images.opening import open_image
-
-    if target.source is None:
-        return None
-    try:
-        with open_image(target.source) as stack:
-            same = stack.shape == target.plane
-            return stack.units.geo if same and stack.units is not None else None
-    except (MaskInversionError, OSError):
-        return None  # opened by another reader
 
 
 def _label_image(path: Path, target: Target) -> Annotations:

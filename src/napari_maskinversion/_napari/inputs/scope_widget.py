@@ -134,10 +134,12 @@ class ScopeWidget(QWidget):
     def show_settings(self, settings: RunSettings) -> None:
         """Show how regions get their windows."""
         window = settings.window
-        if window.mode == "fixed":
-            self.side.setValue(window.side)
-        self.windows.setCurrentIndex(list(MODES).index(window.mode))
-        self.form.set_values({key: settings.get(key) for key in self.form.values()})
+        with QSignalBlocker(self.side), QSignalBlocker(self.windows):
+            if window.mode == "fixed":
+                self.side.setValue(window.side)
+            self.windows.setCurrentIndex(list(MODES).index(window.mode))
+        self.form.show_settings(settings)
+        self._show_state()
 
     def choose_channels(self, name: str) -> None:
         """Choose which pixels are used, by the name in `Scope`; by default the layer's."""

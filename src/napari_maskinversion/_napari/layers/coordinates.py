@@ -25,7 +25,7 @@ class ViewPoint:
     Parameters
     ----------
     point : tuple of float
-        World coordinates of the slice, one per dimension of the viewer.
+        World coordinates of the slice, one per dimension of the viewer; 0 on the displayed axes.
     displayed : tuple of int
         The two world axes that span the plane: the one that runs down the canvas, then the one
         that runs across. Not ascending where the dimensions are transposed or rolled.
@@ -46,7 +46,11 @@ class ViewPoint:
         dims = viewer.dims
         rows, columns = (int(axis) for axis in tuple(dims.displayed)[-2:])
         return cls(
-            point=tuple(float(value) for value in dims.point),
+            # napari shifts the others as layers move.
+            point=tuple(
+                0.0 if axis in (rows, columns) else float(value)
+                for axis, value in enumerate(dims.point)
+            ),
             displayed=(rows, columns),
             labels=tuple(str(label) for label in dims.axis_labels),
             units=tuple(getattr(dims, "units", None) or ()),

@@ -20,7 +20,6 @@ from ..workers.preload import is_warm
 from ..workers.worker import Worker
 
 _QUIET: Final = 300  # milliseconds without a change
-_MOST_PIXELS: Final = 50_000_000  # of a plane that has to be read whole
 
 
 class ImageCheck(QObject):
@@ -124,9 +123,6 @@ def _look(
 
     try:
         source = picture.source(plane_of(picture.grid, view), view)
-        height, width = source.levels[-1].shape
-        if height * width > _MOST_PIXELS:
-            return snapshot, False
         settings = snapshot.settings
         return snapshot, is_unknown(source, store.get(settings.model, settings.device))
     except MaskInversionError:

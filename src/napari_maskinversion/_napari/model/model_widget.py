@@ -12,7 +12,7 @@ from ...engine.compute.lazy_torch import torch_if_loaded
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
 from ...results.settings import RunSettings, fields_of
-from ..session import Session
+from ..session import Bindings, Session
 from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, combo_box, form, stack
@@ -45,7 +45,7 @@ class ModelWidget(QWidget):
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session = session
+        self._session, self._bindings = session, Bindings()
         self._specs: list[ModelSpec] = []
         self._wanted = ""  # a device that may be offered once PyTorch is loaded
         self.model = combo_box()
@@ -89,6 +89,10 @@ class ModelWidget(QWidget):
         """The chosen model."""
         return self._specs[max(self.model.currentIndex(), 0)]
 
+    @property
+    def _device(self) -> str:
+        return self.device.currentText() or "auto"
+
     def needs_fetch(self) -> bool:
         """Whether the chosen model's weights are not on this machine."""
         return model_state(self.spec) == "to fetch"
@@ -108,12 +112,29 @@ class ModelWidget(QWidget):
                 return
         self._wanted = name
 
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.connect(self._session.events.settings, self.show_settings)
+        self.show_settings(self._session.settings)
+
+    def stop(self) -> None:
+        """Follow the session no more."""
+        self._bindings.release()
+
     def show_settings(self, settings: RunSettings) -> None:
-        """Show method, map and numbers; model and device may be missing: see `choose`."""
-        with QSignalBlocker(self.method), QSignalBlocker(self.explainer), QSignalBlocker(self.form):
+        """Show settings; model and device stay where they are not offered here."""
+        before = self.model.currentIndex()
+        with QSignalBlocker(self.model), QSignalBlocker(self.device):
+            self.choose(settings.model)
+            # A device that is offered later is chosen then, unless another one is set meanwhile.
+            if settings.device != self._device:
+                self.choose_device(settings.device)
+        with QSignalBlocker(self.method), QSignalBlocker(self.explainer):
             self.method.show_method(settings.method)
             self.explainer.choose(settings.inversion.explainer)
-            self.form.set_values({key: settings.get(key) for key in self.form.values()})
+        self.form.show_settings(settings)
+        if self.model.currentIndex() != before:
+            self._describe()
         self._method_changed()
 
     def fill(self) -> None:
@@ -166,7 +187,7 @@ class ModelWidget(QWidget):
         self._session.change_settings(
             {
                 "model": self.spec.name,
-                "device": self.device.currentText() or "auto",
+                "device": self._device,
                 "method": self.method.method,
                 "inversion.explainer": self.explainer.name,
                 **self.form.values(),

@@ -142,8 +142,8 @@ class StateKeeper(QObject):
         self.choose_model(settings.model if preferred.model == LAST else preferred.model)
         device = settings.device if preferred.device == LAST else preferred.device
         self._model.choose_device(device)
-        for part in (self._model, scope, self._vocabulary.uncertainty):
-            part.show_settings(settings)
+        where = {key: self._session.settings.get(key) for key in ("model", "device")}
+        self._session.settings = settings.changed(where)
         scope.choose_channels(state.channels)
         scope.outline.setChecked(state.outlined)
         scope.live.setChecked(state.forming)

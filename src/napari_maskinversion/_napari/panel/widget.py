@@ -183,6 +183,7 @@ class MaskInversionWidget(QWidget):
     def _followers(self) -> tuple[Any, ...]:
         """Return what is bound to the session, in the order in which it follows changes."""
         return (
+            self.model,
             self.vocabulary,
             self.run_controller,
             self.results,
@@ -253,7 +254,7 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            for part in (self.rerank, self.changes, self.image_check):
+            for part in (self.model, self.rerank, self.changes, self.image_check):
                 part.stop()
             self.captions.shut_down()
             self.finder.shut_down()

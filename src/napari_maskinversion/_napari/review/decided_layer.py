@@ -62,7 +62,7 @@ class DecidedLayer:
         name, layer, messages = self.column, self.layer, [self.gone]
         if name != COLUMN:
             messages.append(
-                f"'{layer.name}' has a column {COLUMN} of its own; labels are written to {name}."
+                f"'{layer.name}' has a column {COLUMN} of its own; words are written to {name}."
             )
         if self._rows is None and "index" in layer.features:
             others = sum(whole(value) is None for value in layer.features["index"])
@@ -70,7 +70,7 @@ class DecidedLayer:
                 messages.append(
                     f"In the column index of '{layer.name}' {others} "
                     f"value{'s are' if others > 1 else ' is'} no whole number: such rows belong to "
-                    "no region and stay as they are; labels are written to rows of their own."
+                    "no region and stay as they are; words are written to rows of their own."
                 )
         return " ".join(filter(None, messages))
 
@@ -88,7 +88,7 @@ class DecidedLayer:
         if not count:
             return ""
         shapes, their = (
-            ("shapes were", "their labels are") if count > 1 else ("shape was", "its label is")
+            ("shapes were", "their words are") if count > 1 else ("shape was", "its word is")
         )
         return (
             f"{count} {shapes} removed from '{self.layer.name}' since the run; {their} not "

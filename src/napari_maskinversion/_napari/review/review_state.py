@@ -351,7 +351,7 @@ class ReviewState:
         key = self._key()
         if number is None and self.row is not None and self.suggestion(self.row) == NONE_OF_THESE:
             raise InputError(
-                f"Region {key} is suggested to be none of these: R rejects it, 1 takes the label "
+                f"Region {key} is suggested to be none of these: R rejects it, 1 takes the word "
                 "that comes nearest, T types another one."
             )
         label, suggestion = self._taken(number, now)
@@ -380,9 +380,7 @@ class ReviewState:
         aimed = self.aimed(now)
         if len(aimed) < (number or 1):
             wanted = "no suggestion" if number is None else f"no suggestion {number}"
-            raise InputError(
-                f"There is {wanted} for region {self._key()}; press T to type a label."
-            )
+            raise InputError(f"There is {wanted} for region {self._key()}; press T to type a word.")
         suggestion = aimed[(number or 1) - 1]
         return suggestion.label, suggestion
 

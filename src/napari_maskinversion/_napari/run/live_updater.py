@@ -87,6 +87,7 @@ class LiveUpdater:
         if not self._store.has(name, device):
             yield words.loading_model(name)
         model = self._store.get(name, device)
+        request = request.located()
         digest = self._digest(request.input.picture)
         pixels = ImageFingerprint.of(request.input, digest)
         settings = (model, request.settings.changed(_JUDGED_LATER), request.units, pixels)

@@ -12,7 +12,7 @@ from ...base.units import Units
 from ...engine.models.registry import get_spec, model_state
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
-from ..layers.layers import is_ours
+from ..layers.layers import file_of, is_ours
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
 from ..session import Session, Snapshot
@@ -134,6 +134,7 @@ def _request(
         vocabulary=None,
         settings=settings,
         units=units_of(session.image, run_input.finder.axes),
+        file=file_of(session.image),
         forming=session.forming,
     )
 

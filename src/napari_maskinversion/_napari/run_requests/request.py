@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ...images.file_units import with_georeference
 
 if TYPE_CHECKING:
     from ...base.units import Units
@@ -31,6 +34,10 @@ class Request:
 
     Attributes
     ----------
+    units : Units or None
+        Of the image's layer; `located` adds what its file says.
+    file : Path or None
+        Of the image.
     forming : bool
         Pass on heatmaps as they form.
     before : ResultRecord or None
@@ -41,9 +48,19 @@ class Request:
     vocabulary: Vocabulary | None
     settings: RunSettings
     units: Units | None = None
+    file: Path | None = None
     forming: bool = False
     captions: BankChoice | None = None
     before: ResultRecord | None = None
+
+    def located(self) -> Request:
+        """Return the request with the place of a GeoTIFF on earth; for a worker."""
+        finder = self.input.finder
+        rows, columns = finder.axes
+        shape = finder.image.shape[rows], finder.image.shape[columns]
+        return replace(
+            self, file=None, units=with_georeference(self.units, self.file, shape, finder.axes)
+        )
 
     def continued(self, model: Backbone, pixels: ImageFingerprint) -> LiveRun | None:
         """Return a run that goes on with the results of before; None if they would be others now.

@@ -103,6 +103,7 @@ class RunTask:
         if not loaded:
             yield from start_torch()
         yield words.READING_IMAGE
+        self._request = self._request.located()
         from ...pipeline import run
         from ...results.export.bundle import compress_masks
         from ..layers.image_fingerprint import ImageFingerprint

@@ -31,7 +31,7 @@ class UncertaintyWidget(QWidget):
 
     def show_settings(self, settings: RunSettings) -> None:
         """Show the limits."""
-        self.form.set_values({key: settings.get(key) for key in self.form.values()})
+        self.form.show_settings(settings)
 
     def config(self) -> UncertaintyConfig:
         """Return the limits."""

@@ -105,8 +105,10 @@ class VocabularyWidget(QWidget):
         self._counting = Worker("latest", "Counting the words", parent=self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
-        for signal in (self.none.toggled, self.threshold.valueChanged, self.uncertainty.changed):
+        for signal in (self.none.toggled, self.threshold.valueChanged):
             signal.connect(lambda *_: self._tell())
+        self.uncertainty.changed.connect(self._tell_limits)
+        self._tell_limits()
         self.templates_widget.changed.connect(self._tell)
         self.marked.connect(self._tell)
         self.text.textChanged.connect(self._text_changed)
@@ -154,8 +156,7 @@ class VocabularyWidget(QWidget):
         return Vocabulary.of(labels, self.templates_widget.templates(), threshold)
 
     def _tell(self) -> None:
-        """Pass words and limits to the session."""
-        self._session.change_settings({"unsure": self.uncertainty.config()})
+        """Pass the words to the session."""
         vocabulary, problem = None, ""
         try:
             typed = self._read()
@@ -165,12 +166,16 @@ class VocabularyWidget(QWidget):
             problem = str(error)
         self._session.change_words(vocabulary, problem)
 
+    def _tell_limits(self) -> None:
+        self._session.change_settings({"unsure": self.uncertainty.config()})
+
     @property
     def empty(self) -> bool:
         """Whether nothing was typed."""
         return not self.text.toPlainText().strip()
 
     def _follow_settings(self, *_: object) -> None:
+        self.uncertainty.show_settings(self._session.settings)
         if self._session.settings.model != self._model:
             self._show_summary()
 

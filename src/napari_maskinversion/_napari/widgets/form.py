@@ -7,7 +7,7 @@ from types import NoneType
 from typing import Any, Final, get_args
 
 from magicgui.widgets import create_widget
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QSignalBlocker, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSizePolicy, QWidget
 
 from ...results.settings import Setting
@@ -70,6 +70,11 @@ class SettingsForm(QObject):
         """Show values by key."""
         for key, value in values.items():
             self._fields[key].show(value)
+
+    def show_settings(self, settings: Any) -> None:
+        """Show the values of `RunSettings`; nothing is emitted."""
+        with QSignalBlocker(self):
+            self.set_values({key: settings.get(key) for key in self._fields})
 
     def _on_change(self, *_: object) -> None:
         self.changed.emit()

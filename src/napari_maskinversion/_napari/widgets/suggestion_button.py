@@ -26,7 +26,7 @@ class SuggestionButton(QPushButton):
             QLabel(),
         )
         self._key.setStyleSheet("font-weight: bold;")
-        self._key.setMinimumWidth(3 * self.fontMetrics().horizontalAdvance("0"))
+        self._key.setMinimumWidth(2 * self.fontMetrics().horizontalAdvance("0"))
         row = QHBoxLayout(self)
         row.setContentsMargins(6, 0, 6, 0)
         row.setSpacing(6)
