@@ -266,8 +266,11 @@ class DaskCluster(TaskExecutor):
 
 
 def _local(count: int) -> Any:
+    import dask
     from distributed import LocalCluster
 
+    # A local cluster forgets a worker that is not back in time; by default after 15 s.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     threads = str(max(1, (os.cpu_count() or 1) // count))
     return LocalCluster(
         n_workers=count,
