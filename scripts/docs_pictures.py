@@ -206,7 +206,12 @@ def drawings(window: Window, folder: Path) -> None:
 
 
 def close_sections(panel: Any) -> None:
-    for section in (*panel.details.sections, panel.finder.section, panel.captions.section):
+    for section in (
+        *panel.details.sections,
+        panel.finder.section,
+        panel.captions.section,
+        panel.imagine.section,
+    ):
         section.collapse(animate=False)
 
 

@@ -13,6 +13,7 @@ from .base import errors
 
 if TYPE_CHECKING:
     from .base.regions import Regions
+    from .diffusion.pictures import Imagined
     from .engine.invert.inverter import MaskInverter
     from .engine.invert.loop import InversionResult
     from .engine.methods.factory import region_embedder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .engine.models.registry import list_models
     from .engine.settings import InversionConfig
     from .images.reading import read_image
+    from .pipeline.imagining import imagine
     from .pipeline.labelling import label_regions
     from .regions.reading import read_regions
     from .results.export.catalogue import export
@@ -37,7 +39,9 @@ _PUBLIC = {
     "MaskInverter": "engine.invert.inverter",
     "Regions": "base.regions",
     "Results": "results.results",
+    "Imagined": "diffusion.pictures",
     "export": "results.export.catalogue",
+    "imagine": "pipeline.imagining",
     "label_regions": "pipeline.labelling",
     "list_methods": "engine.methods.registry",
     "list_models": "engine.models.registry",
@@ -49,6 +53,7 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "Imagined",
     "InversionConfig",
     "InversionResult",
     "MaskInverter",
@@ -56,6 +61,7 @@ __all__ = [
     "Results",
     "errors",
     "export",
+    "imagine",
     "label_regions",
     "list_methods",
     "list_models",

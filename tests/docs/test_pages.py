@@ -1,7 +1,8 @@
 """Commands and Python of the quickstart, the tutorials and the how-tos run as they stand there.
 
 Each page runs from top to bottom in a folder of its own, which holds ``photo.png`` and
-``masks.png`` of the quickstart. The bundled model stands in for a real CLIP. What a test cannot
+``masks.png`` of the quickstart. The bundled model stands in for a real CLIP, and tiny decoders with
+random weights for those that draw; they draw little in few steps. What a test cannot
 run has a mark above it with one of the reasons below: ``<!-- not run: needs the network -->``;
 its options are checked all the same.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,13 @@ import napari_maskinversion as nmi
 from napari_maskinversion.cli import captions, find, rollout, run
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench import data_sets
+from napari_maskinversion.cli.bench import paper as bench_paper
+from napari_maskinversion.cli.bench import tune as bench_tune
+from napari_maskinversion.cli.generate import imagine
+from napari_maskinversion.diffusion import decoders
 from napari_maskinversion.engine.models.registry import get_spec
+from tests import tiny_decoders
+from tests.bench.datasets.archives import SETS
 from tests.scenes import demo_model
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -78,15 +86,34 @@ def stand_in(name, *_, **__):
     return demo_model()
 
 
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Decoders for the bundled model."""
+    folder = tmp_path_factory.mktemp("decoders")
+    tiny_decoders.kandinsky(folder / "kandinsky-2-2-decoder")
+    tiny_decoders.unclip(folder / "stable-diffusion-2-1-unclip-small")
+    tiny_decoders.prior(folder / "Lambda-ECLIPSE-Prior-v1.0")
+    return folder
+
+
 @pytest.fixture
-def reader(tmp_path, monkeypatch, call):
+def can_draw(tiny, own_cache_folder, monkeypatch):
+    shutil.copytree(tiny, own_cache_folder / "diffusion")
+    quick = {name: replace(d, steps=2, size=64) for name, d in decoders.DECODERS.items()}
+    monkeypatch.setattr(decoders, "DECODERS", quick)
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch, call, request):
     """Somebody who follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for module in (run, find, captions, rollout, data_sets):
+    for module in (run, find, captions, rollout, data_sets, bench_paper, bench_tune, imagine):
         monkeypatch.setattr(module, "load", stand_in)
     monkeypatch.setattr(nmi, "load_model", stand_in)
 
     def follow(blocks, page):
+        if any("imagine" in block.text for block in blocks):
+            request.getfixturevalue("can_draw")
         names = {}
         for block in blocks:
             if block.reason:
@@ -110,13 +137,22 @@ def files(reader):
     reader([first], "quickstart.md")
 
 
+@pytest.fixture
+def sets(tmp_path):
+    """Tiny copies of the paper's data sets, in the folder ``sets``."""
+    for name in ("voc", "coco", "context", "openimages"):
+        SETS[name](tmp_path / "sets")
+
+
 def test_there_are_pages():
     assert {page.partition("/")[0] for page in PAGES} == {"quickstart.md", "tutorials", "howto"}
     assert sum(block.language in ("bash", "python") for p in PAGES for block in blocks_of(p)) > 40
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_shows_runs(page, files, reader):
+def test_what_a_page_shows_runs(page, files, reader, request):
+    if page == "howto/paper.md":
+        request.getfixturevalue("sets")
     reader(blocks_of(page), page)
 
 

@@ -33,6 +33,7 @@ VALUES = {
 CALLS = {
     "run": run(),
     "find": ("find", "image.png", "masks.png", "a car", *FAST),
+    "imagine": ("imagine", "image.png", "masks.png", "--region", "1", "--out", f"{OUT}/drawn"),
     "segment": (*BOXES, "--out", f"{OUT}/b.tif"),
     "export": ("export", "results.npz", "--out", OUT),
     "rollout": ("rollout", "image.png", "--resolution", "64", "--out", f"{OUT}/r.png"),

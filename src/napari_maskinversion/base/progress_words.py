@@ -13,6 +13,7 @@ READING_CAPTIONS: Final = "Reading the captions"
 MAKING_REGIONS: Final = "Making regions"
 MAKING_MAPS: Final = "Making the maps"
 COMPARING_INPUTS: Final = "Comparing image and regions"
+LOADING_DECODER: Final = "Loading the decoder"
 COMPARING_WORDS: Final = "Comparing the words"
 EMBEDDING_CAPTIONS: Final = "Embedding captions"
 
@@ -46,6 +47,11 @@ def regions_at_step(first: int, last: int, total: int, step: int, steps: int) ->
     """Return the progress of a chunk: ``"Regions 1-16 of 40, step 3 of 10"``."""
     which = f"Region {first}" if first == last else f"Regions {first}-{last}"
     return f"{which} of {total}, step {step} of {steps}"
+
+
+def picture_at_step(picture: int, pictures: int, step: int, steps: int) -> str:
+    """Return the progress of a drawing: ``"Picture 1 of 4, step 3 of 50"``."""
+    return f"Picture {picture} of {pictures}, step {step} of {steps}"
 
 
 def fetched(name: str, done: int, total: int) -> str:

@@ -17,6 +17,7 @@ def check_targets(
     overwrite: bool,
     inputs: Iterable[Path] = (),
     is_ours: Callable[[Path], bool] = lambda _: False,
+    replaceable: bool = True,
 ) -> None:
     """Refuse files that must not or cannot be written; leaves nothing behind.
 
@@ -32,6 +33,8 @@ def check_targets(
         Files that the command reads, and folders of such files.
     is_ours : callable
         Whether an existing file was written by an earlier call and may be replaced.
+    replaceable : bool
+        Whether the command has ``--overwrite``, for messages.
 
     Raises
     ------
@@ -58,10 +61,8 @@ def check_targets(
     if foreign and not overwrite:
         folder = foreign[0].parent
         names = ", ".join(target.name for target in foreign if target.parent == folder)
-        raise InputError(
-            f"{folder} already has {names}; choose another folder, "
-            "or use --overwrite to replace them."
-        )
+        advice = ", or use --overwrite to replace them" * replaceable
+        raise InputError(f"{folder} already has {names}; choose another folder{advice}.")
 
 
 def mentions_us(file: Path) -> bool:

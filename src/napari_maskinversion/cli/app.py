@@ -15,13 +15,14 @@ from .. import __version__
 from ..base.errors import MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
-from .bench.data_sets import bench
+from .bench.commands import bench
 from .captions import captions
 from .console import say
 from .demo import demo_command
 from .doctor import doctor_command
 from .export import export_command
 from .find import find_command
+from .generate.imagine import imagine_command
 from .labels import labels
 from .models import methods_command, models
 from .rebuild_demo import rebuild_command
@@ -44,6 +45,7 @@ app.command("run")(run_command)
 app.command("batch")(batch_command)
 app.command("find")(find_command)
 app.command("segment")(segment_command)
+app.command("imagine")(imagine_command)
 app.command("export")(export_command)
 app.command("rollout")(rollout_command)
 app.command("methods")(methods_command)

@@ -13,14 +13,13 @@ from ..base.atomic_files import atomic_path, together
 from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
-from ..images.plane_source import PlaneSource, read_reduced
+from ..images.overview import overview
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..results.settings import RunSettings
 from .console import say
 from .loading import load
 from .options import ImageFile, with_settings
 
-MOST: Final = 1024  # pixels of a picture's longer side, about
 ENDINGS: Final = (".png", ".tif", ".tiff")
 
 
@@ -61,16 +60,6 @@ def rollout_command(
         _write(heat, pixels, out.absolute())
     rows, columns = inverter.grid
     say(f"Wrote {out}: rollout of {loaded.num_layers} layers over {rows} x {columns} tokens.")
-
-
-def overview(source: PlaneSource) -> npt.NDArray[Any]:
-    """Read a whole plane, reduced until its longer side is about `MOST` pixels or a little more."""
-    fits = [i for i, level in enumerate(source.levels) if max(level.shape) >= MOST]
-    level = fits[-1] if fits else 0
-    height, width = source.levels[level].shape
-    reduce = max(1, max(height, width) // MOST)
-    box = (0, 0, -(-height // reduce) * reduce, -(-width // reduce) * reduce)
-    return read_reduced(source, level, box, reduce)
 
 
 def _write(heat: npt.NDArray[np.float32], pixels: npt.NDArray[Any], out: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ def label_regions(
     settings.method.check()
     size = settings.pixel_size
     units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
-    loaded = _loaded(model, settings, changes)
+    loaded = loaded_model(model, settings, changes)
     work = run(loaded, source, chosen, vocabulary, settings, units=units, bank=bank)
     return drive(work, on_progress)
 
@@ -118,9 +118,16 @@ def _regions(regions: npt.ArrayLike | Regions) -> Regions:
     return Regions.from_masks(array, ids=range(1, count + 1))
 
 
-def _loaded(
-    model: Backbone | str | Path | None, settings: RunSettings, changes: dict[str, Any]
+def loaded_model(
+    model: Backbone | str | Path | None, settings: RunSettings, changes: Mapping[str, Any]
 ) -> Backbone:
+    """Return a model, loaded unless it is; the settings' own for None.
+
+    Raises
+    ------
+    ConfigError
+        If it is loaded and ``changes`` name another device or architecture.
+    """
     from ..engine.models.backbone import Backbone
     from ..engine.models.loading import load_where_it_fits
 

@@ -179,6 +179,27 @@ def fgvp_oracle(model, image, mask):
     return plain(model, np.asarray(blurred))
 
 
+def corners(mask):
+    """The corners of a box, the last one included, as PIL draws them."""
+    y, x = np.nonzero(mask)
+    return x.min(), y.min(), x.max(), y.max()
+
+
+def box_blur_oracle(model, image, mask):
+    box = Image.new("L", image.shape[1::-1])
+    ImageDraw.Draw(box).rectangle(corners(mask), fill=255)
+    blurred = Image.fromarray(image).filter(ImageFilter.GaussianBlur(100))
+    blurred.paste(Image.fromarray(image), mask=box)
+    return plain(model, np.asarray(blurred))
+
+
+def shade_oracle(model, image, mask):
+    overlay = Image.new("RGBA", image.shape[1::-1])
+    ImageDraw.Draw(overlay).rectangle(corners(mask), fill=(240, 0, 30, 127))
+    shaded = Image.alpha_composite(Image.fromarray(image).convert("RGBA"), overlay)
+    return plain(model, np.asarray(shaded.convert("RGB")))
+
+
 @torch.no_grad()
 def ris_oracle(model, image, mask):
     """The patch tokens are weighed before each of the last blocks, however soft the mask is."""
@@ -257,6 +278,8 @@ ORACLES = {
     "red-circle-blur": circle_oracle("blurred"),
     "red-circle-mean": circle_mean_oracle,
     "fgvp": fgvp_oracle,
+    "box-blur": box_blur_oracle,
+    "shade": shade_oracle,
     "ris": ris_oracle,
     "maskclip": maskclip_oracle,
     "maskclip-values": lambda *arguments: maskclip_oracle(*arguments, values_only=True),
@@ -283,6 +306,15 @@ def test_a_method_is_what_its_authors_describe(model, image, masks, name):
     expected = np.stack([ORACLES[name](model, image, mask) for mask in masks])
     np.testing.assert_allclose(embeddings, expected, atol=5e-5 * np.abs(expected).max())
     assert snapshot(model.clip) == before
+
+
+@pytest.mark.parametrize("name", ["box-blur", "shade"])
+def test_boxes_of_reclip_are_of_the_whole_region(model, image, name):
+    corner = np.zeros(image.shape[:2], bool)
+    corner[8:40, 8:16] = corner[32:40, 8:48] = True
+    embeddings = embed(embedder(model, name), image, corner[None])
+    expected = ORACLES[name](model, image, corner)[None]
+    np.testing.assert_allclose(embeddings, expected, atol=1e-3 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", ["ris", "clip-surgery"])

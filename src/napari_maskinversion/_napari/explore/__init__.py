@@ -1,4 +1,4 @@
-"""A closer look at results: why, compare, captions, find by words."""
+"""A closer look at results: why, compare, captions, find by words, pictures of an embedding."""
 
 from __future__ import annotations
 
@@ -14,4 +14,9 @@ def content(panel: Any) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 
-    return one_at_a_time(*panel.details.sections, panel.finder.section, panel.captions.section)
+    return one_at_a_time(
+        *panel.details.sections,
+        panel.finder.section,
+        panel.captions.section,
+        panel.imagine.section,
+    )

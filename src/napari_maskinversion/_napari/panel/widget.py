@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions_controller import CaptionsController
 from ..explore.find_controller import FindController
+from ..explore.imagine_controller import ImagineController
 from ..explore.region_details import RegionDetails
 from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
@@ -111,6 +112,8 @@ class MaskInversionWidget(QWidget):
         self.captions = CaptionsController(session, self.store, self)
         self.finder = FindController(self._viewer, session, self.canvas, self.store, self)
         yield
+        self.imagine = ImagineController(self._viewer, session, self.store, self)
+        yield
         self.live = LiveController(self._viewer, session, self.store, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
@@ -191,6 +194,7 @@ class MaskInversionWidget(QWidget):
             self.details,
             self.captions,
             self.finder,
+            self.imagine,
             self.live,
             self.rerank,
             self.changes,
@@ -258,6 +262,7 @@ class MaskInversionWidget(QWidget):
                 part.stop()
             self.captions.shut_down()
             self.finder.shut_down()
+            self.imagine.shut_down()
             self.results.stop()
             self.region.stop()
             self.details.forget()

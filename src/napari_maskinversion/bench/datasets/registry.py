@@ -129,3 +129,4 @@ _TABLE: Final = (
     ),
 )
 DATASETS: Final[Mapping[str, DatasetSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
+VOC_CLASSES: Final[Mapping[int, str]] = {19: "voc-19", 20: "voc"}  # names of the sets

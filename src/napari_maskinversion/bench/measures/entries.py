@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...base.regions import Region, Regions
+from ...base.steps import drive
 from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, list_methods
 from ...engine.settings import InversionConfig
+from ...images.plane_source import ArrayPlane
 from ...regions.masks.cleanup import CleanUp, clean_region
+from ...regions.sam.prompts import Prompt
 
-MaskChange = Literal["mask", "eroded", "dilated", "box"]
+if TYPE_CHECKING:
+    from ...regions.sam.segmenter import Segmenter
+
+MaskChange = Literal["mask", "eroded", "dilated", "box", "box + SAM"]
+SAM: Final = "box + SAM"
+NEEDS_SAM: Final = "needs a checkpoint of Segment Anything (--sam FILE, or vit_b once fetched)"
+Captions = Literal["", "optimised", "cls"]
+Scorer = Literal["embeddings", "gradcam", "chefer"]
 SHARE: Final = 0.1  # share of a region's diameter that is removed or added
 
 
@@ -29,8 +40,19 @@ class Entry:
         Name in the record; name for users.
     method : Method
     inversion : InversionConfig
-    masks : {"mask", "eroded", "dilated", "box"}
+    masks : {"mask", "eroded", "dilated", "box", "box + SAM"}
         How a mask is changed before it is embedded; answers are compared with the true mask.
+    template : str
+        Prompt for sentences, with ``{}`` for the sentence.
+    scorer : {"embeddings", "gradcam", "chefer"}
+        How regions and sentences are compared: by their embeddings, or by the mean of a sentence's
+        explainability map in the region's box. The latter ranks no classes.
+    points : tuple of int
+        Steps of the inversion after which the classes are ranked as well.
+    relations : bool
+        Places and sizes that a sentence names count as well, see `relations`.
+    captions : {"", "optimised", "cls"}
+        A sentence is generated from each embedding, of this length, and judged.
     lacks : str
         Why no model can measure it; shown in its row.
     """
@@ -40,6 +62,11 @@ class Entry:
     method: Method = field(default_factory=Method)
     inversion: InversionConfig = field(default_factory=InversionConfig)
     masks: MaskChange = "mask"
+    template: str = "{}"
+    scorer: Scorer = "embeddings"
+    points: tuple[int, ...] = ()
+    relations: bool = False
+    captions: Captions = ""
     lacks: str = ""
 
     def settings(self) -> dict[str, Any]:
@@ -88,8 +115,8 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
     return rows
 
 
-def masks(rows: Sequence[Entry]) -> list[Entry]:
-    """Return each row with every change of masks."""
+def masks(rows: Sequence[Entry], *, sam: bool = False) -> list[Entry]:
+    """Return each row with every change of masks; ``sam``: also boxes as Segment Anything fills."""
     return [
         replace(
             row,
@@ -99,16 +126,26 @@ def masks(rows: Sequence[Entry]) -> list[Entry]:
         )
         for row in rows
         for change in get_args(MaskChange)
+        if sam or change != SAM
     ]
 
 
-def changed(regions: Regions, how: MaskChange) -> Regions:
+def changed(
+    regions: Regions,
+    how: MaskChange,
+    image: NDArray[Any] | None = None,
+    segmenter: Segmenter | None = None,
+) -> Regions:
     """Redraw masks: eroded or dilated by a tenth of their diameter, or their boxes filled.
 
-    A region that erosion would delete stays unchanged.
+    A region that erosion would delete stays unchanged. ``box + SAM`` needs image and segmenter.
     """
     if how == "mask":
         return regions
+    if how == SAM:
+        assert image is not None
+        assert segmenter is not None
+        return _by_sam(regions, image, segmenter)
     return Regions(regions.shape, [_changed(region, how, regions.shape) for region in regions])
 
 
@@ -118,3 +155,21 @@ def _changed(region: Region, how: MaskChange, shape: tuple[int, int]) -> Region:
     reach = max(1.0, SHARE * 2 * float(np.sqrt(region.area / np.pi)))
     clean = CleanUp(erode=reach) if how == "eroded" else CleanUp(dilate=reach)
     return clean_region(region, shape, clean) or region
+
+
+def _by_sam(regions: Regions, image: NDArray[Any], segmenter: Segmenter) -> Regions:
+    """Return the best mask of Segment Anything for each box; the box itself if it has no pixel."""
+    prompts = [
+        # Whole numbers are centres of pixels there.
+        Prompt(id=region.id, boxes=((y0 - 0.5, x0 - 0.5, y1 - 0.5, x1 - 0.5),))
+        for region in regions
+        for y0, x0, y1, x1 in [region.bbox]
+    ]
+    segmented = drive(segmenter.segment(ArrayPlane(image), prompts))
+    return Regions(
+        regions.shape,
+        [
+            one.region() or _changed(region, "box", regions.shape)
+            for one, region in zip(segmented, regions, strict=True)
+        ],
+    )

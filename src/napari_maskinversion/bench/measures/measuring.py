@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,19 +14,24 @@ from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, ModelError
 from ...base.record_store import RecordStore, records_path
+from ...base.steps import Steps, drive
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
 from ..content import StaleRecords, content_of, is_of
 from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
-from .entries import Entry, changed
+from .entries import NEEDS_SAM, SAM, Entry, changed
+from .map_scores import map_scores
+from .relations import Parser, by_words, related
+from .retrieval import Overlaps, masks_for_sentences, sentences_for_masks
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
+    from ...regions.sam.segmenter import Segmenter
+    from .captioning import Captioner
 
 Report = Callable[[str, float], None]
 Rows = NDArray[np.float32]
-TIE: Final = 1e-6  # cosines that differ less are equal except for rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,8 @@ class MeasuringPlan:
         Number of images, from the first.
     skip_bad : bool
         Continue after an image that cannot be used.
+    sam : Path or None
+        Checkpoint of Segment Anything, for entries with boxes that it fills.
     """
 
     models: tuple[str, ...]
@@ -60,6 +67,7 @@ class MeasuringPlan:
     context: float | None = None
     limit: int | None = None
     skip_bad: bool = False
+    sam: Path | None = None
 
     def settings(self, dataset: Dataset) -> dict[str, Any]:
         """Return what every record depends on; models, entries and images may be added later."""
@@ -116,6 +124,10 @@ class Measuring:
         See `open_records`.
     load : callable
         Loads a model by name.
+    captioner : Captioner, optional
+        For entries with captions.
+    parser : callable
+        For entries with relations.
 
     Attributes
     ----------
@@ -134,6 +146,9 @@ class Measuring:
         plan: MeasuringPlan,
         store: RecordStore,
         load: Callable[[str], Backbone],
+        *,
+        captioner: Captioner | None = None,
+        parser: Parser = by_words,
     ) -> None:
         self.dataset, self.plan, self.store, self._load = dataset, plan, store, load
         self.keys = list(dataset.keys())[: plan.limit]
@@ -142,6 +157,8 @@ class Measuring:
         self.skipped: dict[str, str] = {}
         self.stale = StaleRecords()
         self._contents: dict[str, str] = {}
+        self._segmenter: Segmenter | None = None
+        self.captioner, self.parser = captioner, parser
 
     def run(self, report: Report = lambda *_: None) -> None:
         """Measure missing records; ``report`` receives the present image and the share done.
@@ -167,7 +184,8 @@ class Measuring:
         if len(self.skipped) == len(self.keys):
             why = next(iter(self.skipped.values()), "it has no images")
             raise InputError(f"No image of {self.dataset.name} can be used: {why}")
-        if not any(record["labels"] for record in self.store.records.values()):
+        kept = self.store.records.values()
+        if not any(record["labels"] or record.get("mask") for record in kept):
             raise InputError(f"No image of {self.dataset.name} has a region of its classes.")
         report("done", 1.0)
 
@@ -190,6 +208,15 @@ class Measuring:
             record = {**self._made_of(one, entry, key), **one.measure(entry, sample)}
             self.store.add((one.name, entry.key, key), record)
 
+    def segmenter(self, device: str) -> Segmenter:
+        """Load Segment Anything when it is first needed."""
+        if self._segmenter is None:
+            from ...regions.sam.segmenter import load_segmenter
+
+            assert self.plan.sam is not None
+            self._segmenter = load_segmenter(self.plan.sam, device)
+        return self._segmenter
+
     def _made_of(self, one: _OneModel, entry: Entry, key: str) -> dict[str, str]:
         if key not in self._contents:
             self._contents[key] = self.dataset.content(key)
@@ -206,24 +233,42 @@ class Measuring:
         return False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Embedded:
+    """Embeddings of a view's regions, as optimised; what else is known of an inversion."""
+
+    rows: Rows
+    overlaps: list[float] = field(default_factory=list)
+    curve: dict[int, Rows] = field(default_factory=dict)
+    image_norm: float = 0.0
+
+    def lengths(self, norm: str) -> Rows:
+        """Return the lengths that a generator of sentences shall see."""
+        own = np.linalg.norm(self.rows, axis=1)
+        return np.full_like(own, self.image_norm) if norm == "cls" and self.image_norm else own
+
+
 class _OneModel:
     def __init__(self, name: str, model: Backbone, of: Measuring) -> None:
         self.name, self.model, self.of = name, model, of
         dataset = of.dataset
         self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
         self._embedders: dict[str, RegionEmbedder] = {}
-        self._files: dict[Any, str] = {}
+        self._files: dict[Path, str] = {}
+        self._told: tuple[tuple[str, ...], Rows] = ((), np.zeros((0, 0), np.float32))
         why = {entry.key: self._why_not(entry) for entry in of.plan.entries}
         self.lacks = {key: reason for key, reason in why.items() if reason}
         self.entries = [entry for entry in of.plan.entries if entry.key not in self.lacks]
 
     def _why_not(self, entry: Entry) -> str:
         """Return why an entry cannot be measured, or ""; also creates its embedder."""
-        if entry.lacks:
-            return entry.lacks
+        if entry.lacks or (entry.masks == SAM and self.of.plan.sam is None):
+            return entry.lacks or NEEDS_SAM
         method = entry.method
         try:
-            if method.uses_inversion:
+            if entry.scorer != "embeddings":
+                self.model.check(replace(entry.inversion, explainer=entry.scorer))
+            elif method.uses_inversion:
                 self.model.check(entry.inversion)
             if not method.inverts and method.name not in self._embedders:
                 self._embedders[method.name] = region_embedder(
@@ -238,13 +283,16 @@ class _OneModel:
         return ""
 
     def weights(self, entry: Entry) -> str:
-        """Return the fingerprint of an entry's model and checkpoint."""
-        file = entry.method.weights
-        if file is None or not any(part.weights for part in entry.method.parts):
-            return self.model.fingerprint
-        if file not in self._files:
-            self._files[file] = content_of(file)
-        return f"{self.model.fingerprint} {self._files[file]}"
+        """Return the fingerprints of an entry's model and checkpoints."""
+        needs_own = any(part.weights for part in entry.method.parts)
+        sam = self.of.plan.sam if entry.masks == SAM else None
+        files = [file for file in (entry.method.weights if needs_own else None, sam) if file]
+        for file in files:
+            if file not in self._files:
+                self._files[file] = content_of(file)
+        captioner = self.of.captioner if entry.captions else None
+        more = [] if captioner is None else [captioner.name]
+        return " ".join([self.model.fingerprint, *(self._files[file] for file in files), *more])
 
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
         """Embed the regions of one image and rank the classes; the image may have none."""
@@ -252,71 +300,117 @@ class _OneModel:
             return {"labels": [], "ranks": [], "seconds": 0.0, "small": sample.small}
         dataset, began = self.of.dataset, perf_counter()
         context = self.of.plan.shown_context(dataset)
+        if entry.scorer != "embeddings":
+            told = own_expressions(sample, dataset.classes, dataset.template)
+            scores = self._map_scores(entry, told)
+            record: dict[str, Any] = {"labels": [], "ranks": []}
+            seconds = round(perf_counter() - began, 4)
+            return record | {"seconds": seconds} | _retrieved(told, scores)
         views = [sample] if context is None else list(windowed(sample, context))
-        embedded, overlaps = [], []
-        for view in views:
-            rows, overlap = self._embed(entry, view)
-            embedded.append(rows)
-            overlaps += overlap
+        embedded = [self._embed(entry, view) for view in views]
         seconds = perf_counter() - began
-        unit = np.concatenate(embedded)
-        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
-        scores = _product(unit, self._texts)
-        true = scores[np.arange(len(scores)), sample.labels]
-        record: dict[str, Any] = {
+        raw = np.concatenate([one.rows for one in embedded])
+        overlaps = [value for one in embedded for value in one.overlaps]
+        unit = _unit(raw)
+        record = {
             "labels": sample.labels.tolist(),
-            # A tie counts as wrong.
-            "ranks": ((scores >= true[:, None]).sum(1) - 1).tolist(),
+            "ranks": self._ranks(unit, sample),
             "seconds": round(seconds, 4),
         }
         if sample.small:
             record["small"] = sample.small
         if overlaps:
             record["iou"] = [round(float(value), 4) for value in overlaps]
+        if entry.points:
+            record["curve"] = {
+                str(step): self._ranks(
+                    _unit(np.concatenate([one.curve[step] for one in embedded])), sample
+                )
+                for step in entry.points
+            }
+        if entry.captions and self.of.captioner is not None:
+            lengths = np.concatenate([one.lengths(entry.captions) for one in embedded])
+            record |= self.of.captioner.read(self.model, unit * lengths[:, None], sample)
         if context is None:
-            record["expressions"] = self._expressions(sample, unit)
+            told = own_expressions(sample, dataset.classes, dataset.template)
+            record |= _retrieved(told, self._scores(entry, told, raw, unit))
         return record
 
-    def _embed(self, entry: Entry, view: Sample) -> tuple[Rows, list[float]]:
-        regions = changed(view.regions, entry.masks)
+    def _scores(self, entry: Entry, sample: Sample, raw: Rows, unit: Rows) -> NDArray[Any]:
+        """Return scores (sentences, regions)."""
+        # The mean of two unit embeddings: its products are the means of their cosines.
+        rows = raw if len(entry.method.parts) > 1 else unit
+        if not entry.relations or not sample.expressions:
+            return _product(self._sentences(entry, sample), rows)
+        phrases = [self.of.parser(text) for text, _ in sample.expressions]
+        told = [text for text, _ in sample.expressions]
+        told += [text for phrase in phrases for text in phrase.texts]
+        texts = self.model.encode_text([entry.template.format(text) for text in told])
+        logits = self.model.logit_scale * len(entry.method.parts) * _product(texts, rows)
+        return related(logits.astype(np.float64), phrases, told, sample.regions)
+
+    def _ranks(self, unit: Rows, sample: Sample) -> list[int]:
+        """Return the place of each region's class, from 0; a tie counts as wrong."""
+        scores = _product(unit, self._texts)
+        true = scores[np.arange(len(scores)), sample.labels]
+        places: list[int] = ((scores >= true[:, None]).sum(1) - 1).tolist()
+        return places
+
+    def _embed(self, entry: Entry, view: Sample) -> _Embedded:
+        """Embed the regions of a view."""
         plan = self.of.plan
+        segmenter = self.of.segmenter(str(self.model.device)) if entry.masks == SAM else None
+        regions = changed(view.regions, entry.masks, view.image, segmenter)
         if entry.method.inverts:
             inverter = MaskInverter(self.model)
             inverter.set_image(view.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
-            result = inverter.invert(regions, entry.inversion)
-            return result.raw_embeddings.copy(), result.mask_ious.tolist()
+            steps, kept = Steps(inverter.invert_steps(regions, entry.inversion)), {}
+            for state in steps:
+                if state.step in entry.points and state.embeddings is not None:
+                    kept[state.step] = state.embeddings().copy()
+            result = steps.result
+            kept[entry.inversion.steps] = result.raw_embeddings.copy()
+            norm = float(np.linalg.norm(inverter.image_embedding))
+            rows = result.raw_embeddings.copy()
+            return _Embedded(rows, result.mask_ious.tolist(), kept, norm)
         embedder = self._embedders[entry.method.name]
         embedder.set_image(view.image)
-        return embedder.embed(regions), []
+        return _Embedded(drive(embedder.invert_steps(regions)).raw_embeddings.copy())
 
-    def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
-        """Return for each sentence: right or not, intersection and union of the two masks."""
-        dataset = self.of.dataset
-        sample = own_expressions(sample, dataset.classes, dataset.template)
+    def _sentences(self, entry: Entry, sample: Sample) -> Rows:
+        """Return unit embeddings of a sample's sentences; the last ones are kept."""
+        texts = tuple(entry.template.format(text) for text, _ in sample.expressions)
+        if not texts:
+            return np.zeros((0, self.model.embed_dim), np.float32)
+        if texts != self._told[0]:
+            self._told = (texts, self.model.encode_text(texts))
+        return self._told[1]
+
+    def _map_scores(self, entry: Entry, sample: Sample) -> Rows:
+        """Return scores (sentences, regions) of the sentences' maps."""
         if not sample.expressions:
-            return []
-        texts = self.model.encode_text([text for text, _ in sample.expressions])
-        scores = _product(texts, unit)
-        return [
-            _chosen(sample, int(true), row)
-            for (_, true), row in zip(sample.expressions, scores, strict=True)
-        ]
+            return np.zeros((0, len(sample.regions)), np.float32)
+        plan, inverter = self.of.plan, MaskInverter(self.model)
+        inverter.set_image(sample.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
+        texts = self._sentences(entry, sample)
+        return map_scores(inverter, texts, sample.regions, entry.scorer)
 
 
-def _chosen(sample: Sample, true: int, scores: Rows) -> list[float]:
-    """Return right or not, intersection and union; a tie counts as wrong."""
-    tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
-    areas_of_tied = [_common(sample, true, place) for place in tied]
-    both, either = min(areas_of_tied, key=lambda areas: (areas[0] / max(areas[1], 1), -areas[1]))
-    return [float(tied == [true]), both, either]
+def _retrieved(sample: Sample, scores: NDArray[Any]) -> dict[str, Any]:
+    """Return both readings of sentences and regions, and the first one in short."""
+    if not sample.expressions:
+        return {"expressions": []}
+    overlaps = Overlaps(sample)
+    masks = masks_for_sentences(sample, scores, overlaps)
+    return {
+        "expressions": [[float(place == 0), both, either] for place, both, either, *_ in masks],
+        "mask": masks,
+        "sentence": sentences_for_masks(sample, scores, overlaps),
+    }
 
 
-def _common(sample: Sample, one: int, other: int) -> tuple[float, float]:
-    if one == other:
-        area = sample.regions[one].area
-        return area, area
-    first, second = (sample.regions.full_mask(place) >= 0.5 for place in (one, other))
-    return float((first & second).sum()), float((first | second).sum())
+def _unit(rows: Rows) -> Rows:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
 def _product(one: Rows, other: Rows) -> Rows:

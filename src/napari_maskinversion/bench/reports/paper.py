@@ -2,67 +2,64 @@
 
 Accuracies in per cent; ViT-B/16 with OpenAI's weights unless stated. A figure has a column
 next to ours only where the images are of the same kind; it is below the table if only the
-experiment is the same. Its captions and its times are of experiments that are not made here.
+experiment is the same. ``bench paper`` runs the paper's own experiments.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-SETS: Final = ("VOC", "Context", "COCO", "OpenImagesV7")
+from ..paper import quoted
+from ..paper.tables import METHODS
+
+_SETS: Final = ("voc", "context", "coco", "openimages")
+SETS: Final = tuple(quoted.SETS[name] for name in _SETS)
+BACKBONE: Final = "ViT-B/16"  # of every figure unless stated
+COCO: Final = _SETS.index("coco")
+COUNTS: Final = (19, 59, 80, 350)  # classes of the sets
+STEPS: Final = "accuracy on VOC rises steeply to about 85 % by step 10 and stays flat to step 100"
+
+
+def _of_sets(row: quoted.Quoted, metric: str) -> tuple[float, ...]:
+    return tuple(row.values[name, metric] for name in _SETS)
+
+
+def _single(rows: tuple[quoted.Quoted, ...]) -> dict[str, float]:
+    return {row.title: value for row in rows for value in row.values.values()}
+
+
 # Class retrieval, Acc@1, by the names of `list_methods`.
 CLASSES: Final[dict[str, tuple[float, ...]]] = {
-    "cls": (40.1, 17.8, 25.0, 28.9),
-    "crop": (27.9, 5.6, 23.9, 0.8),
-    "masked-crop": (75.0, 40.4, 38.2, 33.8),
-    "red-circle": (47.5, 21.3, 28.8, 40.5),
-    "alphaclip": (52.6, 27.7, 30.9, 43.0),
-    "fgvp": (71.8, 32.6, 35.9, 39.4),
-    "ris": (78.0, 38.1, 43.6, 34.5),
-    "maskclip": (74.9, 43.0, 40.2, 45.6),
-    "clip-surgery": (70.8, 53.5, 41.7, 49.5),
-    "sclip": (64.3, 43.0, 33.4, 45.5),
-    "maskinversion": (85.4, 58.1, 44.7, 46.3),
+    METHODS[row.title]: _of_sets(row, "acc1")
+    for row in (*quoted.CLASSES, *quoted.TRAINING_FREE)
+    if row.backbone == "B/16"
 }
+_OURS: Final = {row.backbone: row for row in quoted.CLASSES if row.title == "MaskInversion"}
 MODELS: Final[dict[str, tuple[float, ...]]] = {
-    "ViT-B/32": (79.5, 46.7, 38.0, 42.6),
-    "ViT-B/16": CLASSES["maskinversion"],
-    "ViT-L/14": (91.0, 59.0, 56.0, 48.7),
-    "ViT-H/14": (93.5, 61.8, 63.7, 51.2),
+    f"ViT-{backbone}": _of_sets(row, "acc1") for backbone, row in _OURS.items()
 }
-BACKBONE: Final = "ViT-B/16"  # of every figure unless stated
-COCO: Final = 2  # index of the data set
-FIRST_5_10: Final = ((96.4, 98.8), (83.7, 90.5), (71.6, 83.0), (80.4, 87.9))
-COUNTS: Final = (19, 59, 80, 350)  # classes of the sets
+FIRST_5_10: Final = tuple(
+    zip(*(_of_sets(_OURS["B/16"], metric) for metric in ("acc5", "acc10")), strict=True)
+)
+_METRICS: Final = {
+    "acc1": "Acc@1",
+    "acc5": "Acc@5",
+    "acc10": "Acc@10",
+    "miou": "mIoU",
+    "oiou": "oIoU",
+}
+_SAID: Final = next(
+    row for row in quoted.EXPRESSIONS if (row.title, row.backbone) == ("MaskInversion", "B/16")
+)
 EXPRESSIONS: Final[dict[str, dict[str, float]]] = {
-    "PhraseCut": {"Acc@1": 57.2, "Acc@5": 93.3, "Acc@10": 98.3},
-    "RefCOCO": {"Acc@1": 56.1, "mIoU": 56.8, "oIoU": 44.5},
-    "RefCOCO+": {"Acc@1": 58.3, "mIoU": 59.0, "oIoU": 46.5},
+    quoted.SETS[data]: {
+        _METRICS[metric]: value for (one, metric), value in _SAID.values.items() if one == data
+    }
+    for data in quoted.WITH_SENTENCES
 }
-ALPHA: Final[dict[float, float]] = {
-    0: 41.7,
-    1: 50.3,
-    2: 53.9,
-    3: 55.2,
-    5: 56.2,
-    7.5: 56.1,
-    10: 53.7,
-    20: 20.5,
-}  # RefCOCO
-MASKS: Final[dict[str, float]] = {
-    "mask": 44.7,
-    "eroded": 42.7,
-    "dilated": 44.3,
-    "box": 42.9,
-    "box + SAM": 45.0,
-}  # COCO
-MAPS: Final[dict[str, float]] = {
-    "legrad": 85.4,
-    "gradcam": 34.6,
-    "gradcam-no-relu": 47.6,
-    "chefer": 12.6,
-}  # VOC
-STEPS: Final = "accuracy on VOC rises steeply to about 85 % by step 10 and stays flat to step 100"
+ALPHA: Final = {float(alpha): value for alpha, value in _single(quoted.ALPHA).items()}  # RefCOCO
+MASKS: Final = _single(quoted.MASKS)  # COCO
+MAPS: Final = _single(quoted.MAPS)  # VOC
 
 
 def paper_column(kind: str, data: str) -> tuple[str, dict[str, str]]:

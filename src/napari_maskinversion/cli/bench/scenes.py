@@ -58,7 +58,7 @@ SkipBad = Annotated[
 _MARK = "<!-- napari-maskinversion bench -->"
 
 
-def _is_ours(file: Path) -> bool:
+def is_ours(file: Path) -> bool:
     """Return whether an earlier bench command wrote a file."""
     from ...base.record_store import ENDING
     from ...base.targets import mentions_us
@@ -103,7 +103,7 @@ class Output:
         targets += [] if self.markdown is None else [self.markdown]
         targets += [] if self.plots is None else plot_files(kind, self.plots)
         read = [Path(path) for path in inputs if path is not None]
-        check_targets(targets, overwrite=self.overwrite, inputs=read, is_ours=_is_ours)
+        check_targets(targets, overwrite=self.overwrite, inputs=read, is_ours=is_ours)
         for document in self.into or []:
             if not document.is_file():
                 raise InputError(f"There is no document {document}.")

@@ -27,6 +27,8 @@ Outside = Literal["as it is", "grey", "blurred"]
 DATASET_MEAN: Final = (0.485, 0.456, 0.406)
 RED: Final = (255, 0, 0)
 WIDTH: Final = 2  # pixels of RedCircle's line
+TINT: Final = (240, 0, 30)
+TINT_SHARE: Final = 127 / 255
 BLUR: Final = 10  # pixels of the model's input; RedCircle's "blurred"
 RADIUS: Final = 100  # pixels of the image; FGVP's blur
 
@@ -58,14 +60,21 @@ class Crop(ImageEditMethod):
 
     ``context`` is the side of a square crop divided by the longer side of the box: 1 is the box
     itself, infinity the whole image (Masked Crop in the paper; in its code it is the box). ``fill``
-    replaces the pixels outside the mask (FGVP: of the whole image, strongly blurred).
+    replaces the pixels outside the mask (FGVP: of the whole image, strongly blurred), or with
+    ``by_box`` those outside its box (ReCLIP's second picture).
     """
 
     def __init__(
-        self, model: Backbone, *, context: float = 1.0, fill: Fill | None = None, **common: Any
+        self,
+        model: Backbone,
+        *,
+        context: float = 1.0,
+        fill: Fill | None = None,
+        by_box: bool = False,
+        **common: Any,
     ) -> None:
         super().__init__(model, **common)
-        self.context, self.fill = context, fill
+        self.context, self.fill, self.by_box = context, fill, by_box
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
         """Return the pixels, the fill and the input side."""
@@ -77,7 +86,8 @@ class Crop(ImageEditMethod):
         pixels, fill, side = encoded
         shape = pixels.shape[:2]
         y0, x0, y1, x1 = cut_box(region.bbox, shape, self.context)
-        inside = full_mask(region, shape)[y0:y1, x0:x1, None]
+        shown = box_mask(region, shape) if self.by_box else full_mask(region, shape)
+        inside = shown[y0:y1, x0:x1, None]
         cut = np.where(inside, pixels[y0:y1, x0:x1], fill[y0:y1, x0:x1])
         whole = self.context == math.inf and self.keep_aspect
         yield self.model.preprocess(cut, resolution=side, keep_aspect=whole)
@@ -154,6 +164,25 @@ class RedCircle(ImageEditMethod):
             )
 
 
+class Shade(ImageEditMethod):
+    """The region's box under a translucent red: CPT as adapted by ReCLIP, for "X is in red color".
+
+    The whole image is shown.
+    """
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Return the pixels and the input side."""
+        return as_rgb8(image), self.input_side(scale)
+
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Tint the box."""
+        pixels, side = encoded
+        inside = box_mask(region, pixels.shape[:2])[..., None]
+        tinted = pixels + TINT_SHARE * (np.array(TINT) - pixels)
+        shown = np.where(inside, tinted.round().astype(np.uint8), pixels)
+        yield self.model.preprocess(shown, resolution=side, keep_aspect=self.keep_aspect)
+
+
 def as_rgb8(image: npt.NDArray[Any]) -> Pixels:
     """Convert any image to RGB of eight bits, (H, W, 3)."""
     rgb = to_rgb_tensor(image)
@@ -170,4 +199,12 @@ def full_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
     y0, x0, y1, x1 = region.bbox
     full = np.zeros(shape, bool)
     full[y0:y1, x0:x1] = region.mask >= min(0.5, float(region.mask.max()))
+    return full
+
+
+def box_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return the box of a region on its plane, (H, W)."""
+    y0, x0, y1, x1 = region.bbox
+    full = np.zeros(shape, bool)
+    full[y0:y1, x0:x1] = True
     return full

@@ -87,6 +87,13 @@ _TABLE: Final = (
     MethodSpec("fgvp", "FGVP", "edits:Crop",
         "The whole image strongly blurred, with only the region sharp.",
         options={"context": math.inf, "fill": "strongly blurred"}),
+    MethodSpec("box-blur", "Box, blurred outside", "edits:Crop",
+        "The whole image strongly blurred, with only the region's box sharp; joined with Crop "
+        "(crop+box-blur) it is ReCLIP's score of a region.",
+        options={"context": math.inf, "fill": "strongly blurred", "by_box": True}),
+    MethodSpec("shade", "Shaded box", "edits:Shade",
+        "The whole image with the region's box in translucent red (CPT as ReCLIP adapts it); "
+        "for prompts such as 'a dog is in red color.'"),
     MethodSpec("ris", "RIS", "ris:MaskedTokens",
         "The [CLS] token of last layers in which the other tokens count less, and a little of "
         "Masked Crop.", 3, 2, whole_image=True),

@@ -261,16 +261,26 @@ class Backbone:
         return np.stack(vectors) if vectors else np.zeros((0, self.embed_dim), np.float32)
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
-        if self.tokenizer is None:
-            self.tokenizer = self._default_tokenizer()
         with forward_only(self.device):
-            tokens = self.tokenizer(texts).to(self.device)
+            tokens = self.tokenize(texts).to(self.device)
             embeddings = openclip.encode_tokens(self.clip, tokens).float()
             unit = nn.functional.normalize(embeddings, dim=-1)
         vectors = unit.cpu().numpy()
         if not np.isfinite(vectors).all():
             raise ModelError(f"{self.name} {NOT_FINITE}")
         return cast("FloatArray", vectors)
+
+    def tokenize(self, texts: Sequence[str]) -> Tensor:
+        """Return the tokens (T, context length) of texts, padded or cut.
+
+        Raises
+        ------
+        ModelError
+            If the model needs its own tokenizer and has none.
+        """
+        if self.tokenizer is None:
+            self.tokenizer = self._default_tokenizer()
+        return self.tokenizer(list(texts))
 
     def _default_tokenizer(self) -> openclip.Tokenizer:
         if self._vocabulary_size != 49408:

@@ -1,0 +1,300 @@
+"""What the embedding shows: how to draw it, and the pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, cast
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QGuiApplication, QImage, QPixmap
+from qtpy.QtWidgets import (
+    QDoubleSpinBox,
+    QFileDialog,
+    QGridLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QWidget,
+)
+
+from ...diffusion.decoders import DECODERS, Decoder, default_folder, get_decoder
+from ...diffusion.pictures import Picture
+from ...diffusion.settings import (
+    LARGEST,
+    MOST_GUIDANCE,
+    MOST_PICTURES,
+    MOST_STEPS,
+    SIDE_STEP,
+    SMALLEST,
+    Norm,
+    PictureSettings,
+    Precision,
+)
+from ...pipeline.imagining import ImagineRequest
+from ..widgets.progress_row import ProgressRow
+from ..widgets.sections import Note, Section, combo_box, form, line, stack
+
+_LARGEST_SEED: Final = 2**31 - 1  # of a spin box
+_SIDE: Final = 256  # pixels of a picture in the panel
+_NORMS: Final = {"optimised": "as optimised", "cls": "that of [CLS]"}
+_PRECISIONS: Final = ("auto", "float32", "float16", "bfloat16")
+# Places where a path may be broken in a narrow panel.
+_BREAK: Final = "\N{ZERO WIDTH SPACE}"
+_FETCHING: Final = "hf download"  # what the command of a message begins with
+
+
+class ImagineWidget(QWidget):
+    """Decoder, prompt and numbers; what they need; the pictures.
+
+    Signals
+    -------
+    edited
+        Something was changed.
+    draw_requested
+    save_requested : Path
+        The folder to write to.
+    """
+
+    edited = Signal()
+    draw_requested = Signal()
+    save_requested = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folders: dict[str, Path] = {}
+        self._command = ""
+        self.decoder = combo_box(tip="The diffusion model that draws")
+        for spec in DECODERS.values():
+            self.decoder.addItem(spec.title, spec.name)
+        self.folder = QPushButton("Folder...")
+        self.folder.setToolTip("Use a decoder in another folder, in the layout of diffusers")
+        self.prompt, self.subject = QLineEdit(), QLineEdit()
+        self.prompt.setPlaceholderText("a dog on a beach")
+        self.prompt.setToolTip("A sentence to draw the region in")
+        self.subject.setPlaceholderText("dog")
+        self.subject.setToolTip("The word of the prompt that the region takes the place of")
+        self.pictures = _spin(1, MOST_PICTURES, 1, "Pictures of the region, and of [CLS]")
+        self.seed = _spin(0, _LARGEST_SEED, 0, "Seed of the first picture; the others count on")
+        self.steps = _spin(1, MOST_STEPS, 50, "Steps of a picture: more take longer")
+        self.size = _spin(SMALLEST, LARGEST, 512, "Side of a picture in pixels")
+        self.size.setSingleStep(SIDE_STEP)
+        self.size.setSuffix(" px")
+        self.guidance = QDoubleSpinBox()
+        self.guidance.setRange(0, MOST_GUIDANCE)
+        self.guidance.setSingleStep(0.5)
+        self.guidance.setToolTip("How closely a picture follows the embedding; 1 turns it off")
+        self.norm = combo_box(tip="The length of the embedding; the paper does not say which")
+        for name, title in _NORMS.items():
+            self.norm.addItem(title, name)
+        self.dtype = combo_box(
+            _PRECISIONS, tip="auto: float16 on CUDA, else float32; smaller ones take less memory"
+        )
+        self.needs = Note(name="Device and memory")
+        self.needs.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.copy = QPushButton("Copy the command")
+        self.copy.setToolTip("Copy the command that downloads these files")
+        self.draw = QPushButton("Draw")
+        self.save = QPushButton("Save...")
+        self.save.setToolTip("Write these pictures and imagine.json to a folder")
+        self.progress = ProgressRow("drawing", "Stop after the present step")
+        self._grid = QWidget()
+        self._cells = QGridLayout(self._grid)
+        self._cells.setContentsMargins(6, 2, 6, 2)
+        self._cells.setHorizontalSpacing(8)
+        self._build()
+        self._show_defaults()
+        self.show_state(running=False, region="", saveable=False)
+        self.say("")
+
+    def _build(self) -> None:
+        options = form(
+            [
+                ("Steps", self.steps),
+                ("Guidance", self.guidance),
+                ("Size", self.size),
+                ("Length", self.norm),
+                ("Precision", self.dtype),
+            ]
+        )
+        rows: list[tuple[str | QWidget, QWidget] | QWidget] = [
+            ("Decoder", line(self.decoder, self.folder)),
+            ("Prompt", self.prompt),
+            ("Subject", self.subject),
+            ("Pictures", self.pictures),
+            ("Seed", self.seed),
+        ]
+        below = [self.needs, self.copy, line(self.draw, self.save, shares=(2, 1)), self.progress]
+        stack(
+            self,
+            form(rows),
+            Section("Options", options, opened=False),
+            form(below),
+            self._grid,
+            margins=(0, 0, 0, 4),
+        )
+        self.decoder.currentIndexChanged.connect(lambda _: self._show_defaults())
+        numbers = (self.pictures, self.seed, self.steps, self.size, self.guidance)
+        for number in numbers:
+            number.valueChanged.connect(lambda _: self.edited.emit())
+        for box in (self.decoder, self.norm, self.dtype):
+            box.currentIndexChanged.connect(lambda _: self.edited.emit())
+        for text in (self.prompt, self.subject):
+            text.textChanged.connect(lambda _: self.edited.emit())
+        self.folder.clicked.connect(lambda _=False: self.ask_folder())
+        self.copy.clicked.connect(lambda _=False: self._copy())
+        self.draw.clicked.connect(lambda _=False: self.draw_requested.emit())
+        self.save.clicked.connect(lambda _=False: self.ask_target())
+
+    @property
+    def spec(self) -> Decoder:
+        """The chosen decoder."""
+        return get_decoder(str(self.decoder.currentData()))
+
+    def request(self, device: str) -> ImagineRequest:
+        """Return what is asked for.
+
+        Raises
+        ------
+        ConfigError
+            If it makes no sense; says why.
+        """
+        subject = " ".join(self.subject.text().split())
+        return ImagineRequest(
+            pictures=PictureSettings(
+                decoder=self.spec.name,
+                seed=self.seed.value(),
+                steps=self.steps.value(),
+                guidance=self.guidance.value(),
+                size=self.size.value(),
+                pictures=self.pictures.value(),
+                norm=cast("Norm", self.norm.currentData()),
+                device=device,
+                dtype=cast("Precision", self.dtype.currentText()),
+            ),
+            prompt=" ".join(self.prompt.text().split()),
+            subjects=(subject,) if subject and self.spec.takes_subjects else (),
+            weights=self._folders.get(self.spec.name),
+        )
+
+    def choose_folder(self, folder: Path) -> None:
+        """Look for the chosen decoder in a folder."""
+        self._folders[self.spec.name] = folder
+        self._show_folder()
+        self.edited.emit()
+
+    def ask_folder(self) -> None:
+        """Ask for the folder of the decoder."""
+        folder = QFileDialog.getExistingDirectory(self, f"Folder of {self.spec.title}")
+        if folder:
+            self.choose_folder(Path(folder))
+
+    def ask_target(self) -> None:
+        """Ask where to save."""
+        folder = QFileDialog.getExistingDirectory(self, "Save the pictures in a folder")
+        if folder:
+            self.save_requested.emit(Path(folder))
+
+    def say(self, text: str) -> None:
+        """Show what the drawing needs, or why it is not possible; a command only to copy."""
+        reason, _, command = text.partition(f": {_FETCHING}")
+        self._command = f"{_FETCHING}{command}" if command else ""
+        self.needs.say(reason.replace("/", f"/{_BREAK}").replace("_", f"_{_BREAK}"))
+        self.copy.setVisible(bool(command))
+
+    def show_state(self, *, running: bool, region: str, saveable: bool) -> None:
+        """Enable what can be done now.
+
+        Parameters
+        ----------
+        running : bool
+        region : str
+            What would be drawn; "" for nothing.
+        saveable : bool
+            There are finished pictures.
+        """
+        self.draw.setText(f"Draw {region[:1].lower()}{region[1:]}" if region else "Draw")
+        self.draw.setEnabled(bool(region) and not running)
+        self.draw.setToolTip(
+            "Draw this region's embedding and that of the whole image, [CLS]"
+            if region
+            else "Suggest words first, and select a region in the table"
+        )
+        self.save.setEnabled(saveable and not running)
+
+    def clear(self) -> None:
+        """Remove the pictures."""
+        while (item := self._cells.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        self._grid.hide()
+
+    def add(self, picture: Picture, column: int, row: int) -> None:
+        """Show a finished picture: regions in the first column, [CLS] in the second."""
+        if row == 0:
+            title = Note(picture.title)
+            title.setStyleSheet("font-weight: bold;")
+            self._cells.addWidget(title, 0, column)
+        self._cells.addWidget(_PictureLabel(picture), row + 1, column, Qt.AlignmentFlag.AlignTop)
+        for place in (0, 1):
+            self._cells.setColumnStretch(place, 1)
+        self._grid.show()
+
+    def shown(self) -> list[str]:
+        """Return what the pictures in view are called."""
+        labels = self._grid.findChildren(_PictureLabel)
+        return [label.accessibleName() for label in labels if not label.isHidden()]
+
+    def _show_defaults(self) -> None:
+        spec = self.spec
+        self.steps.setValue(spec.steps)
+        self.guidance.setValue(spec.guidance)
+        self.size.setValue(spec.size)
+        self.subject.setEnabled(spec.takes_subjects)
+        self._show_folder()
+
+    def _show_folder(self) -> None:
+        spec = self.spec
+        folder = self._folders.get(spec.name, default_folder(spec))
+        self.decoder.setToolTip(
+            f"{spec.title} draws embeddings of {spec.clip_model} ({spec.size_gb:.1f} GB, licence "
+            f"{spec.license}), from {folder}"
+        )
+
+    def _copy(self) -> None:
+        clipboard = QGuiApplication.clipboard()
+        if clipboard is not None:
+            clipboard.setText(self._command)
+
+
+class _PictureLabel(QLabel):
+    """A square picture as wide as its column."""
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        height, width = picture.pixels.shape[:2]
+        data = picture.pixels.tobytes()
+        image = QImage(data, width, height, 3 * width, QImage.Format.Format_RGB888)
+        self.setPixmap(QPixmap.fromImage(image))  # which copies the pixels
+        self.setScaledContents(True)
+        self.setMaximumWidth(_SIDE)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        name = f"{picture.title}, seed {picture.seed}"
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+
+    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Stay square."""
+        super().resizeEvent(event)
+        if self.height() != self.width():
+            self.setFixedHeight(self.width())
+
+
+def _spin(lowest: int, highest: int, value: int, tip: str) -> QSpinBox:
+    box = QSpinBox()
+    box.setRange(lowest, highest)
+    box.setValue(value)
+    box.setToolTip(tip)
+    return box

@@ -1,0 +1,74 @@
+"""Judge sentences that are generated from embeddings of regions (the paper's Table 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..datasets.protocol import Sample
+from .retrieval import Overlaps, Row, sentences_for_masks
+
+if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+
+
+class SentenceGenerator(Protocol):
+    """Whatever turns embeddings into sentences."""
+
+    def generate(self, embeddings: NDArray[np.float32]) -> list[str]:
+        """Return a sentence for each embedding (N, e), as optimised, not normalised."""
+
+
+@dataclass(slots=True)
+class Captioner:
+    """A generator of sentences, and a judge of what they say.
+
+    Attributes
+    ----------
+    name : str
+        Of the generator and its weights, for records.
+    make : callable
+        Loads the generator for a model.
+    load_judge : callable
+        Loads the model whose text tower compares sentences.
+    """
+
+    name: str
+    make: Callable[[Backbone], SentenceGenerator]
+    load_judge: Callable[[], Backbone]
+    _generators: dict[str, SentenceGenerator] = field(default_factory=dict)
+    _judge: Backbone | None = None
+
+    @property
+    def judge(self) -> Backbone:
+        """The judge; it is loaded when it is first needed."""
+        if self._judge is None:
+            self._judge = self.load_judge()
+        return self._judge
+
+    def read(
+        self, model: Backbone, embeddings: NDArray[np.float32], sample: Sample
+    ) -> dict[str, Any]:
+        """Write a sentence for each region and compare it with the sentences of the image.
+
+        Returns
+        -------
+        dict
+            ``captions``; ``caption``: for each region with a sentence, where its own is among all
+            sentences of the image (see `retrieval.Row`).
+        """
+        if model.name not in self._generators:
+            self._generators[model.name] = self.make(model)
+        written = self._generators[model.name].generate(embeddings)
+        rows: list[Row] = []
+        if sample.expressions:
+            told = self.judge.encode_text([text for text, _ in sample.expressions])
+            heard = self.judge.encode_text(written)
+            scores = (torch.from_numpy(told) @ torch.from_numpy(heard).T).numpy()
+            rows = sentences_for_masks(sample, scores, Overlaps(sample))
+        return {"captions": written, "caption": rows}

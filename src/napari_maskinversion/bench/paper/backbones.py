@@ -1,0 +1,125 @@
+"""Which models are measured as the paper's backbones. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ...base.errors import InputError
+from ...engine.models.registry import get_spec, model_state
+from ...engine.models.specs import MODELS
+from .quoted import BACKBONES
+
+USUAL: Final[Mapping[str, str]] = {
+    "B/32": "ViT-B-32/openai",
+    "B/16": "ViT-B-16/openai",
+    "L/14": "ViT-L-14/openai",
+    "H/14": "ViT-H-14/laion2b_s32b_b79k",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Backbones:
+    """Models by the paper's backbones.
+
+    Attributes
+    ----------
+    models : mapping of str to str
+        Names or folders of models, by backbone.
+    lacks : mapping of str to str
+        Why other backbones are not measured.
+    """
+
+    models: Mapping[str, str]
+    lacks: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models, each once."""
+        return tuple(dict.fromkeys(self.models.values()))
+
+    def backbones_of(self, name: str) -> tuple[str, ...]:
+        """Return the backbones that a model stands for."""
+        return tuple(backbone for backbone, model in self.models.items() if model == name)
+
+
+def choose(wanted: str | None) -> Backbones:
+    """Choose models for the paper's backbones.
+
+    Parameters
+    ----------
+    wanted : str, optional
+        Models separated by commas: of the paper's architectures, as ``BACKBONE=MODEL`` (such as
+        ``B/16=folder``), or one that stands in for all backbones, such as ``demo``. By default
+        the paper's models that are on this machine.
+
+    Raises
+    ------
+    InputError
+        If a backbone is unknown or named twice, or there is no model.
+    ModelError
+        If there is no such model.
+    """
+    named = _by_backbone(wanted) if wanted is not None else dict(USUAL)
+    models, lacks = {}, {}
+    for backbone in BACKBONES:
+        name = named.get(backbone)
+        if name is None:
+            lacks[backbone] = "not among --models"
+        elif why := _is_missing(name):
+            lacks[backbone] = why
+        else:
+            models[backbone] = name
+    if not models:
+        why = "; ".join(dict.fromkeys(lacks.values()))
+        raise InputError(f"No model can be measured: {why}. --models demo tries everything out.")
+    return Backbones(models, lacks)
+
+
+def _by_backbone(wanted: str) -> dict[str, str]:
+    names = [name for name in (part.strip() for part in wanted.split(",")) if name]
+    if not names:
+        raise InputError("--models names no model; say --models ViT-B-16/openai, or demo.")
+    chosen: dict[str, str] = {}
+    strangers = []
+    for name in names:
+        backbone, equals, model = name.partition("=")
+        if equals and backbone not in BACKBONES:
+            raise InputError(
+                f"--models: the paper has no backbone {backbone!r}; it has {', '.join(BACKBONES)}."
+            )
+        if not equals:
+            backbone, model = _backbone_of(name), name
+        if not backbone:
+            strangers.append(model)
+        elif backbone in chosen:
+            raise InputError(
+                f"--models names two models for {backbone}: {chosen[backbone]} and {model}."
+            )
+        else:
+            chosen[backbone] = model
+    if strangers and (chosen or len(strangers) > 1):
+        raise InputError(
+            f"--models: {strangers[0]} is none of the paper's architectures. Say which backbone it "
+            f"stands for, such as B/16={strangers[0]}, or name it alone to stand for all."
+        )
+    return dict.fromkeys(BACKBONES, strangers[0]) if strangers else chosen
+
+
+def _backbone_of(name: str) -> str:
+    """Return the paper's backbone with this architecture, or ""."""
+    architecture = name.partition("/")[0]
+    usual = {model.partition("/")[0]: backbone for backbone, model in USUAL.items()}
+    return "" if Path(name).is_dir() else usual.get(architecture, "")
+
+
+def _is_missing(name: str) -> str:
+    """Return why a model is not on this machine, or ""."""
+    if Path(name).exists():
+        return ""
+    spec = MODELS.get(name) or get_spec(name)
+    if model_state(spec) == "to fetch":
+        return f"needs weights: napari-maskinversion models fetch {spec.name}"
+    return ""

@@ -1,0 +1,185 @@
+"""The paper's figure and ours, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..datasets.registry import DATASETS
+from ..measures.metrics import figures
+from ..measures.retrieval import READINGS, Ties, retrieval_figures
+from ..measures.statistics import share
+from .quoted import MEAN, SETS, WITH_SENTENCES
+from .running import PaperBench
+from .tables import Row, Table
+from .timing import ROUTES, part_of
+
+Figure = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One figure of a table.
+
+    Attributes
+    ----------
+    table, row, backbone, model : str
+    data, metric : str
+        The column.
+    reading : str
+        "mask" or "sentence" where sentences and regions are compared, else "".
+    paper : float or None
+        As printed.
+    ours : dict or None
+        ``value``, ``low``, ``high``, in the paper's unit.
+    count : int
+        Regions, sentences or repetitions.
+    note : str
+        Why there is no figure of ours.
+    """
+
+    table: str
+    row: str
+    backbone: str
+    model: str
+    data: str
+    metric: str
+    reading: str = ""
+    paper: float | None = None
+    ours: Figure | None = None
+    count: int = 0
+    note: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        if self.ours is None or self.paper is None:
+            return None
+        return self.ours["value"] - self.paper
+
+
+def cells_of(bench: PaperBench, table: Table, ties: Ties = "last") -> list[Cell]:
+    """Return all cells of a table, row by row; those of ties as asked for."""
+    return [cell for row in table.rows for cell in _row(bench, table, row, ties)]
+
+
+def _row(bench: PaperBench, table: Table, row: Row, ties: Ties) -> Iterator[Cell]:
+    model = bench.plan.backbones.models.get(row.backbone, "") if row.method else ""
+    for reading in _readings(table):
+        done: list[Cell] = []
+        for data, metric in table.columns:
+            of_sentences = data in WITH_SENTENCES and table.name != "6"
+            cell: dict[str, Any] = {
+                "table": table.name,
+                "row": row.title,
+                "backbone": row.backbone,
+                "model": model,
+                "data": data,
+                "metric": metric,
+                "reading": reading if of_sentences or data == MEAN else "",
+                "paper": row.values.get((data, metric)),
+            }
+            if data == MEAN:
+                more: dict[str, Any] = _mean(done)
+            elif table.sets:
+                more = _measured(bench, table, row, model, data, metric, reading, ties)
+            else:
+                more = _timed(bench, table, row, model, metric)
+            done.append(Cell(**cell, **more))
+        # Columns without sentences are the same in both readings.
+        yield from (c for c in done if c.reading or reading == _readings(table)[0])
+
+
+def _readings(table: Table) -> tuple[str, ...]:
+    both = table.name != "6" and any(data in WITH_SENTENCES for data in table.sets)
+    return tuple(READINGS) if both else ("",)
+
+
+def _why_not(bench: PaperBench, row: Row, model: str) -> str:
+    if row.lacks:
+        return row.lacks
+    return "" if model else bench.plan.backbones.lacks.get(row.backbone, "not measured")
+
+
+def _measured(
+    bench: PaperBench,
+    table: Table,
+    row: Row,
+    model: str,
+    data: str,
+    metric: str,
+    reading: str,
+    ties: Ties,
+) -> dict[str, Any]:
+    why = _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
+    if why:
+        return {"note": why}
+    entry = bench.plan.entry(table, row, data)
+    why = entry.lacks or bench.lacks.get((data, model, entry.key), "")
+    if why:
+        return {"note": why}
+    records = bench.records(data, model, entry.key)
+    if not records:
+        return {"note": "not measured yet"}
+    if table.name == "6":
+        summary = retrieval_figures(records, "caption", ties)
+    elif data in WITH_SENTENCES:
+        summary = retrieval_figures(records, reading, ties)
+    elif row.point is not None:
+        summary = _point(records, row.point)
+    else:
+        summary = figures(records, len(bench.plan.sets.opened[data].classes))
+    if metric not in summary:
+        return {"note": "fewer candidates" if summary else "nothing to rank"}
+    ours = {end: 100 * value for end, value in summary[metric].items()}
+    return {"ours": ours, "count": summary.get("count", summary.get("regions", 0))}
+
+
+def _point(records: Sequence[tuple[str, dict[str, Any]]], step: int) -> dict[str, Any]:
+    """Return Acc@1 after a step."""
+    curves = ((image, one.get("curve", {})) for image, one in records)  # none without a region
+    ranks = [(image, rank) for image, curve in curves for rank in curve.get(str(step), [])]
+    places = np.array([rank for _, rank in ranks])
+    return {"acc1": share(places < 1, [image for image, _ in ranks]), "regions": len(ranks)}
+
+
+def _timed(bench: PaperBench, table: Table, row: Row, model: str, metric: str) -> dict[str, Any]:
+    why = _why_not(bench, row, model)
+    if why or bench.seconds is None:
+        return {"note": why or "not measured"}
+    route = next(one for one in ROUTES if one == metric)
+    ending = f": {part_of(table, row.title, route).about}"
+    names = [n for n in bench.seconds.parts if n.startswith(f"{model} ") and n.endswith(ending)]
+    if not names:
+        return {"note": "not measured yet"}
+    part = bench.seconds.parts[names[-1]]
+    if metric not in part["route"]:
+        return {"note": f"memory allows {part['route']} alone"}
+    return {"ours": {end: part[end] for end in ("value", "low", "high")}, "count": 3}
+
+
+def _mean(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return the mean of a row's figures; their errors are independent."""
+    ours = [cell.ours for cell in cells if cell.ours is not None]
+    if len(ours) < len(cells):
+        return {"note": "a data set is missing"}
+    value = float(np.mean([figure["value"] for figure in ours]))
+    ends = {}
+    for end in ("low", "high"):
+        apart = np.array([figure[end] - figure["value"] for figure in ours])
+        ends[end] = value + np.sign(apart.sum()) * float(np.sqrt((apart**2).sum())) / len(ours)
+    return {"ours": {"value": value, **ends}, "count": sum(cell.count for cell in cells)}
+
+
+def data_title(data: str) -> str:
+    """Return the name of a column's data set for display."""
+    return SETS.get(data, data)
+
+
+def split_of(bench: PaperBench, data: str) -> str:
+    """Return what a data set is opened as, for records: its name and split."""
+    dataset = bench.plan.sets.opened.get(data)
+    return dataset.name if dataset is not None else DATASETS[data].layout.title

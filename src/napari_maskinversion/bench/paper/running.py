@@ -1,0 +1,242 @@
+"""Measure what the tables need: one job for each model and data set, every record kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...base.errors import InputError
+from ...base.record_store import RecordStore
+from ...engine.settings import InversionConfig
+from ..measures.entries import Entry
+from ..measures.figures_file import FiguresFile
+from ..measures.measuring import Measuring, MeasuringPlan, open_records
+from .backbones import Backbones
+from .sets import PaperSets, inversion_of
+from .tables import TIMED, Row, Table
+from .timing import time_part, timed_parts
+
+if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+    from ..datasets.protocol import Dataset
+    from ..measures.captioning import Captioner
+
+Report = Callable[[str, float], None]
+KIND: Final = "paper"
+PAPER_SIDE: Final = 448  # pixels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperPlan:
+    """What to measure, and how.
+
+    Attributes
+    ----------
+    tables : tuple of Table
+    backbones : Backbones
+    sets : PaperSets
+    inversion : InversionConfig
+        Alpha is that of each data set.
+    resolution : int
+        Pixels of the input of methods that use tokens of the whole image.
+    weights, sam : Path or None
+        Checkpoints of AlphaCLIP and of Segment Anything.
+    captions : str
+        Why captions are not measured; "" if there is a captioner.
+    limit : int or None
+        Number of images of each set, from the first.
+    skip_bad : bool
+        Continue after an image that cannot be used.
+    """
+
+    tables: tuple[Table, ...]
+    backbones: Backbones
+    sets: PaperSets
+    inversion: InversionConfig = field(default_factory=InversionConfig)
+    resolution: int = PAPER_SIDE
+    weights: Path | None = None
+    sam: Path | None = None
+    captions: str = "captions need --decoder"
+    limit: int | None = None
+    skip_bad: bool = False
+
+    def inversion_of(self, name: str) -> InversionConfig:
+        """Return the setting of the inversion for a data set."""
+        return inversion_of(name, self.inversion)
+
+    def entry(self, table: Table, row: Row, name: str) -> Entry:
+        """Return what a row measures on a data set."""
+        entry = row.entry(self.inversion_of(name), self.weights)
+        if table.name == "6":
+            lacks = entry.lacks or self.captions
+            return replace(
+                entry, key=f"{entry.key}/captions={row.norm}", captions=row.norm, lacks=lacks
+            )
+        return entry
+
+    def entries(self, name: str, model: str) -> tuple[Entry, ...]:
+        """Return everything that a model measures on a data set, each once."""
+        entries: dict[str, Entry] = {}
+        for table in self.tables:
+            if name not in table.sets:
+                continue
+            for row in table.rows:
+                if row.method and self.backbones.models.get(row.backbone) == model:
+                    entry = self.entry(table, row, name)
+                    if not entry.lacks:
+                        entries[entry.key] = entry
+        return tuple(entries.values())
+
+
+class PaperBench:
+    """Measures a plan and keeps each record, so that it can be stopped and run again.
+
+    Parameters
+    ----------
+    plan : PaperPlan
+    folder : Path
+        Records go to ``records/`` below it.
+    load : callable
+        Loads a model by name.
+    captioner : Captioner, optional
+    overwrite : bool
+        Measure again what is kept.
+
+    Attributes
+    ----------
+    stores : dict
+        Records by data set.
+    lacks : dict
+        Why a (data set, model, entry) cannot be measured.
+    skipped : dict
+        Why images were left out, by data set and name.
+    """
+
+    def __init__(
+        self,
+        plan: PaperPlan,
+        folder: Path,
+        load: Callable[[str], Backbone],
+        *,
+        captioner: Captioner | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.lacks: dict[tuple[str, str, str], str] = {}
+        self.skipped: dict[str, dict[str, str]] = {name: {} for name in plan.sets.opened}
+        self.notes: list[str] = []
+        self._load, self._captioner = load, captioner
+        self._model: tuple[str, Backbone] | None = None
+        self.stores: dict[str, RecordStore] = {}
+        for name, dataset in plan.sets.opened.items():
+            file = records_file(folder, dataset)
+            first = Entry(key="", title="", inversion=plan.inversion_of(name))
+            common = self._plan((), (first,))
+            self.stores[name] = open_records(file, KIND, common, dataset, overwrite=overwrite)
+        self.seconds: FiguresFile | None = None
+        if any(table.name in TIMED for table in plan.tables):
+            settings = {"steps": plan.inversion.steps}
+            file = folder / "records" / "seconds.json"
+            self.seconds = FiguresFile(file, "paper-seconds", settings, overwrite=overwrite)
+
+    @property
+    def finished(self) -> int:
+        """Number of kept records."""
+        timed = 0 if self.seconds is None else len(self.seconds.parts)
+        return timed + sum(len(store.records) for store in self.stores.values())
+
+    def __len__(self) -> int:
+        return self.finished
+
+    def keys(self, name: str) -> list[str]:
+        """Return the images of a data set that are measured."""
+        keys = list(self.plan.sets.opened[name].keys())[: self.plan.limit]
+        return [key for key in keys if key not in self.skipped[name]]
+
+    def run(self, report: Report = lambda *_: None) -> None:
+        """Measure what is missing; ``report`` receives the present work and the share done."""
+        jobs = self._jobs()
+        total = sum(weight for *_, weight in jobs) or 1
+        done = 0
+        for name, model, entries, weight in jobs:
+
+            def tell(text: str, share: float, done: int = done, weight: int = weight) -> None:
+                report(text, min(1.0, (done + share * weight) / total))
+
+            if name:
+                self._measure(name, model, entries, tell)
+            else:
+                self._time(model, tell)
+            done += weight
+        report("done", 1.0)
+
+    def _jobs(self) -> list[tuple[str, str, tuple[Entry, ...], int]]:
+        """Return (data set, model, entries, weight); a model's together, to load it once."""
+        jobs: list[tuple[str, str, tuple[Entry, ...], int]] = []
+        for model in self.plan.backbones.names:
+            for name in self.plan.sets.opened:
+                entries = self.plan.entries(name, model)
+                if entries:
+                    jobs.append((name, model, entries, len(entries) * len(self.keys(name))))
+            parts = timed_parts(self.plan.tables, self.plan.backbones, model)
+            if parts:
+                jobs.append(("", model, (), len(parts)))
+        return jobs
+
+    def _measure(self, name: str, model: str, entries: tuple[Entry, ...], tell: Report) -> None:
+        dataset = self.plan.sets.opened[name]
+        plan = self._plan((model,), entries)
+        job = Measuring(dataset, plan, self.stores[name], self.load, captioner=self._captioner)
+        job.skipped = self.skipped[name]
+        try:
+            job.run(lambda text, share: tell(f"{dataset.name}: {text}", share))
+        except InputError:
+            if len(job.lacks) < len(entries):
+                raise
+        finally:
+            self.notes += job.stale.lines()
+            self.lacks |= {(name, model, key): why for (_, key), why in job.lacks.items()}
+
+    def _time(self, name: str, tell: Report) -> None:
+        assert self.seconds is not None
+        model = self.load(name)
+        parts = timed_parts(self.plan.tables, self.plan.backbones, name)
+        for number, part in enumerate(parts):
+            tell(f"{name}, {part.about}", number / len(parts))
+            self.seconds.part(
+                part.key(model),
+                lambda part=part: time_part(model, part, self.plan.inversion),  # type: ignore[misc]
+            )
+
+    def load(self, name: str) -> Backbone:
+        """Load a model; the last one is kept."""
+        if self._model is None or self._model[0] != name:
+            self._model = None  # frees its memory before the next one is loaded
+            self._model = (name, self._load(name))
+        return self._model[1]
+
+    def _plan(self, models: Sequence[str], entries: Sequence[Entry]) -> MeasuringPlan:
+        return MeasuringPlan(
+            models=tuple(models),
+            entries=tuple(entries),
+            resolution=self.plan.resolution,
+            keep_aspect=False,
+            pictures_native=True,
+            context=0.0,
+            limit=self.plan.limit,
+            skip_bad=self.plan.skip_bad,
+            sam=self.plan.sam,
+        )
+
+    def records(self, name: str, model: str, key: str) -> list[tuple[str, dict[str, Any]]]:
+        """Return the records of an entry on a data set, with their images."""
+        kept: Mapping[Any, dict[str, Any]] = self.stores[name].records
+        places = ((image, (model, key, image)) for image in self.keys(name))
+        return [(image, kept[place]) for image, place in places if place in kept]
+
+
+def records_file(folder: Path, dataset: Dataset) -> Path:
+    """Return the file of which the records of a data set are kept next to."""
+    return folder / "records" / f"{dataset.name.replace(' ', '-')}.json"

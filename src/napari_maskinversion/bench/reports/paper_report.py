@@ -1,0 +1,219 @@
+"""The paper's figures beside ours, as Markdown, CSV and plots."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.atomic_files import atomic_path
+from ..measures.figures_file import typed_command
+from ..measures.retrieval import READINGS, Ties
+from ..paper.cells import Cell, data_title
+from ..paper.running import PaperBench
+from ..paper.tables import Table
+from .method_tables import table as markdown_table
+from .plots import in_both_looks, new_figure, plot_files
+
+MARK: Final = "<!-- napari-maskinversion bench paper -->"
+METRICS: Final = {
+    "acc1": "Acc@1",
+    "acc5": "Acc@5",
+    "acc10": "Acc@10",
+    "miou": "mIoU",
+    "oiou": "oIoU",
+    "direct": "without",
+    "decomposed": "with decomposition",
+}
+COLUMNS: Final = (
+    *("table", "row", "backbone", "model", "data", "metric", "reading", "ties", "paper"),
+    *("ours", "low", "high", "difference", "count", "note"),
+)
+
+
+def files_of(table: Table, folder: Path, *, plots: bool = True) -> list[Path]:
+    """Return the files that `write` makes."""
+    named = [folder / f"{table.file}{ending}" for ending in (".md", ".csv")]
+    return named + (plot_files(table.file, folder) if plots else [])
+
+
+def write(
+    bench: PaperBench,
+    table: Table,
+    cells: Sequence[Cell],
+    folder: Path,
+    ties: Ties,
+    *,
+    plots: bool = True,
+) -> str:
+    """Write a table's Markdown, CSV and plots; return the Markdown.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written, or matplotlib is not installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    text = markdown(bench, table, cells, ties)
+    page, values = files_of(table, folder, plots=False)
+    with atomic_path(page) as part:
+        part.write_text(f"{MARK}\n\n{text}", encoding="utf-8")
+    with atomic_path(values) as part:
+        part.write_text(csv_text(cells, ties), encoding="utf-8")
+    if plots:
+        in_both_looks(table.file, folder, lambda colours: _draw(table, cells, colours))
+    return text
+
+
+def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
+    """Return all cells as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for c in cells:
+        ours = ["", "", ""] if c.ours is None else [f"{value:.4g}" for value in c.ours.values()]
+        apart = "" if c.difference is None else f"{c.difference:.4g}"
+        place = [c.table, c.row, c.backbone, c.model, c.data, c.metric, c.reading]
+        told = ties if c.reading or c.table == "6" else ""
+        printed = "" if c.paper is None else c.paper
+        writer.writerow([*place, told, printed, *ours, apart, c.count or "", c.note])
+    return text.getvalue()
+
+
+def markdown(bench: PaperBench, table: Table, cells: Sequence[Cell], ties: Ties) -> str:
+    """Return a table as Markdown: one part for each data set and reading."""
+    head = f"Table {table.name}" if table.name.isdigit() else f"Curve {table.name}"
+    blocks = [f"## {head}: {table.title}", _about(bench, table, ties)]
+    parts = dict.fromkeys((cell.data, cell.reading) for cell in cells)
+    for data, reading in parts:
+        shown = [cell for cell in cells if (cell.data, cell.reading) == (data, reading)]
+        blocks.append(_part(table, data, reading, shown))
+    skipped = [why for name in table.sets for why in bench.skipped.get(name, {}).values()]
+    if skipped:
+        blocks.append("Left out:\n\n" + "\n".join(f"- {why}" for why in skipped))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
+    plan = bench.plan
+    said = [table.note] if table.note else []
+    if table.sets:
+        opened = plan.sets.opened
+        here = [name for name in table.sets if name in opened]
+        names = [f"{opened[name].name} ({len(bench.keys(name))} images)" for name in here]
+        said.append(f"Measured on {', '.join(names)}." if names else "Measured on nothing.")
+        alphas = [f"{plan.inversion_of(name).alpha:g} ({data_title(name)})" for name in here]
+        said.append(
+            f"A square of {plan.resolution} px, K = {plan.inversion.steps}, learning rate "
+            f"{plan.inversion.learning_rate:g}, alpha {', '.join(alphas)}. In brackets: 95 % "
+            "interval, from 2,000 resamplings of whole images."
+        )
+        if any(data in table.sets for data in ("phrasecut", "refcoco", "refcoco+")):
+            counted = "against the answer" if ties == "last" else "by the first of the tied ones"
+            said.append(f"Ties are decided {counted}.")
+    else:
+        said.append("Seconds, the median of three; in brackets the quickest and the slowest.")
+    strangers = {model: plan.backbones.backbones_of(model) for model in plan.backbones.names}
+    for model, stands in strangers.items():
+        if len(stands) > 1:
+            said.append(f"{model} stands in for {', '.join(stands)}: no figure can be compared.")
+    said.append(f"`{typed_command()}`")
+    return " ".join(said)
+
+
+def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
+    metrics = list(dict.fromkeys(cell.metric for cell in cells))
+    title = data_title(data) if table.sets else "seconds"
+    title += f": {READINGS[reading]}" if reading else ""
+    head = [f"{title}{', %' if table.sets else ''}", "backbone"]
+    for metric in metrics:
+        head += [METRICS[metric], "paper", "difference"]
+    rows = []
+    for row, backbone in dict.fromkeys((cell.row, cell.backbone) for cell in cells):
+        own = {c.metric: c for c in cells if (c.row, c.backbone) == (row, backbone)}
+        named = f"{table.axis} {row}" if table.axis else row
+        line = [named, backbone]
+        told = ""
+        for metric in metrics:
+            cell = own[metric]
+            note, told = "" if cell.note == told else cell.note, cell.note
+            line += [_ours(cell) or note, _number(cell.paper), _signed(cell.difference)]
+        rows.append(line)
+    return markdown_table(head, rows)
+
+
+def _ours(cell: Cell) -> str:
+    if cell.ours is None:
+        return ""
+    value, low, high = (cell.ours[end] for end in ("value", "low", "high"))
+    if cell.metric in ("direct", "decomposed"):
+        return f"{value:.2f} ({low:.2f}–{high:.2f})"
+    if low == high:  # one image: nothing to resample
+        return f"{value:.1f}"
+    return f"{value:.1f} ({low:.1f}–{high:.1f})"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.1f}" if abs(value) >= 0.05 else "0"
+
+
+def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
+    parts = list(dict.fromkeys((cell.data, cell.reading, cell.metric) for cell in cells))
+    if not table.axis and table.sets:  # one panel a data set: its first figure
+        parts = [part for part in parts if part[2] == "acc1"] or parts
+    rows = list(dict.fromkeys((cell.row, cell.backbone) for cell in cells))
+    height = 3.0 if table.axis else 1.0 + 0.22 * len(rows)
+    figure = new_figure(max(4.0, 2.9 * len(parts)), height)
+    frames = figure.subplots(1, len(parts), squeeze=False, sharey=not table.axis)[0]
+    ours, paper = colours["lines"]
+    for frame, (data, reading, metric) in zip(frames, parts, strict=True):
+        shown = [c for c in cells if (c.data, c.reading, c.metric) == (data, reading, metric)]
+        (_curve if table.axis else _dots)(frame, shown, ours, paper)
+        lines = [
+            f"{data_title(data)}, {METRICS[metric]}",
+            *([READINGS[reading]] if reading else []),
+        ]
+        frame.set_title("\n".join(lines), fontsize=8)
+        frame.grid(True, linewidth=0.6)
+        if table.axis:
+            frame.set(xlabel=table.axis, ylabel="%" if table.sets else "seconds")
+        else:
+            frame.set_xlabel("%")
+    if not table.axis:
+        frames[0].set_yticks(range(len(rows)), [f"{row}, {backbone}" for row, backbone in rows])
+        frames[0].invert_yaxis()
+    frames[0].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
+    """Draw one figure a row: ours with its interval, the paper's as a ring."""
+    printed = [(c.paper, place) for place, c in enumerate(cells) if c.paper is not None]
+    style = {"ls": "", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
+    frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
+    measured = [(c.ours, place) for place, c in enumerate(cells) if c.ours is not None]
+    values = [one["value"] for one, _ in measured]
+    ends = [
+        [abs(one["value"] - one["low"]) for one, _ in measured],
+        [abs(one["high"] - one["value"]) for one, _ in measured],
+    ]
+    places = [place for _, place in measured]
+    frame.errorbar(values, places, xerr=ends, fmt=".", color=ours, lw=1.2, label="measured")
+
+
+def _curve(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
+    """Draw figures by the numbers that rows are named after."""
+    printed = [(float(c.row), c.paper) for c in cells if c.paper is not None]
+    style = {"ls": ":", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
+    frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
+    measured = [(float(c.row), c.ours) for c in cells if c.ours is not None]
+    x = [place for place, _ in measured]
+    low, high = ([one[end] for _, one in measured] for end in ("low", "high"))
+    frame.fill_between(x, low, high, color=ours, alpha=0.18, linewidth=0)
+    frame.plot(x, [one["value"] for _, one in measured], ".-", color=ours, label="measured")

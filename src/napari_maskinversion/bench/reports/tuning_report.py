@@ -1,0 +1,30 @@
+"""Curves of ``bench tune`` as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..paper.quoted import CONVERGED, LAST_STEP
+from ..paper.tuning import PAPER_ACCURACY, Curve, best_of, verdict
+from .method_tables import table
+
+
+def tuning_markdown(curves: Sequence[Curve], settings: dict[str, Any], command: str) -> str:
+    """Return the curves and what they say as Markdown."""
+    steps = list(curves[0].points)
+    rows = []
+    for step in steps:
+        cells = [curve.points[step] for curve in curves]
+        shown = [f"{c['value']:.1f} ({c['low']:.1f}–{c['high']:.1f})" for c in cells]
+        printed = f"{PAPER_ACCURACY:g}" if step in (CONVERGED, LAST_STEP) else ""
+        rows.append([str(step), *shown, printed])
+    drifts = [curve.drift for curve in curves]
+    if all(drift is not None for drift in drifts):
+        words = [f"{d['value']:+.1f} ({d['low']:+.1f}–{d['high']:+.1f})" for d in drifts if d]
+        rows.append([f"change from {CONVERGED}", *words, "0"])
+    head = ["step: Acc@1, %", *(f"rate {curve.rate:g}" for curve in curves), "paper, B/16"]
+    rate, step, point = best_of(curves)
+    about = ", ".join(f"{name} {value}" for name, value in settings.items())
+    best = f"Best here: learning rate {rate:g} and {step} steps ({point['value']:.1f} %)."
+    return "\n\n".join([f"{about}; `{command}`.", table(head, rows), best, verdict(curves)]) + "\n"

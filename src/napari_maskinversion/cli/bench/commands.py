@@ -1,0 +1,6 @@
+"""All ``bench`` commands: importing their modules registers them."""
+
+from . import data_sets, paper, tune
+from .scenes import bench
+
+__all__ = ["bench", "data_sets", "paper", "tune"]

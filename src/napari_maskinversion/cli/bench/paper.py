@@ -1,0 +1,211 @@
+"""The command ``bench paper``: the paper's tables, run again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...base.errors import InputError
+from ...bench.paper.quoted import TABLES
+from ...engine.settings import InversionConfig
+from ...regions.sam.checkpoints import CHECKPOINTS, get_checkpoint
+from ..console import say
+from ..loading import load
+from .data_sets import Data, Weights
+from .scenes import Device, Rate, SkipBad, Steps, bench, follow
+
+if TYPE_CHECKING:
+    from ...bench.paper.running import PaperPlan
+    from ...bench.paper.tables import Table
+
+Limit = Annotated[
+    int | None, typer.Option(help="Use only the first images of each set, this many.")
+]
+Split = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="SET=SPLIT, such as refcoco=testA; may be repeated (default: the set's first; bench "
+        "datasets lists them)."
+    ),
+]
+
+
+@bench.command("paper")
+def paper_command(
+    *,
+    table: Annotated[
+        str,
+        typer.Option(help=f"Tables, separated by commas: {', '.join(TABLES)}; or all."),
+    ] = "all",
+    data: Data = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Models separated by commas; BACKBONE=MODEL says what a model stands for; one "
+            "other model, such as demo, stands in for all (default: the paper's that are on this "
+            "machine)."
+        ),
+    ] = None,
+    sets: Annotated[
+        str | None, typer.Option(help="Only these data sets, separated by commas.")
+    ] = None,
+    split: Split = None,
+    voc_classes: Annotated[
+        int, typer.Option(help="Classes of VOC: 19, as the paper counts, or all 20.")
+    ] = 19,
+    limit: Limit = None,
+    ties: Annotated[
+        str,
+        typer.Option(
+            help="Regions or sentences with the same score: last counts them against the answer, "
+            "first takes the first of them."
+        ),
+    ] = "last",
+    resolution: Annotated[
+        int,
+        typer.Option(
+            help="Side in pixels of the input of methods that use tokens of the whole image."
+        ),
+    ] = 448,
+    steps: Steps = 10,
+    learning_rate: Rate = 0.1,
+    method_weights: Weights = None,
+    sam: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Checkpoint of Segment Anything for table 4: a file, or {', '.join(CHECKPOINTS)} "
+            "once fetched."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder of tables, plots and records; a stopped run goes on.")
+    ] = Path("paper"),
+    overwrite: Annotated[
+        bool, typer.Option(help="Measure again what is kept, and replace files of others.")
+    ] = False,
+    no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False,
+    skip_bad: SkipBad = False,
+    device: Device = "auto",
+) -> None:
+    """Run the paper's tables again, and show its figures beside the measured ones.
+
+    Always in the paper's setting: the whole image as a square of 448 px, K = 10, learning rate
+    0.1, alpha 5 for RefCOCO and RefCOCO+, else 0; the options change it.
+    """
+    from ...bench.measures.retrieval import TIES
+    from ...bench.paper.tables import tables_by_name
+
+    tables = tables_by_name(table)
+    if ties not in TIES:
+        raise InputError(f"--ties takes last or first; got {ties!r}.")
+    if limit is not None and limit < 1:
+        raise InputError(f"--limit must be at least 1; got {limit}.")
+    if voc_classes not in (19, 20):
+        raise InputError(f"--voc-classes takes 19 or 20; got {voc_classes}.")
+    if not 32 <= resolution <= 4096:
+        raise InputError(f"--resolution must be from 32 to 4096; got {resolution}.")
+    if method_weights is not None and not method_weights.is_file():
+        raise InputError(f"There is no file {method_weights}; --method-weights names a checkpoint.")
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
+    checkpoint = _sam(sam)
+    plan = _plan(tables, data, models, sets, split or [], voc_classes, inversion, resolution, limit)
+    from ...bench.paper.cells import cells_of
+    from ...bench.paper.running import PaperBench
+    from ...bench.reports.paper_report import write
+
+    plan = replace(plan, weights=method_weights, sam=checkpoint, skip_bad=skip_bad)
+    _check_files(plan, out, overwrite=overwrite, plots=not no_plots)
+    for why in _left_out(plan):
+        say(why)
+    job = PaperBench(plan, out, lambda name: load(name, None, device), overwrite=overwrite)
+    try:
+        follow(job.run, out, job)
+    finally:
+        for note in dict.fromkeys(job.notes):
+            say(note)
+    for one in tables:
+        cells = cells_of(job, one, ties)
+        typer.echo(write(job, one, cells, out, ties, plots=not no_plots))
+    say(f"Wrote {len(tables)} table{'s' * (len(tables) != 1)} to {out}")
+
+
+def _plan(
+    tables: tuple[Table, ...],
+    data: Path | None,
+    models: str | None,
+    sets: str | None,
+    split: list[str],
+    voc_classes: int,
+    inversion: InversionConfig,
+    resolution: int,
+    limit: int | None,
+) -> PaperPlan:
+    from ...bench.paper.backbones import choose
+    from ...bench.paper.running import PaperPlan
+    from ...bench.paper.sets import PaperSets, open_sets, read_sets, read_splits
+    from ...demo_model.domains import data_folder
+
+    chosen, splits = read_sets(sets), read_splits(split)
+    needed = tuple(dict.fromkeys(name for table in tables for name in table.sets))
+    backbones = choose(models)
+    folder = data or data_folder()
+    if needed and folder is None:
+        raise InputError(
+            "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of sets."
+        )
+    opened = PaperSets({}, {})
+    if needed:
+        assert folder is not None
+        opened = open_sets(folder, needed, chosen, splits, voc_classes)
+    return PaperPlan(
+        tables=tables,
+        backbones=backbones,
+        sets=opened,
+        inversion=inversion,
+        resolution=resolution,
+        limit=limit,
+    )
+
+
+def _sam(text: str | None) -> Path | None:
+    """Return a checkpoint of Segment Anything: a file, or one that was fetched."""
+    if text is None:
+        return None
+    path = Path(text).expanduser()
+    if path.is_file():
+        return path
+    spec = get_checkpoint(text)
+    if not spec.is_on_disk:
+        raise InputError(
+            f"The checkpoint {spec.name} is not on this machine: napari-maskinversion models fetch "
+            f"{spec.name}."
+        )
+    return spec.path
+
+
+def _check_files(plan: PaperPlan, out: Path, *, overwrite: bool, plots: bool) -> None:
+    """Refuse files that must not be written, and plots that cannot be drawn."""
+    from ...base.targets import check_folder, check_targets, mentions_us
+    from ...bench.reports.paper_report import files_of
+    from ...bench.reports.plots import check_plots
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file; --out names a folder.")
+    if plots:
+        check_plots(out)
+    targets = [file for one in plan.tables for file in files_of(one, out, plots=plots)]
+
+    def is_ours(file: Path) -> bool:
+        return mentions_us(file.with_suffix(".md") if file.suffix == ".csv" else file)
+
+    check_targets(targets, overwrite=overwrite, is_ours=is_ours)
+    check_folder(out / "records")  # its files are checked where they are opened
+
+
+def _left_out(plan: PaperPlan) -> list[str]:
+    """Return lines about what cannot be measured, before the work."""
+    lines = [f"{backbone}: {why}." for backbone, why in plan.backbones.lacks.items()]
+    return lines + [f"{name}: {why}." for name, why in plan.sets.lacks.items()]

@@ -1,0 +1,1 @@
+"""The commands that generate from a region's embedding."""

@@ -1,0 +1,1 @@
+"""Pictures generated from region embeddings. Imports diffusers only to load a decoder."""

@@ -1,0 +1,301 @@
+"""Draw image embeddings with the pipelines of diffusers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from diffusers import (
+    AutoencoderKL,
+    KandinskyV22Pipeline,
+    StableUnCLIPImg2ImgPipeline,
+    UNet2DConditionModel,
+    VQModel,
+    schedulers,
+)
+from diffusers.pipelines.stable_diffusion import StableUnCLIPImageNormalizer
+from diffusers.utils import logging as diffusers_logging
+from torch import Tensor
+from transformers import (
+    CLIPTextModel,
+    CLIPTokenizer,
+    CLIPVisionConfig,
+    CLIPVisionModelWithProjection,
+)
+from transformers.utils import logging as transformers_logging
+
+from ..base.errors import NOT_FINITE, ModelError, NotEnoughMemoryError
+from ..base.reading import read_json
+from ..engine.compute.compute_lock import computing
+from ..engine.compute.oom_fallback import is_out_of_memory
+from .folders import DecoderFolder
+from .settings import PictureSettings
+
+FloatArray = npt.NDArray[np.float32]
+PixelArray = npt.NDArray[np.uint8]
+OnStep = Callable[[int, int], object]
+
+# Schedulers that take a generator of random numbers, and all that a folder may name.
+_SEEDED: Final = ("DDPMScheduler", "DDIMScheduler")
+_SCHEDULERS: Final = (
+    *_SEEDED,
+    "PNDMScheduler",
+    "EulerDiscreteScheduler",
+    "EulerAncestralDiscreteScheduler",
+    "DPMSolverMultistepScheduler",
+    "UniPCMultistepScheduler",
+)
+# Buffers of older versions, which no loading needs.
+_STALE: Final = ("position_ids",)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Condition:
+    """What a picture is drawn from.
+
+    Attributes
+    ----------
+    embedding : ndarray, shape (width,)
+        Not normalised.
+    nothing : ndarray, shape (width,)
+        Embedding of an image of zeros, which the guidance leads away from.
+    prompt : str
+        For decoders with a text encoder of their own.
+    """
+
+    embedding: FloatArray
+    nothing: FloatArray
+    prompt: str = ""
+
+
+class Drawer(ABC):
+    """A loaded decoder.
+
+    Parameters
+    ----------
+    folder : DecoderFolder
+    device : torch.device
+    dtype : torch.dtype
+
+    Raises
+    ------
+    ModelError
+        If a part of the decoder is damaged or does not fit its configuration.
+    NotEnoughMemoryError
+    """
+
+    def __init__(self, folder: DecoderFolder, device: torch.device, dtype: torch.dtype) -> None:
+        self.folder, self.device, self.dtype = folder, device, dtype
+        with computing(), _quiet(), _fitting(folder, device):
+            self._pipeline = self._load(folder.path).to(device)
+        self._pipeline.set_progress_bar_config(disable=True)
+
+    @abstractmethod
+    def _load(self, path: Path) -> Any:
+        """Return the pipeline."""
+
+    @abstractmethod
+    def _call(
+        self, condition: Condition, common: dict[str, Any], report: Callable[[], None]
+    ) -> Any:
+        """Run the pipeline; ``report`` is to be called after each step."""
+
+    def draw(
+        self, condition: Condition, settings: PictureSettings, seed: int, on_step: OnStep
+    ) -> PixelArray:
+        """Draw one picture (size, size, 3).
+
+        Parameters
+        ----------
+        condition : Condition
+        settings : PictureSettings
+            Filled with the decoder's defaults.
+        seed : int
+            The random numbers are the CPU's, whatever the device.
+        on_step : callable
+            Called with (finished steps, steps), while other work may compute. If it raises, the
+            drawing stops.
+
+        Raises
+        ------
+        ModelError
+            If the decoder computes values that are not finite.
+        NotEnoughMemoryError
+        """
+        common = {
+            "height": settings.size,
+            "width": settings.size,
+            "num_inference_steps": settings.steps,
+            "guidance_scale": float(settings.guidance or 0.0),
+            "generator": torch.Generator("cpu").manual_seed(seed),
+            "output_type": "np",
+        }
+        done = 0
+        lock = ExitStack()
+
+        def report() -> None:
+            nonlocal done
+            done += 1
+            lock.close()
+            on_step(done, len(self._pipeline.scheduler.timesteps))
+            lock.enter_context(computing())
+
+        # The pipeline turns gradients off and on by itself, also when `on_step` has raised.
+        mode = torch.set_grad_enabled(torch.is_grad_enabled())
+        with mode, lock, _fitting(self.folder, self.device):
+            lock.enter_context(computing())
+            image = np.asarray(self._call(condition, common, report).images[0])
+        if not np.isfinite(image).all():
+            raise ModelError(f"{self.folder.decoder.title} {NOT_FINITE}")
+        return cast("PixelArray", (image.clip(0, 1) * 255).round().astype(np.uint8))
+
+    def _row(self, values: FloatArray) -> Tensor:
+        return torch.from_numpy(values)[None].to(self.device, self.dtype)
+
+
+class KandinskyDrawer(Drawer):
+    """Kandinsky 2.2: a UNet on image embeddings alone, and a MoVQ."""
+
+    def _load(self, path: Path) -> Any:
+        return KandinskyV22Pipeline(
+            unet=_part(UNet2DConditionModel, path / "unet", self.dtype),
+            scheduler=_scheduler(path / "scheduler", _SEEDED),
+            movq=_part(VQModel, path / "movq", self.dtype),
+        )
+
+    def _call(
+        self, condition: Condition, common: dict[str, Any], report: Callable[[], None]
+    ) -> Any:
+        def on_step(_pipeline: Any, _step: int, _time: Any, tensors: dict[str, Tensor]) -> Any:
+            report()
+            return tensors
+
+        return self._pipeline(
+            image_embeds=self._row(condition.embedding),
+            negative_image_embeds=self._row(condition.nothing),
+            callback_on_step_end=on_step,
+            **common,
+        )
+
+
+class UnclipDrawer(Drawer):
+    """Stable unCLIP: Stable Diffusion 2.1 on image embeddings and a prompt, which may be empty."""
+
+    def _load(self, path: Path) -> Any:
+        normalizer = _part(StableUnCLIPImageNormalizer, path / "image_normalizer", self.dtype)
+        if normalizer.mean.shape[-1] != self.folder.width:
+            raise ModelError(
+                f"{path / 'image_normalizer'} is for embeddings of {normalizer.mean.shape[-1]} "
+                f"values, and the UNet for {self.folder.width}; put the parts of one decoder there."
+            )
+        return StableUnCLIPImg2ImgPipeline(
+            feature_extractor=None,
+            image_encoder=_unused_encoder(self.dtype),
+            image_normalizer=normalizer,
+            image_noising_scheduler=_scheduler(path / "image_noising_scheduler", _SEEDED),
+            tokenizer=CLIPTokenizer.from_pretrained(path / "tokenizer", local_files_only=True),
+            text_encoder=_part(CLIPTextModel, path / "text_encoder", self.dtype),
+            unet=_part(UNet2DConditionModel, path / "unet", self.dtype),
+            scheduler=_scheduler(path / "scheduler", _SCHEDULERS),
+            vae=_part(AutoencoderKL, path / "vae", self.dtype),
+        )
+
+    def _call(
+        self, condition: Condition, common: dict[str, Any], report: Callable[[], None]
+    ) -> Any:
+        return self._pipeline(
+            prompt=condition.prompt,
+            image_embeds=self._row(condition.embedding),
+            callback=lambda *_: report(),
+            **common,
+        )
+
+
+_DRAWERS: Final[Mapping[str, type[Drawer]]] = {
+    "kandinsky": KandinskyDrawer,
+    "unclip": UnclipDrawer,
+}
+
+
+def load_drawer(folder: DecoderFolder, device: torch.device, dtype: torch.dtype) -> Drawer:
+    """Load a decoder; errors as `Drawer`."""
+    return _DRAWERS[folder.decoder.family](folder, device, dtype)
+
+
+def _part(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
+    """Load a model of diffusers or transformers; each parameter must have its value."""
+    try:
+        model, report = kind.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise ModelError(_unreadable(folder, " ".join(str(error).split())[:200])) from error
+    problems = {
+        what: [str(name) for name in report.get(f"{what}_keys") or () if not _is_stale(name)]
+        for what in ("missing", "unexpected", "mismatched")
+    }
+    for what, names in problems.items():
+        if names:
+            raise ModelError(_unreadable(folder, f"{len(names)} {what}, such as {min(names)}"))
+    return model.to(dtype).eval().requires_grad_(False)
+
+
+def _is_stale(name: object) -> bool:
+    return str(name).endswith(_STALE)
+
+
+def _unreadable(folder: Path, reason: str) -> str:
+    return (
+        f"The weights in {folder} do not fit their configuration ({reason}); put the published "
+        "files there."
+    )
+
+
+def _scheduler(folder: Path, known: tuple[str, ...]) -> Any:
+    name = read_json(folder / "scheduler_config.json").get("_class_name")
+    if name not in known:
+        raise ModelError(f"{folder} names the scheduler {name}; it must be {' or '.join(known)}.")
+    return getattr(schedulers, name).from_pretrained(folder, local_files_only=True)
+
+
+def _unused_encoder(dtype: torch.dtype) -> Any:
+    """Return an image encoder that only tells the pipeline its dtype: embeddings come from us."""
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    config = CLIPVisionConfig(
+        **sizes, num_attention_heads=1, image_size=8, patch_size=8, projection_dim=8
+    )
+    return CLIPVisionModelWithProjection(config).to(dtype).eval()
+
+
+@contextmanager
+def _fitting(folder: DecoderFolder, device: torch.device) -> Iterator[None]:
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise NotEnoughMemoryError(
+            f"There was not enough memory on {device} for {folder.decoder.title}; draw "
+            "smaller pictures, in bfloat16, or on the CPU."
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep notes and progress bars of both libraries out of the terminal while weights load."""
+    with ExitStack() as after:
+        for logging in (diffusers_logging, transformers_logging):
+            after.callback(logging.set_verbosity, logging.get_verbosity())
+            logging.set_verbosity_error()
+            logging.disable_progress_bar()
+            after.callback(logging.enable_progress_bar)
+        yield

@@ -1,0 +1,249 @@
+"""Folders of decoders: what is missing, what does not fit, how much memory it takes.
+
+Imports neither torch nor diffusers, and reads only configurations and the heads of weights.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+from ..base.download import size_text
+from ..base.errors import InputError, ModelError
+from ..base.reading import check_file, read_json
+from ..engine.models.specs import MODELS
+from .decoders import (
+    PRIOR_MB,
+    PRIOR_REPOSITORY,
+    SAFETENSORS,
+    Decoder,
+    Part,
+    decoder_that_fits,
+    default_folder,
+    default_prior,
+)
+
+CLIP_FILE: Final = "clip_model.json"
+"""Beside the parts: ``{"model": "ViT-B-16/openai"}``, of a decoder trained for another model."""
+
+_RUNS_CODE: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderFolder:
+    """A decoder on this machine.
+
+    Attributes
+    ----------
+    decoder : Decoder
+    path : Path
+    clip_model : str
+        Model whose embeddings it draws.
+    width : int
+        Values of such an embedding.
+    parameters : int
+        Numbers in all its weights.
+    most_steps : int
+        Steps that its noise was trained with.
+    """
+
+    decoder: Decoder
+    path: Path
+    clip_model: str
+    width: int
+    parameters: int
+    most_steps: int = 1000
+
+    def check_model(self, name: str, width: int | None = None) -> None:
+        """Refuse embeddings of a model that the decoder was not trained on.
+
+        Parameters
+        ----------
+        name : str
+            Of the model. One of a file's weights can be any; then only the width is compared.
+        width : int, optional
+            Values of its embeddings, once it is loaded.
+
+        Raises
+        ------
+        ModelError
+            Names the model that fits.
+        """
+        published = name in MODELS or "/" in name
+        if (published and name != self.clip_model) or width not in (None, self.width):
+            values = "" if width is None else f" ({width} values)"
+            raise ModelError(
+                f"{self.decoder.title} draws embeddings of {self.clip_model} ({self.width} "
+                f"values), not of {name}{values}; use that model{_instead(name)}."
+            )
+
+
+def _instead(clip_model: str) -> str:
+    fits = decoder_that_fits(clip_model)
+    return "" if fits is None else f", or the decoder {fits.name}"
+
+
+def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
+    """Check that a decoder is on this machine, whole and in the layout of diffusers.
+
+    Parameters
+    ----------
+    decoder : Decoder
+    folder : Path, optional
+        By default `default_folder`.
+
+    Raises
+    ------
+    ModelError
+        If something is missing, damaged or of another kind; says what to put where, and its size.
+    """
+    path = default_folder(decoder) if folder is None else folder
+    missing = [
+        (part, name)
+        for part in decoder.parts
+        for name in part.files
+        if not (path / part.folder / name).is_file()
+    ]
+    if missing:
+        raise ModelError(_missing(decoder, path, missing))
+    try:
+        configs = {part.folder: _config(path, part) for part in decoder.parts}
+        parameters = sum(
+            count_parameters(path / part.folder / name)
+            for part in decoder.parts
+            for name in part.files
+            if name.endswith(".safetensors")
+        )
+        clip_model = _clip_model(path) or decoder.clip_model
+    except InputError as error:
+        raise ModelError(str(error)) from None
+    return DecoderFolder(
+        decoder=decoder,
+        path=path,
+        clip_model=clip_model,
+        width=_width(decoder, path, configs["unet"]),
+        parameters=parameters,
+        most_steps=_most_steps(configs["scheduler"]),
+    )
+
+
+def prior_file(place: Path | None = None) -> Path:
+    """Return the file of the prior's weights.
+
+    Parameters
+    ----------
+    place : Path, optional
+        The file or its folder; by default `default_prior`.
+
+    Raises
+    ------
+    ModelError
+        If it is missing; says what to put where, and its size.
+    """
+    folder = default_prior() if place is None else place
+    file = folder if folder.suffix == ".safetensors" else folder / SAFETENSORS
+    if file.is_file():
+        return file
+    raise ModelError(
+        f"A prompt needs the prior, which is not there: put {SAFETENSORS} of {PRIOR_REPOSITORY} "
+        f"({PRIOR_MB} MB, licence MIT) in {file.parent}, choose another folder (--prior), or leave "
+        f"the prompt out: {_command(PRIOR_REPOSITORY, file.parent)} {SAFETENSORS}"
+    )
+
+
+def count_parameters(file: Path) -> int:
+    """Return how many numbers a safetensors file holds; reads only its head.
+
+    Raises
+    ------
+    ModelError
+        If it is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    check_file(file, "weights")
+    try:
+        with safe_open(file, framework="np") as weights:
+            return sum(prod(weights.get_slice(key).get_shape()) for key in weights.keys())  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ModelError(
+            f"{file} is damaged or no safetensors file ({error}); download it again."
+        ) from None
+
+
+def _config(path: Path, part: Part) -> dict[str, Any]:
+    names = [name for name in part.files if name.endswith("config.json")]
+    if not names:
+        return {}
+    file = path / part.folder / names[0]
+    values = read_json(file)
+    if not isinstance(values, dict):
+        raise ModelError(f"{file} is no configuration of diffusers; download it again.")
+    kind = values.get("_class_name")
+    if part.kind and kind != part.kind:
+        raise ModelError(
+            f"{file} is of {kind or 'an unknown class'}, not {part.kind}; put this part of the "
+            "decoder there."
+        )
+    return values
+
+
+def _clip_model(path: Path) -> str:
+    file = path / CLIP_FILE
+    if not file.is_file():
+        return ""
+    values = read_json(file)
+    name = values.get("model") if isinstance(values, dict) else None
+    if not isinstance(name, str) or not name:
+        raise ModelError(f'{file} must be {{"model": "the name of a CLIP model"}}.')
+    return name
+
+
+def _width(decoder: Decoder, path: Path, unet: dict[str, Any]) -> int:
+    """Return the values of the embeddings that a UNet is made for."""
+    if decoder.family == "kandinsky":
+        width = unet.get("encoder_hid_dim")
+        kinds = unet.get("encoder_hid_dim_type"), unet.get("addition_embed_type")
+        fits = kinds == ("image_proj", "image")
+    else:
+        both = unet.get("projection_class_embeddings_input_dim")
+        width = both // 2 if isinstance(both, int) else None
+        fits = unet.get("class_embed_type") == "projection"
+    if not fits or not isinstance(width, int) or width < 1:
+        raise ModelError(
+            f"The UNet in {path} takes no image embeddings as {decoder.title} does; put the parts "
+            f"of {decoder.repository} there."
+        )
+    return width
+
+
+def _most_steps(scheduler: dict[str, Any]) -> int:
+    steps = scheduler.get("num_train_timesteps", 1000)
+    return steps if isinstance(steps, int) else 1000
+
+
+def _missing(decoder: Decoder, path: Path, missing: list[tuple[Part, str]]) -> str:
+    unsafe = [
+        file.name
+        for part, name in missing
+        if name.endswith(".safetensors") and (path / part.folder).is_dir()
+        for file in (path / part.folder).iterdir()
+        if file.suffix in _RUNS_CODE
+    ]
+    files = " ".join(f"{part.folder}/{name}" for part, name in missing)
+    size = sum(part.size_gb for part, name in missing if name.endswith(".safetensors"))
+    amount = f"{size_text(round(size * 1e9))}, " if size else ""
+    state = "complete" if path.is_dir() else "there"
+    note = f" ({unsafe[0]} is not read: such files can run code)" if unsafe else ""
+    return (
+        f"The decoder {decoder.title} is not {state}{note}: put these files of "
+        f"{decoder.repository} ({amount}licence {decoder.license}) in {path}, or choose another "
+        f"folder (--weights): {_command(decoder.repository, path)} {files}"
+    )
+
+
+def _command(repository: str, folder: Path) -> str:
+    return f"hf download {repository} --local-dir {shlex.quote(str(folder))}"

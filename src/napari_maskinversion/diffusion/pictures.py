@@ -1,0 +1,141 @@
+"""Drawn pictures, and their files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base import progress_words as words
+from ..base.atomic_files import atomic_path, together
+from ..base.targets import check_targets
+
+RECORD: Final = "imagine.json"
+WHOLE_IMAGE: Final = "[CLS]"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Picture:
+    """A picture of an embedding.
+
+    Attributes
+    ----------
+    regions : tuple of int
+        Ids of the regions it shows; empty for [CLS], the embedding of the whole image.
+    seed : int
+    pixels : ndarray, shape (size, size, 3), uint8
+    """
+
+    regions: tuple[int, ...]
+    seed: int
+    pixels: npt.NDArray[np.uint8] = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        """What it shows: ``"Region 3"``, ``"Regions 3, 5"`` or ``"[CLS]"``."""
+        return title_of(self.regions)
+
+    @property
+    def file(self) -> str:
+        """Name of its file."""
+        return file_of(self.regions, self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureStep:
+    """Progress of the drawing.
+
+    Attributes
+    ----------
+    title : str
+        What the present picture shows.
+    picture, pictures : int
+        The present picture, counted from 1, and all of them.
+    step, steps : int
+        Finished steps of it, and all of them.
+    """
+
+    title: str
+    picture: int
+    pictures: int
+    step: int
+    steps: int
+
+    @property
+    def text(self) -> str:
+        """One line for users."""
+        return words.picture_at_step(self.picture, self.pictures, self.step, self.steps)
+
+    @property
+    def fraction(self) -> float:
+        """Share of the work that is done, 0..1."""
+        return (self.picture - 1 + self.step / max(self.steps, 1)) / max(self.pictures, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Imagined:
+    """Pictures of regions and of [CLS], and how they were made.
+
+    Attributes
+    ----------
+    pictures : tuple of Picture
+        Region by region, [CLS] last.
+    record : mapping
+        What `imagine.json` holds but for the pictures.
+    """
+
+    pictures: tuple[Picture, ...]
+    record: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Imagined: {len(self.pictures)} pictures by {self.record['decoder']['name']}>"
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write the pictures and ``imagine.json`` to a folder: all of them, or none.
+
+        Raises
+        ------
+        InputError
+            If the folder has one of these files already, or cannot be written to.
+        """
+        target = Path(folder).absolute()
+        files = [target / picture.file for picture in self.pictures]
+        check_targets([*files, target / RECORD], overwrite=False, replaceable=False)
+        target.mkdir(parents=True, exist_ok=True)
+        with together(target, overwrite=False, keep=True):
+            for picture, file in zip(self.pictures, files, strict=True):
+                _write(picture, file)
+            with atomic_path(target / RECORD) as part:
+                part.write_text(self._json(), encoding="utf-8")
+        return [*files, target / RECORD]
+
+    def _json(self) -> str:
+        pictures = [
+            {"file": picture.file, "regions": list(picture.regions), "seed": picture.seed}
+            for picture in self.pictures
+        ]
+        return json.dumps({**self.record, "pictures": pictures}, indent=1, allow_nan=False) + "\n"
+
+
+def title_of(regions: tuple[int, ...]) -> str:
+    """Return what a picture of these regions is called."""
+    names = ", ".join(map(str, regions))
+    return f"Region{'s' * (len(regions) > 1)} {names}" if regions else WHOLE_IMAGE
+
+
+def file_of(regions: tuple[int, ...], seed: int) -> str:
+    """Return the name of a picture's file: ``"region-3+5_seed-0.png"``."""
+    what = f"region-{'+'.join(map(str, regions))}" if regions else "cls"
+    return f"{what}_seed-{seed}.png"
+
+
+def _write(picture: Picture, file: Path) -> None:
+    from PIL import Image
+
+    with atomic_path(file) as part:
+        Image.fromarray(picture.pixels).save(part, format="PNG")

@@ -1,0 +1,221 @@
+"""The prior of lambda-ECLIPSE: from a prompt with regions in it to an image embedding.
+
+Patel et al. 2024, "Lambda-ECLIPSE" (arXiv:2402.05195). diffusers' own prior does not fit its
+weights: this one has no time step and a further token, the control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from diffusers.models.attention import BasicTransformerBlock
+from torch import Tensor, nn
+
+from ..base.errors import InputError, ModelError
+from ..engine.models.text_states import TextStates
+
+FloatArray = npt.NDArray[np.float32]
+
+# Tokens after those of the text: control, text embedding, noise, and the one that is read out.
+_ADDED: Final = 4
+_HEAD: Final = 32  # values of a head, which no shape tells
+_HIDDEN: Final = -10000.0  # what the published module adds to what must not be seen
+
+
+class SubjectPrior(nn.Module):
+    """Predicts an image embedding in one pass; its parameters have the published names.
+
+    Parameters
+    ----------
+    width : int
+        Values of CLIP's embeddings and text states.
+    inner : int
+        Width of the blocks, a multiple of 32.
+    layers : int
+    length : int
+        Tokens of a text.
+    """
+
+    def __init__(
+        self, width: int = 1280, inner: int = 512, layers: int = 10, length: int = 77
+    ) -> None:
+        super().__init__()
+        self.proj_in = nn.Linear(width, inner)
+        self.embedding_proj = nn.Linear(width, inner)
+        self.embedding_control = nn.Linear(width, inner)
+        self.encoder_hidden_states_proj = nn.Linear(width, inner)
+        self.positional_embedding = nn.Parameter(torch.zeros(1, length + _ADDED, inner))
+        self.prd_embedding = nn.Parameter(torch.zeros(1, 1, inner))
+        self._heads = inner // _HEAD
+        self.transformer_blocks = nn.ModuleList(
+            BasicTransformerBlock(
+                inner, self._heads, _HEAD, activation_fn="gelu", attention_bias=True
+            )
+            for _ in range(layers)
+        )
+        self.norm_out = nn.LayerNorm(inner)
+        self.proj_to_clip_embeddings = nn.Linear(inner, width)
+        # Published with the weights; predictions are used as they are.
+        self.clip_mean = nn.Parameter(torch.zeros(1, width))
+        self.clip_std = nn.Parameter(torch.zeros(1, width))
+
+    @property
+    def width(self) -> int:
+        """Values of an image embedding."""
+        return self.proj_in.in_features
+
+    @property
+    def length(self) -> int:
+        """Tokens of a text."""
+        return self.positional_embedding.shape[1] - _ADDED
+
+    def forward(
+        self, states: Tensor, text: Tensor, used: Tensor, control: Tensor, noise: Tensor
+    ) -> Tensor:
+        """Predict image embeddings (B, width), not normalised.
+
+        Parameters
+        ----------
+        states : Tensor, shape (B, length, width)
+            Text states, those of a subject replaced by a region's embedding.
+        text, control, noise : Tensor, shape (B, width)
+            Text embedding, embedding of an image without content, and normal noise.
+        used : Tensor, shape (B, length), bool
+            Tokens that are text; the others are padding.
+        """
+        tokens = torch.cat(
+            [
+                self.encoder_hidden_states_proj(states),
+                self.embedding_control(control)[:, None],
+                self.embedding_proj(text)[:, None],
+                self.proj_in(noise)[:, None],
+                self.prd_embedding.expand(len(states), -1, -1),
+            ],
+            dim=1,
+        )
+        tokens = tokens + self.positional_embedding
+        count = tokens.shape[1]
+        later = torch.full((count, count), _HIDDEN, device=tokens.device).triu(1)
+        padding = nn.functional.pad((~used).to(tokens) * _HIDDEN, (0, _ADDED))
+        mask = padding[:, None, :] + later
+        mask = mask.repeat_interleave(self._heads, dim=0)
+        for block in self.transformer_blocks:
+            tokens = block(tokens, attention_mask=mask)
+        return cast("Tensor", self.proj_to_clip_embeddings(self.norm_out(tokens)[:, -1]))
+
+
+def load_prior(file: Path) -> SubjectPrior:
+    """Load a prior; sizes are read from its weights.
+
+    Raises
+    ------
+    ModelError
+        If a parameter is missing, unknown or of another shape.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        state = load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(
+            f"{file} is damaged or no safetensors file ({error}); download it again."
+        ) from None
+    try:
+        prior = _empty(state)
+        prior.load_state_dict(state, strict=True)
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"{file} is not the prior of lambda-ECLIPSE ({_reason(error)}); put the file of "
+            "ECLIPSE-Community/Lambda-ECLIPSE-Prior-v1.0 there."
+        ) from None
+    return prior.float().eval().requires_grad_(False)
+
+
+def _empty(state: Mapping[str, Tensor]) -> SubjectPrior:
+    inner, width = state["proj_in.weight"].shape
+    blocks = {name.split(".")[1] for name in state if name.startswith("transformer_blocks.")}
+    length = state["positional_embedding"].shape[1] - _ADDED
+    if inner % _HEAD or length < 1:
+        raise ValueError(f"a width of {inner} and {length} tokens of text make no sense")
+    return SubjectPrior(width=width, inner=inner, layers=len(blocks), length=length)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]}"
+    lines = [line.strip() for line in str(error).splitlines()]
+    return (lines[1] if len(lines) > 1 else lines[0])[:200].rstrip(".")
+
+
+def predict(
+    prior: SubjectPrior,
+    prompt: TextStates,
+    subjects: Mapping[tuple[int, ...], FloatArray],
+    control: FloatArray,
+    seed: int,
+) -> FloatArray:
+    """Return the image embedding (width,) of a prompt with regions in the place of words.
+
+    Parameters
+    ----------
+    prior : SubjectPrior
+    prompt : TextStates
+    subjects : mapping of tuple of int to ndarray
+        The embedding (width,) of a region, as optimised, by the places of its word.
+    control : ndarray, shape (width,)
+        Embedding of an image of zeros.
+    seed : int
+        Of the noise.
+    """
+    states = prompt.states.copy()
+    for places, embedding in subjects.items():
+        states[list(places)] = embedding
+    noise = np.random.default_rng(seed).standard_normal(prior.width, dtype=np.float32)
+    rows = (states, prompt.embedding, prompt.used, control, noise)
+    with torch.no_grad():
+        predicted = prior(*(torch.from_numpy(row)[None] for row in rows))
+    return cast("FloatArray", predicted[0].numpy())
+
+
+def check_prior(prior: SubjectPrior, width: int, length: int, file: Path) -> None:
+    """Refuse a prior for another CLIP model.
+
+    Raises
+    ------
+    ModelError
+    """
+    if (prior.width, prior.length) != (width, length):
+        raise ModelError(
+            f"The prior in {file} is for embeddings of {prior.width} values and texts of "
+            f"{prior.length} tokens, and the model has {width} and {length}; put the prior of this "
+            "model there, or leave the prompt out."
+        )
+
+
+def places_of(prompt: TextStates, subject: TextStates, text: str, word: str) -> tuple[int, ...]:
+    """Return the places of a word's tokens in a prompt.
+
+    Raises
+    ------
+    InputError
+        If the prompt does not have it.
+    """
+    own, wanted = prompt.words, subject.words
+    starts = [
+        start
+        for start in range(len(own) - len(wanted) + 1)
+        if wanted and own[start : start + len(wanted)] == wanted
+    ]
+    if not starts:
+        raise InputError(
+            f"The model does not see the subject {word!r} in the prompt {text!r}, which may be too "
+            "long; write it near the beginning."
+        )
+    # The first token is the start of the text.
+    return tuple(1 + start + place for start in starts for place in range(len(wanted)))

@@ -1,0 +1,528 @@
+"""Pictures of what region embeddings show, drawn by a diffusion model (localized diffusion)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
+from ..base.regions import Regions
+from ..diffusion.folders import DecoderFolder, open_folder, prior_file
+from ..diffusion.memory import check_memory, chosen_dtype, memory_text
+from ..diffusion.pictures import Imagined, Picture, PictureStep, title_of
+from ..diffusion.settings import PictureSettings
+from ..engine.compute import memory
+from ..engine.models.registry import get_spec
+from ..engine.models.specs import MODELS
+from ..images.overview import overview
+from ..images.plane_source import PlaneSource, as_source
+from ..results.region_result import RegionResult
+from ..results.settings import RunSettings
+from .labelling import label_regions, loaded_model
+from .preflight import device_name, free_memory
+
+if TYPE_CHECKING:
+    from ..diffusion.drawing import Condition, Drawer
+    from ..engine.models.backbone import Backbone
+
+FloatArray = npt.NDArray[np.float32]
+OnProgress = Callable[[PictureStep | Picture], object]
+
+_PACKAGES: Final = ("napari-maskinversion", "torch", "diffusers", "transformers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagineRequest:
+    """What is to be drawn, and by what.
+
+    Parameters
+    ----------
+    pictures : PictureSettings
+    prompt : str
+        A sentence; "" for none.
+    subjects : tuple of str
+        Words of the prompt, one for each region that takes its place.
+    weights, prior : Path, optional
+        Folders of the decoder and of the prior; by default those in the cache folder.
+    """
+
+    pictures: PictureSettings
+    prompt: str = ""
+    subjects: tuple[str, ...] = ()
+    weights: Path | None = None
+    prior: Path | None = None
+
+    def __post_init__(self) -> None:
+        spec, subjects = self.pictures.spec, self.subjects
+        if subjects and not self.prompt:
+            raise ConfigError("A subject is a word of a prompt; write a prompt, or leave it out.")
+        if subjects and not spec.takes_subjects:
+            raise ConfigError(
+                f"{spec.title} puts no regions into a prompt; use the decoder kandinsky22, or "
+                "leave the subject out."
+            )
+        if self.prompt and spec.takes_subjects and not subjects:
+            raise ConfigError(
+                "A prompt needs the word that the region takes the place of; name it as the "
+                "subject."
+            )
+        for word in subjects:
+            if not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", self.prompt, re.IGNORECASE):
+                raise ConfigError(
+                    f"The prompt {self.prompt!r} does not have the subject {word!r} as a word; "
+                    "write it there."
+                )
+        twice = [word for word in subjects if subjects.count(word) > 1]
+        if twice:
+            raise ConfigError(f"The subject {twice[0]!r} is named twice; use one word a region.")
+
+    def groups(self, regions: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], ...]]:
+        """Return what is drawn together: each query alone, or all in one prompt.
+
+        Raises
+        ------
+        ConfigError
+            If there are not as many subjects as queries.
+        """
+        if not self.subjects:
+            return [(query,) for query in regions]
+        if len(self.subjects) != len(regions):
+            raise ConfigError(
+                f"There are {len(regions)} regions and {len(self.subjects)} subjects; name one "
+                "word of the prompt for each region."
+            )
+        return [tuple(regions)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A request that can be carried out.
+
+    Attributes
+    ----------
+    request : ImagineRequest
+        Filled with the decoder's defaults.
+    folder : DecoderFolder
+    prior : Path or None
+    device, dtype : str
+    text : str
+        Device and memory, for users.
+    """
+
+    request: ImagineRequest
+    folder: DecoderFolder
+    prior: Path | None
+    device: str
+    dtype: str
+    text: str
+
+
+def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
+    """Check a request before a model is loaded or anything computed.
+
+    Parameters
+    ----------
+    request : ImagineRequest
+    model : str
+        Name or file of the CLIP model.
+    loaded : bool
+        Whether it is in memory already.
+
+    Raises
+    ------
+    MaskInversionError
+        If diffusers is not installed, weights are missing or of another CLIP model, or memory
+        cannot hold them. Says what to do.
+    """
+    _check_installed()
+    settings = request.pictures.filled()
+    folder = open_folder(settings.spec, request.weights)
+    if (settings.steps or 0) > folder.most_steps:
+        raise ConfigError(
+            f"{settings.spec.title} was trained with {folder.most_steps} steps; use as many at "
+            f"most, not {settings.steps}."
+        )
+    prior = prior_file(request.prior) if request.subjects else None
+    if not Path(model).expanduser().exists():
+        folder.check_model(model)
+    from ..engine.compute.devices import choose_device
+
+    device = str(choose_device(settings.device))
+    if settings.dtype == "float16" and device == "cpu":
+        raise ConfigError("The CPU cannot draw in float16; use bfloat16 or float32.")
+    name, free = device_name(device), free_memory(device)
+    needed = check_memory(folder, settings, device, name, free)
+    if not loaded:
+        _check_clip_memory(model)
+    return Plan(
+        request=replace(request, pictures=settings),
+        folder=folder,
+        prior=prior,
+        device=device,
+        dtype=chosen_dtype(settings, device),
+        text=memory_text(needed, name, free),
+    )
+
+
+def _check_installed() -> None:
+    missing = [name for name in ("diffusers", "transformers", "accelerate") if not _has(name)]
+    if missing:
+        raise ModelError(
+            f"Drawing pictures needs {' and '.join(missing)}, which {_is(missing)} not installed: "
+            'pip install "napari-maskinversion[diffusion]"'
+        )
+
+
+def _is(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _has(package: str) -> bool:
+    return find_spec(package) is not None
+
+
+def _check_clip_memory(model: str) -> None:
+    """Refuse a model by name whose weights are larger than the free memory of this machine."""
+    size = get_spec(model).size_mb * 1_000_000 if model in MODELS else 0
+    free = memory.free_memory()
+    if size > free:
+        raise NotEnoughMemoryError(
+            f"{model} has {size / 1e9:.1f} GB of weights and this machine has {free / 1e9:.1f} GB "
+            "of memory free; close other programs, or use a decoder for a smaller model "
+            "(unclip-l takes ViT-L-14/openai, 1.7 GB)."
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Target:
+    """What one picture or more show.
+
+    Attributes
+    ----------
+    regions : tuple of int
+        Empty for [CLS].
+    conditions : tuple of Condition
+        One for each seed.
+    """
+
+    regions: tuple[int, ...]
+    conditions: tuple[Condition, ...]
+
+
+def targets(
+    plan: Plan,
+    model: Backbone,
+    results: Sequence[RegionResult],
+    pixels: npt.NDArray[Any],
+    settings: RunSettings,
+) -> list[Target]:
+    """Turn embeddings into what the decoder takes; the CLIP model is not needed afterwards.
+
+    Parameters
+    ----------
+    plan : Plan
+    model : Backbone
+        The model of the results.
+    results : sequence of RegionResult
+        One for each query, in the order of the subjects.
+    pixels : ndarray
+        The image, for [CLS]; see `overview`.
+    settings : RunSettings
+        Resolution and aspect ratio of the run.
+
+    Raises
+    ------
+    MaskInversionError
+        If the model does not fit decoder or prior, or a subject is not in the prompt.
+    """
+    plan.folder.check_model(model.name, model.embed_dim)
+    request = plan.request
+    pictures = request.pictures
+    shown = model.preprocess(
+        pixels, resolution=settings.resolution, keep_aspect=settings.keep_aspect
+    )
+    whole = _embedding(model, shown)
+    nothing = _embedding(model, _zeros(model))
+    length = float(np.linalg.norm(whole))
+    own = {_members(result): _scaled(result, length, pictures) for result in results}
+    groups: list[tuple[tuple[int, ...], ...]] = [*request.groups(list(own)), ()]
+    predicted = _in_prompt(plan, model, nothing) if request.subjects else None
+    made = []
+    for group in groups:
+        rows = [own[query] for query in group] or [whole] * max(1, len(request.subjects))
+        embeddings = [rows[0] if predicted is None else predicted(rows, s) for s in pictures.seeds]
+        ids = tuple(name for query in group for name in query)
+        made.append(Target(regions=ids, conditions=_conditions(plan, embeddings, nothing)))
+    return made
+
+
+def _conditions(
+    plan: Plan, embeddings: Sequence[FloatArray], nothing: FloatArray
+) -> tuple[Condition, ...]:
+    from ..diffusion.drawing import Condition
+
+    prompt = "" if plan.request.subjects else plan.request.prompt
+    return tuple(Condition(embedding=one, nothing=nothing, prompt=prompt) for one in embeddings)
+
+
+def _in_prompt(
+    plan: Plan, model: Backbone, nothing: FloatArray
+) -> Callable[[Sequence[FloatArray], int], FloatArray]:
+    """Return a function that puts embeddings into the prompt, for a seed."""
+    from ..diffusion.prior import check_prior, load_prior, places_of, predict
+    from ..engine.models.text_states import text_states
+
+    request = plan.request
+    assert plan.prior is not None  # `plan` has seen to it
+    prompt = text_states(model, request.prompt)
+    places = [
+        places_of(prompt, text_states(model, word), request.prompt, word)
+        for word in request.subjects
+    ]
+    prior = load_prior(plan.prior)
+    check_prior(prior, len(prompt.embedding), len(prompt.ids), plan.prior)
+
+    def put(rows: Sequence[FloatArray], seed: int) -> FloatArray:
+        return predict(prior, prompt, dict(zip(places, rows, strict=True)), nothing, seed)
+
+    return put
+
+
+def _embedding(model: Backbone, images: Any) -> FloatArray:
+    values: FloatArray = model.embed_images(images)[0].float().cpu().numpy()
+    return values
+
+
+def _zeros(model: Backbone) -> Any:
+    import torch
+
+    side = model.native_resolution
+    return torch.zeros(1, 3, side, side, device=model.device)
+
+
+def _members(result: RegionResult) -> tuple[int, ...]:
+    return result.members or (result.id,)
+
+
+def _scaled(result: RegionResult, length: float, pictures: PictureSettings) -> FloatArray:
+    return result.embedding * np.float32(length) if pictures.norm == "cls" else result.raw_embedding
+
+
+def load_decoder(plan: Plan) -> Drawer:
+    """Load the decoder of a plan."""
+    import torch
+
+    from ..diffusion.drawing import load_drawer
+
+    return load_drawer(plan.folder, torch.device(plan.device), getattr(torch, plan.dtype))
+
+
+def draw(
+    plan: Plan, drawer: Drawer, wanted: Sequence[Target], on_progress: OnProgress
+) -> list[Picture]:
+    """Draw all pictures, seed by seed of each target.
+
+    ``on_progress`` is called with each `PictureStep` and each finished `Picture`. If it raises,
+    the drawing stops.
+    """
+    settings = plan.request.pictures
+    total = len(wanted) * len(settings.seeds)
+    pictures: list[Picture] = []
+    for target in wanted:
+        for seed, condition in zip(settings.seeds, target.conditions, strict=True):
+            title, place = title_of(target.regions), len(pictures) + 1
+
+            def on_step(done: int, steps: int, title: str = title, place: int = place) -> None:
+                step = PictureStep(
+                    title=title, picture=place, pictures=total, step=done, steps=steps
+                )
+                on_progress(step)
+
+            pixels = drawer.draw(condition, settings, seed, on_step)
+            pictures.append(Picture(regions=target.regions, seed=seed, pixels=pixels))
+            on_progress(pictures[-1])
+    return pictures
+
+
+def record_of(
+    plan: Plan, model: str, fingerprint: str, settings: RunSettings, **more: Any
+) -> dict[str, Any]:
+    """Return how pictures were made, for ``imagine.json``.
+
+    Parameters
+    ----------
+    plan : Plan
+    model, fingerprint : str
+    settings : RunSettings
+    **more
+        Further entries, such as the files that were read.
+    """
+    request, folder = plan.request, plan.folder
+    own = asdict(request.pictures)
+    own.pop("decoder")
+    return {
+        "format": "napari-maskinversion pictures",
+        "version": 1,
+        "model": {"name": model, "fingerprint": fingerprint},
+        "inversion": settings.model_dump(mode="json"),
+        "decoder": {
+            "name": folder.decoder.name,
+            "repository": folder.decoder.repository,
+            "folder": folder.path.name,
+            "clip_model": folder.clip_model,
+            "parameters": folder.parameters,
+        },
+        "prior": None if plan.prior is None else plan.prior.name,
+        "prompt": request.prompt,
+        "subjects": list(request.subjects),
+        "settings": {**own, "device": plan.device, "dtype": plan.dtype},
+        "versions": _versions(),
+        **more,
+    }
+
+
+def queries_of(regions: Sequence[int | Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return what is to be drawn: one region, or several as one, each a tuple of ids.
+
+    Raises
+    ------
+    ConfigError
+        If there is none, or a region is named twice.
+    """
+    queries = tuple(
+        (int(one),) if isinstance(one, int | np.integer) else tuple(map(int, one))
+        for one in regions
+    )
+    everything = [name for query in queries for name in query]
+    if not queries or not all(queries):
+        raise ConfigError("Name the region to draw: --region 3.")
+    twice = [name for name in everything if everything.count(name) > 1]
+    if twice:
+        raise ConfigError(f"Region {twice[0]} is named twice; draw it once.")
+    return queries
+
+
+def chosen_regions(queries: Sequence[tuple[int, ...]]) -> dict[str, Any]:
+    """Return the run settings that invert these regions alone: ``only`` and ``merge``."""
+    return {
+        "only": ",".join(str(name) for query in queries for name in query),
+        "merge": tuple(",".join(map(str, query)) for query in queries if len(query) > 1),
+    }
+
+
+def in_order(
+    results: Sequence[RegionResult], queries: Sequence[tuple[int, ...]]
+) -> list[RegionResult]:
+    """Return the result of each query."""
+    own = {_members(result): result for result in results}
+    return [own[query] for query in queries]
+
+
+def imagine(
+    image: npt.ArrayLike | PlaneSource,
+    regions: npt.ArrayLike | Regions,
+    region: int | Sequence[int | Sequence[int]],
+    *,
+    prompt: str = "",
+    subjects: Sequence[str] = (),
+    weights: str | Path | None = None,
+    prior: str | Path | None = None,
+    model: Backbone | str | Path | None = None,
+    settings: RunSettings | None = None,
+    on_progress: OnProgress | None = None,
+    **pictures: Any,
+) -> Imagined:
+    """Draw what the embedding of a region shows, and [CLS]'s picture to compare it with.
+
+    Parameters
+    ----------
+    image, regions
+        As for `label_regions`.
+    region : int, or sequence of int and sequences of int
+        Ids of the regions to draw: ``[3, 5]`` one after the other, ``[[3, 5]]`` both as one query.
+    prompt : str
+        A sentence to draw the region in.
+    subjects : sequence of str
+        Words of the prompt, one for each region that takes its place (kandinsky22).
+    weights, prior : str or Path, optional
+        Folders of the decoder and of the prior; by default those in the cache folder.
+    model : Backbone, str or Path, optional
+        By default the CLIP model that the decoder was trained on.
+    settings : RunSettings, optional
+        Of the inversion; by default the whole image.
+    on_progress : callable, optional
+        Called with each `PictureStep` and each finished `Picture`. If it raises, the drawing stops.
+    **pictures
+        Fields of `PictureSettings`: ``decoder="unclip-l"``, ``seed=0``, ``steps=50``, ...
+
+    Returns
+    -------
+    Imagined
+        Save it with its ``save(folder)``.
+
+    Raises
+    ------
+    MaskInversionError
+        If regions or settings cannot be used, weights are missing or do not fit the model, or
+        memory cannot hold them; before the model is loaded.
+
+    Examples
+    --------
+    >>> imagined = imagine(rgb, masks, 3, decoder="unclip-l", seed=7)
+    >>> imagined.save("pictures")
+    """
+    queries = queries_of([region] if isinstance(region, int | np.integer) else region)
+    try:
+        how = PictureSettings(**pictures)
+    except TypeError as error:
+        raise ConfigError(f"There is no such setting of pictures: {error}.") from None
+    request = ImagineRequest(
+        pictures=how,
+        prompt=prompt,
+        subjects=tuple(subjects),
+        weights=None if weights is None else Path(weights),
+        prior=None if prior is None else Path(prior),
+    )
+    request.groups(queries)
+    if model is None:
+        model = model_of(request)
+    name = model if isinstance(model, str | Path) else model.name
+    carried = plan(request, str(name), loaded=not isinstance(model, str | Path))
+    settings = (settings or RunSettings(window="whole")).changed(chosen_regions(queries))
+    source = as_source(image)
+    loaded = loaded_model(model, settings, {})
+    results = label_regions(source, regions, None, model=loaded, settings=settings)
+    wanted = targets(
+        carried, loaded, in_order(results.regions, queries), overview(source), settings
+    )
+    fingerprint = loaded.fingerprint
+    del model, loaded  # room for the decoder, if nobody else holds it
+    made = draw(carried, load_decoder(carried), wanted, on_progress or (lambda _: None))
+    record = record_of(carried, str(name), fingerprint, settings)
+    return Imagined(pictures=tuple(made), record=record)
+
+
+def model_of(request: ImagineRequest) -> str:
+    """Return the CLIP model that a request's decoder was trained on."""
+    _check_installed()
+    return open_folder(request.pictures.spec, request.weights).clip_model
+
+
+@cache
+def _versions() -> dict[str, str]:
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = ""
+    return versions

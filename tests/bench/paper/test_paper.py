@@ -1,0 +1,539 @@
+"""``bench paper``: the paper's tables on tiny copies of its data sets, with the bundled model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.bench.datasets.protocol import Sample
+from napari_maskinversion.bench.datasets.registry import DATASETS
+from napari_maskinversion.bench.measures import measuring
+from napari_maskinversion.bench.measures.captioning import Captioner
+from napari_maskinversion.bench.measures.entries import SAM, Entry, changed
+from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
+from napari_maskinversion.bench.measures.relations import Phrase, by_words
+from napari_maskinversion.bench.measures.retrieval import (
+    Overlaps,
+    masks_for_sentences,
+    retrieval_figures,
+    sentences_for_masks,
+)
+from napari_maskinversion.bench.paper import quoted, timing
+from napari_maskinversion.bench.paper.backbones import choose
+from napari_maskinversion.bench.paper.tables import TABLES, tables_by_name
+from napari_maskinversion.bench.paper.timing import TimedPart, time_part
+from napari_maskinversion.cli.bench import paper as command
+from napari_maskinversion.engine.invert.dice import upsample_heatmap
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.engine.methods.registry import Method
+from napari_maskinversion.engine.settings import InversionConfig
+from napari_maskinversion.regions.sam.segmenter import load_segmenter
+from tests.regions.sam.tiny import save_tiny
+from tests.scenes import demo_model
+
+from ..conftest import Bench
+from ..datasets.archives import SETS
+from ..sets import one_line
+
+SMALL = ("--resolution", 32, "--steps", 2, "--no-plots")
+
+
+@pytest.fixture(scope="session")
+def all_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sets")
+    for name in quoted.SETS:
+        SETS[name](folder)
+    return folder
+
+
+@pytest.fixture
+def paper(bench: Bench, all_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Call ``bench paper`` on the tiny copies, with a model that is loaded once."""
+    monkeypatch.setattr(command, "load", lambda *_: demo_model())
+    monkeypatch.chdir(tmp_path)
+    return partial(bench, "paper", "--data", all_sets, "--models", "demo", *SMALL)
+
+
+def cells(out: Path, name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO((out / f"{name}.csv").read_text("utf-8"))))
+
+
+# -- the paper's figures ----------------------------------------------------------------------
+
+
+def test_the_means_that_the_paper_prints_are_those_of_its_figures() -> None:
+    for row in quoted.TRAINING_FREE:
+        *figures, mean = row.values.values()
+        assert np.mean(figures) == pytest.approx(mean, abs=0.11), row
+
+
+def test_a_figure_that_stands_in_two_tables_is_the_same() -> None:
+    shared: dict[tuple[str, str], dict[quoted.Column, float]] = {}
+    for row in (*quoted.CLASSES, *quoted.EXPRESSIONS):
+        shared.setdefault((row.title, row.backbone), {}).update(row.values)
+    compared = 0
+    for row in quoted.TRAINING_FREE:
+        known = shared.get((row.title, row.backbone), {})
+        for column, value in row.values.items():
+            if column in known:
+                assert known[column] == value, (row.title, row.backbone, column)
+                compared += 1
+    assert compared == 21
+
+
+def test_all_tables_have_the_rows_that_the_paper_has() -> None:
+    counts = {name: len([r for r in table.rows if r.values]) for name, table in TABLES.items()}
+    assert counts == {
+        **{"1": 17, "2": 11, "3": 12, "4": 5, "5": 4, "6": 3},
+        **{"alpha": 17, "steps": 2, "maps": 4, "resolution": 0},
+    }
+    assert tables_by_name("all") == tuple(TABLES.values())
+    assert tuple(TABLES) == quoted.TABLES
+
+
+# -- sentences and regions --------------------------------------------------------------------
+
+
+def three_regions(*expressions: tuple[str, int]) -> Sample:
+    """Two regions that overlap by half, and one apart."""
+    masks = np.zeros((3, 10, 10), bool)
+    masks[0, :4], masks[1, 2:6], masks[2, 8:] = True, True, True
+    image = np.zeros((10, 10, 3), np.uint8)
+    return Sample(image, Regions.from_masks(masks), np.array([0, 1, 2]), expressions)
+
+
+def test_a_mask_for_a_sentence_is_ranked_among_all_masks() -> None:
+    sample = three_regions(("a", 0), ("b", 2))
+    scores = np.array([[0.1, 0.9, 0.5], [0.2, 0.1, 0.3]])
+    rows = masks_for_sentences(sample, scores, Overlaps(sample))
+    assert rows[0] == [2, 20, 60, 2, 20, 60]  # the third place; the chosen one overlaps by half
+    assert rows[1] == [0, 20, 20, 0, 20, 20]
+    figures = retrieval_figures([("i", {"mask": rows})], "mask")
+    assert figures["acc1"]["value"] == 0.5
+    assert figures["acc5"]["value"] == 1
+    assert figures["miou"]["value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert figures["oiou"]["value"] == pytest.approx(40 / 80)
+
+
+def test_a_sentence_for_a_mask_is_right_if_it_is_one_of_its_own() -> None:
+    sample = three_regions(("a", 0), ("b", 0), ("c", 1))
+    scores = np.array([[0.1, 0.2, 0], [0.9, 0.8, 0], [0.5, 0.3, 0]])
+    rows = sentences_for_masks(sample, scores, Overlaps(sample))
+    assert len(rows) == 2  # nobody speaks of the third region
+    assert rows[0] == [0, 40, 40, 0, 40, 40]
+    assert rows[1] == [1, 20, 60, 1, 20, 60]  # b is ahead of c
+
+
+def test_ties_count_against_the_answer_or_for_the_first() -> None:
+    sample = three_regions(("a", 0), ("c", 2))
+    rows = masks_for_sentences(sample, np.full((2, 3), 0.5), Overlaps(sample))
+    records = [("i", {"mask": rows})]
+    assert retrieval_figures(records, "mask")["acc1"]["value"] == 0
+    assert retrieval_figures(records, "mask", "first")["acc1"]["value"] == 0.5
+    assert [row[0] for row in rows] == [2, 2]
+    assert [row[3] for row in rows] == [0, 2]
+    assert rows[0][1:3] == [0, 60]  # the worst of the tied ones
+    assert rows[0][4:] == [40, 40]
+
+
+def test_the_whole_images_embedding_finds_masks_by_chance_only(paper: Bench) -> None:
+    shown = {}
+    for ties in ("last", "first"):
+        code, _, err = paper("--table", 1, "--sets", "refcoco", "--ties", ties)
+        assert code == 0, err
+        rows = [c for c in cells(Path("paper"), "table-1") if c["row"] == "CLIP"]
+        shown[ties] = next(
+            float(c["ours"])
+            for c in rows
+            if (c["data"], c["metric"], c["reading"]) == ("refcoco", "acc1", "mask")
+        )
+    assert shown["last"] == 0
+    assert shown["first"] == pytest.approx(100 / 3, abs=0.1)  # one of three sentences: the first
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+def test_a_table_shows_the_papers_figure_beside_ours(paper: Bench) -> None:
+    code, out, err = paper("--table", "2,3", "--limit", 1)
+    assert code == 0, err
+    assert "| AlphaCLIP | B/16 | needs weights (--method-weights FILE) | 52.6 |" in out
+    assert "demo stands in for B/32, B/16, L/14, H/14" in out
+    rows = cells(Path("paper"), "table-2")
+    assert len(rows) == 11 * 12
+    measured = [row for row in rows if row["ours"]]
+    assert {row["data"] for row in measured} == {"voc", "context", "coco", "openimages"}
+    for row in measured:
+        low, ours, high = (float(row[name]) for name in ("low", "ours", "high"))
+        assert low <= ours + 1e-9
+        assert ours <= high + 1e-9
+        assert float(row["difference"]) == pytest.approx(ours - float(row["paper"]), abs=0.01)
+    mean = [row for row in cells(Path("paper"), "table-3") if row["data"] == "mean"]
+    assert {row["reading"] for row in mean} == {"mask", "sentence"}
+    one = next(row for row in mean if (row["row"], row["backbone"]) == ("SCLIP", "B/16"))
+    same = [
+        float(row["ours"])
+        for row in cells(Path("paper"), "table-3")
+        if (row["row"], row["backbone"]) == ("SCLIP", "B/16")
+        and row["reading"] in ("", one["reading"])
+        and row["data"] != "mean"
+    ]
+    assert len(same) == 7
+    assert float(one["ours"]) == pytest.approx(np.mean(same), abs=0.01)
+
+
+def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
+    """The figures are those of the methods themselves."""
+    code, _, err = paper("--table", 2, "--sets", "coco")
+    assert code == 0, err
+    dataset = DATASETS["coco"].open(all_sets)
+    model = demo_model()
+    texts = model.encode_text([f"a photo of a {name}" for name in dataset.classes])
+    right = []
+    for key in list(dataset.keys()):
+        sample = dataset.read(key)
+        inverter = MaskInverter(model)
+        inverter.set_image(sample.image, resolution=32, keep_aspect=False)
+        result = inverter.invert(sample.regions, steps=2)
+        right += (np.argmax(result.embeddings @ texts.T, 1) == sample.labels).tolist()
+    own = next(
+        row
+        for row in cells(Path("paper"), "table-2")
+        if (row["row"], row["backbone"], row["metric"]) == ("MaskInversion", "B/16", "acc1")
+        and row["data"] == "coco"
+    )
+    assert float(own["ours"]) == pytest.approx(100 * np.mean(right), abs=0.1)
+    assert int(own["count"]) == len(right)
+    others = [r for r in cells(Path("paper"), "table-2") if r["data"] == "voc"]
+    assert {row["note"] for row in others} == {"not among --sets"}
+
+
+def test_a_stopped_run_goes_on(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, seen = measuring._OneModel.measure, []
+
+    def stops(self: Any, entry: Any, sample: Any) -> Any:
+        seen.append(entry.key)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+        return honest(self, entry, sample)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measuring._OneModel, "measure", stops)
+        code, _, err = paper("--table", 2, "--sets", "voc,coco")
+    assert code == 130
+    assert "4 finished parts are in paper" in err
+    assert not list(Path("paper").glob("*.md"))
+    before = len(seen) - 1
+    monkeypatch.setattr(
+        measuring._OneModel, "measure", lambda *a: seen.append(a[1].key) or honest(*a)
+    )
+    assert paper("--table", 2, "--sets", "voc,coco")[0] == 0
+    assert len(seen) - before - 1 == 4 * 7 - before  # four images, seven methods that can be run
+    seen.clear()
+    code, out, _ = paper("--table", 2, "--sets", "voc,coco")
+    assert code == 0
+    assert seen == []  # another table of the same rows costs nothing
+    assert "Table 2" in out
+
+
+def test_tables_share_their_records(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, seen = measuring._OneModel.measure, []
+    monkeypatch.setattr(
+        measuring._OneModel, "measure", lambda *a: seen.append(a[1].key) or honest(*a)
+    )
+    assert paper("--table", "2", "--sets", "coco", "--limit", 1)[0] == 0
+    seen.clear()
+    assert paper("--table", "4", "--sets", "coco", "--limit", 1)[0] == 0
+    assert seen == [f"maskinversion/{how}" for how in ("eroded", "dilated", "box")]
+
+
+def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
+    code, out, err = paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco")
+    assert code == 0, err
+    assert len(cells(Path("paper"), "alpha")) == 2 * 17
+    assert "alpha 5 (RefCOCO)" in Path("paper/alpha.md").read_text("utf-8")
+    assert "alpha 0 (VOC)" in Path("paper/steps.md").read_text("utf-8")
+    assert "| step 10 | B/16 |" in out
+    assert all(row["ours"] for row in cells(Path("paper"), "steps"))
+    assert [row["row"] for row in cells(Path("paper"), "maps") if row["ours"]] == [
+        "legrad",
+        "gradcam",
+        "gradcam-no-relu",
+        "chefer",
+    ]
+
+
+def test_plots_are_drawn(paper: Bench) -> None:
+    call = list(paper.args)  # type: ignore[attr-defined]
+    call.remove("--no-plots")
+    drawn = partial(paper.func, *call)  # type: ignore[attr-defined]
+    code, _, err = drawn("--table", "4,maps", "--limit", 1)
+    assert code == 0, err
+    names = {file.name for file in Path("paper").glob("*.svg")}
+    assert names == {
+        f"{name}-{look}.svg" for name in ("table-4", "maps") for look in ("light", "dark")
+    }
+
+
+def test_sets_that_are_missing_are_words_in_their_rows(paper: Bench, tmp_path: Path) -> None:
+    SETS["coco"](tmp_path / "some")
+    code, out, err = paper("--table", 2, "--data", tmp_path / "some", "--limit", 1)
+    assert code == 0, err
+    assert "voc: Pascal VOC 2012 is not in --data." in err
+    assert "| MaskInversion | B/16 | Pascal VOC 2012 is not in --data | 85.4 |" in out
+
+
+def test_seconds_are_of_both_routes(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = []
+
+    def clock(model: Any, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
+        timed.append(part)
+        route = "direct" if part.masks == 100 else part.route
+        return {"value": 0.5, "low": 0.4, "high": 0.7, "encoding": 0.1, "route": route, "side": 32}
+
+    monkeypatch.setattr("napari_maskinversion.bench.paper.running.time_part", clock)
+    code, out, err = paper("--table", "5,resolution")
+    assert code == 0, err
+    assert "| masks 10 | B/16 | 0.50 (0.40–0.70) | 0.15 | +0.3" in out
+    assert "memory allows direct alone" in out
+    assert {part.side for part in timed} == {224, 320, 448, 512, 640, 768}
+    assert len(timed) == 8 + 12 - 2  # ten masks at 224 px are of both tables
+    timed.clear()
+    assert paper("--table", "5")[0] == 0
+    assert timed == []
+
+
+def test_an_inversion_is_timed_by_the_route_that_is_asked_for() -> None:
+    for route in timing.ROUTES:
+        part = time_part(demo_model(), TimedPart(2, 64, route), InversionConfig(steps=1))
+        assert part["route"] == route
+        assert 0 < part["low"] <= part["value"] <= part["high"]
+        assert part["side"] == 40  # of a model of 128 px, in proportion to 64 of 224
+
+
+# -- methods, masks and captions --------------------------------------------------------------
+
+
+def measured(all_sets: Path, name: str, entry: Entry, **more: Any) -> dict[str, Any]:
+    job = {name: more.pop(name) for name in ("captioner", "parser") if name in more}
+    data = DATASETS[name].open(all_sets)
+    plan = MeasuringPlan(
+        models=("demo",), entries=(entry,), resolution=32, keep_aspect=False, limit=1, **more
+    )
+    store = open_records(None, "paper", plan, data)
+    Measuring(data, plan, store, lambda _: demo_model(), **job).run()
+    (record,) = store.records.values()
+    return record
+
+
+def test_a_curve_over_steps_is_that_of_separate_inversions(all_sets: Path) -> None:
+    config = InversionConfig(steps=5, learning_rate=0.5)
+    entry = Entry(key="curve", title="", inversion=config, points=(0, 2, 5))
+    curve = measured(all_sets, "coco", entry)["curve"]
+    for steps in (2, 5):
+        one = Entry(key="one", title="", inversion=InversionConfig(steps=steps, learning_rate=0.5))
+        assert curve[str(steps)] == measured(all_sets, "coco", one)["ranks"]
+    whole = measured(all_sets, "coco", Entry(key="cls", title="", method=Method("cls")))
+    assert len(curve["0"]) == len(whole["ranks"])
+
+
+def test_box_and_sam_is_the_best_mask_of_the_box(tmp_path: Path, all_sets: Path) -> None:
+    file = save_tiny(tmp_path / "sam.pth")
+    sample = DATASETS["coco"].open(all_sets).read("000000000001")
+    segmenter = load_segmenter(file, "cpu")
+    redrawn = changed(sample.regions, SAM, sample.image, segmenter)
+    assert redrawn.ids == sample.regions.ids
+    assert redrawn.shape == sample.regions.shape
+    same = [
+        region.bbox == other.bbox and region.mask.shape == other.mask.shape
+        for region, other in zip(redrawn, changed(sample.regions, "box"), strict=True)
+    ]
+    assert not all(same)
+    record = measured(all_sets, "coco", Entry(key="sam", title="", masks=SAM), sam=file)
+    assert len(record["ranks"]) == 3
+
+
+def test_table_four_takes_a_checkpoint_of_sam(paper: Bench, tmp_path: Path) -> None:
+    file = save_tiny(tmp_path / "sam.pth")
+    code, out, err = paper("--table", 4, "--limit", 1)
+    assert code == 0, err
+    assert "needs a checkpoint of Segment Anything" in out
+    code, out, err = paper("--table", 4, "--limit", 1, "--sam", file)
+    assert code == 0, err
+    assert all(row["ours"] for row in cells(Path("paper"), "table-4"))
+
+
+def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
+    entry = Entry(key="map", title="", scorer="gradcam", template="a photo of {}")
+    record = measured(all_sets, "refcoco", entry)
+    dataset = DATASETS["refcoco"].open(all_sets)
+    sample = dataset.read(dataset.keys()[0])
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(sample.image, resolution=32, keep_aspect=False)
+    texts = demo_model().encode_text([f"a photo of {said}" for said, _ in sample.expressions])
+    for text, (_, true), row in zip(texts, sample.expressions, record["mask"], strict=True):
+        grid_map = inverter.explain(text[None], explainer="gradcam")[0]
+        heat = upsample_heatmap(grid_map, inverter.input_size, sample.regions.shape)
+        means = []
+        for region in sample.regions:
+            y0, x0, y1, x1 = region.bbox
+            means.append(heat[y0:y1, x0:x1].mean())
+        assert row[0] == sum(mean > means[true] for mean in means)
+    assert record["ranks"] == []
+
+
+def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path) -> None:
+    pictures = {"title": "", "method": Method("crop+box-blur"), "template": "a photo of {}"}
+    plain = measured(all_sets, "refcoco", Entry(key="plain", **pictures))
+    same = measured(all_sets, "refcoco", Entry(key="same", relations=True, **pictures))
+    asked = []
+
+    def smallest(sentence: str) -> Phrase:
+        asked.append(sentence)
+        return Phrase(sentence, extreme="smaller")
+
+    sized = Entry(key="sized", relations=True, **pictures)
+    record = measured(all_sets, "refcoco", sized, parser=smallest)
+    dataset = DATASETS["refcoco"].open(all_sets)
+    sample = dataset.read(dataset.keys()[0])
+    assert asked == [said for said, _ in sample.expressions]
+    for (said, _), one, other in zip(sample.expressions, plain["mask"], same["mask"], strict=True):
+        if by_words(said) == Phrase(said):
+            assert one == other
+    areas = [(r.bbox[2] - r.bbox[0]) * (r.bbox[3] - r.bbox[1]) for r in sample.regions]
+    largest = int(np.argmax(areas))
+    for (_, true), row in zip(sample.expressions, record["mask"], strict=True):
+        assert (row[0] == 2) == (true == largest)  # nothing is larger: it is last
+
+
+class Parrot:
+    """Says the same of every region."""
+
+    def __init__(self) -> None:
+        self.heard: list[np.ndarray] = []
+
+    def generate(self, embeddings: np.ndarray) -> list[str]:
+        self.heard.append(embeddings)
+        return ["red car"] * len(embeddings)
+
+
+def test_a_caption_is_right_if_its_own_phrase_is_nearest(all_sets: Path) -> None:
+    parrot = Parrot()
+    captioner = Captioner("parrot", lambda _: parrot, demo_model)
+    entry = Entry(key="captions", title="", captions="optimised")
+    record = measured(all_sets, "phrasecut", entry, captioner=captioner)
+    assert record["captions"] == ["red car", "red car"]
+    assert [row[0] for row in record["caption"]] == [1, 0]  # of "two cars" and of "red car"
+    lengths = np.linalg.norm(parrot.heard[0], axis=1)
+    assert not np.allclose(lengths, 1)
+    other = Entry(key="other", title="", captions="cls")
+    measured(all_sets, "phrasecut", other, captioner=captioner)
+    scaled = np.linalg.norm(parrot.heard[1], axis=1)
+    np.testing.assert_allclose(scaled, scaled[0], rtol=1e-5)
+    assert not np.allclose(scaled, lengths)
+    directions = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in parrot.heard]
+    np.testing.assert_allclose(directions[0], directions[1], atol=1e-5)
+
+
+def test_without_a_generator_the_rows_of_captions_say_so(paper: Bench) -> None:
+    code, out, err = paper("--table", 6, "--limit", 1)
+    assert code == 0, err
+    assert "| MaskInversion | B/32 | captions need --decoder | 48.4 |" in out
+
+
+# -- models -----------------------------------------------------------------------------------
+
+
+def test_models_stand_for_the_papers_backbones(no_network: None) -> None:
+    alone = choose("demo")
+    assert set(alone.models) == set(quoted.BACKBONES)
+    assert alone.names == ("demo",)
+    one = choose("B/32=demo")
+    assert one.models == {"B/32": "demo"}
+    assert one.lacks["B/16"] == "not among --models"
+    lacking = choose("B/32=demo,ViT-B-16/openai").lacks["B/16"]
+    assert lacking == "needs weights: napari-maskinversion models fetch ViT-B-16/openai"
+
+
+# -- bad input: one line, before anything is loaded -------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--table", "7"), "--table takes all, or some of 1, 2"),
+        (("--table", ","), "--table takes all"),
+        (("--ties", "none"), "--ties takes last or first; got 'none'"),
+        (("--limit", 0), "--limit must be at least 1; got 0"),
+        (("--voc-classes", 21), "--voc-classes takes 19 or 20; got 21"),
+        (("--resolution", 8), "--resolution must be from 32 to 4096; got 8"),
+        (("--sets", "coco,mnist"), "got 'mnist'"),
+        (("--split", "coco"), "--split takes SET=SPLIT"),
+        (("--split", "coco=best"), "COCO instances has no split 'best'"),
+        (("--data", "nowhere"), "There is no folder nowhere"),
+        (("--models", "demo,B/16=demo"), "Say which backbone it stands for"),
+        (("--models", "B/99=demo"), "the paper has no backbone 'B/99'"),
+        (("--models", "B/16=demo,B/16=demo"), "two models for B/16"),
+        (("--models", "ViT-B-16/openai"), "No model can be measured: "),
+        (("--models", "dmo"), "There is no model called 'dmo'"),
+        (("--sam", "vit_x"), "There is no SAM checkpoint called 'vit_x'"),
+        (("--sam", "vit_b"), "models fetch vit_b"),
+        (("--method-weights", "none.pth"), "There is no file none.pth"),
+        (("--steps", 0), "steps"),
+        (("--learning-rate", -1), "learning_rate"),
+    ],
+)
+def test_bad_options_are_refused(
+    paper: Bench, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], says: str
+) -> None:
+    monkeypatch.setattr(command, "load", lambda *_: pytest.fail("too late"))
+    one_line(paper(*options), says)
+    assert not Path("paper").exists()
+
+
+def without_images(data: Path) -> None:
+    shutil.rmtree(data / "coco/val2017")
+
+
+def without_one_image(data: Path) -> None:
+    next((data / "coco/val2017").iterdir()).unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (without_images, "holds only a part of COCO instances: there is no coco/val2017"),
+        (without_one_image, "COCO instances is not complete: 1 of 2 images"),
+        (lambda data: shutil.rmtree(data / "coco"), "holds none of the data sets"),
+    ],
+)
+def test_sets_that_are_not_whole_are_refused(
+    paper: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Any, says: str
+) -> None:
+    data = tmp_path / "own"
+    SETS["coco"](data)
+    damage(data)
+    monkeypatch.setattr(command, "load", lambda *_: pytest.fail("too late"))
+    one_line(paper("--table", 2, "--data", data), says)
+
+
+def test_files_of_others_are_not_replaced(paper: Bench) -> None:
+    Path("paper").mkdir()
+    Path("paper/table-4.md").write_text("my notes")
+    one_line(paper("--table", 4, "--limit", 1), "already has table-4.md")
+    assert Path("paper/table-4.md").read_text() == "my notes"
+    Path("file").write_text("")
+    one_line(paper("--table", 4, "--out", "file"), "file is a file; --out names a folder")
+
+
+def test_records_of_another_setting_are_not_mixed(paper: Bench) -> None:
+    assert paper("--table", 4, "--limit", 1)[0] == 0
+    one_line(paper("--table", 4, "--limit", 1, "--steps", 3), "holds figures for another inversion")

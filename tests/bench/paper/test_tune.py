@@ -1,0 +1,99 @@
+"""``bench tune``: learning rate and steps on VOC, beside the paper's curve."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from napari_maskinversion.bench.measures import measuring
+from napari_maskinversion.bench.paper.tuning import Curve, best_of, points_to, verdict
+from napari_maskinversion.cli.bench import tune as command
+from tests.scenes import demo_model
+
+from ..conftest import Bench
+from ..datasets.archives import SETS
+from ..sets import one_line
+
+
+def curve(rate: float, at_ten: float, at_end: float, width: float = 2.0) -> Curve:
+    def around(value: float) -> dict[str, float]:
+        return {"value": value, "low": value - width, "high": value + width}
+
+    points = {0: around(40), 10: around(at_ten), 100: around(at_end)}
+    return Curve(rate, points, around(at_end - at_ten))
+
+
+def test_the_papers_curve_agrees_with_the_rate_that_is_right_and_flat() -> None:
+    slow, right, steep = curve(0.05, 70, 85), curve(0.1, 84.9, 85.5), curve(0.5, 86, 60)
+    assert verdict([slow, right, steep]).endswith("agrees with learning rate 0.1.")
+    assert [one.agrees for one in (slow, right, steep)] == [False, True, False]
+
+
+def test_a_curve_that_is_nowhere_near_agrees_with_none() -> None:
+    words = verdict([curve(0.1, 60, 60), curve(0.5, 70, 71)])
+    assert "agrees with none" in words
+    assert "0.5 is nearest, 15.4 points away at step 10" in words
+
+
+def test_a_curve_that_ends_too_early_cannot_be_compared() -> None:
+    point = {"value": 85.4, "low": 80.0, "high": 90.0}
+    assert "cannot be compared" in verdict([Curve(0.1, {5: point}, None)])
+
+
+def test_fewer_steps_are_better_where_it_hardly_matters() -> None:
+    rate, step, point = best_of([curve(0.1, 85.0, 85.3), curve(0.5, 85.4, 80)])
+    assert (rate, step, point["value"]) == (0.5, 10, 85.4)
+    assert best_of([curve(0.1, 80, 85.3)])[1] == 100
+    assert points_to(10) == (0, 1, 2, 3, 4, 5, 7, 10)
+    assert points_to(12)[-2:] == (10, 12)
+
+
+@pytest.fixture
+def tune(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    SETS["voc"](tmp_path / "sets")
+    monkeypatch.setattr(command, "load", lambda *_: demo_model())
+    monkeypatch.chdir(tmp_path)
+    return partial(bench, "tune", "--data", "sets", "--model", "demo", "--resolution", 32)
+
+
+def test_rates_are_measured_after_every_step_and_kept(
+    tune: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("--rates", "0.1,0.5", "--steps", 12, "--json", "tune.json")
+    code, out, err = tune(*call)
+    assert code == 0, err
+    assert "| step: Acc@1, % | rate 0.1 | rate 0.5 | paper, B/16 |" in out
+    assert "| 85.4 |" in next(line for line in out.splitlines() if line.startswith("| 10 |"))
+    assert "Best here: learning rate" in out
+    assert "The paper's curve (85.4 % at step 10, flat to 100)" in out
+    page = json.loads(Path("tune.json").read_text("utf-8"))
+    assert set(page["parts"]) == {"rate 0.1", "rate 0.5"}
+    seen: list[Any] = []
+    monkeypatch.setattr(measuring._OneModel, "measure", lambda *a: seen.append(a))
+    again = tune(*call)
+    assert again[1].splitlines()[2:] == out.splitlines()[2:]
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--rates", "fast"), "--rates takes numbers such as 0.1,0.5; got 'fast'"),
+        (("--rates", "0"), "learning_rate"),
+        (("--steps", 0), "steps"),
+        (("--split", "best"), "Pascal VOC 2012 has no split 'best'"),
+        (("--data", "elsewhere"), "There is no folder elsewhere"),
+        (("--limit", 0), "--limit must be at least 1"),
+        (("--voc-classes", 3), "--voc-classes takes 19 or 20"),
+        (("--resolution", 1), "--resolution must be from 32"),
+    ],
+)
+def test_bad_options_are_refused(
+    tune: Bench, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], says: str
+) -> None:
+    monkeypatch.setattr(command, "load", lambda *_: pytest.fail("too late"))
+    one_line(tune(*options), says)

@@ -1,0 +1,106 @@
+"""``imagine``, as a user meets it."""
+
+import json
+
+import pytest
+import skimage.io
+
+from napari_maskinversion.cli.generate import imagine as cli_imagine
+from tests import tiny_decoders
+from tests.scenes import demo_model, write_scene
+
+
+@pytest.fixture(scope="module")
+def decoders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decoders")
+    tiny_decoders.kandinsky(folder / "kandinsky")
+    tiny_decoders.prior(folder / "prior")
+    return folder
+
+
+@pytest.fixture
+def imagine(call, monkeypatch, tmp_path, decoders):
+    monkeypatch.setattr(cli_imagine, "load", lambda *_: demo_model())
+    write_scene(tmp_path)
+    small = ("--draw-steps", 2, "--size", 64)
+
+    def command(*options, weights=decoders / "kandinsky"):
+        files = (tmp_path / "image.png", tmp_path / "masks.png")
+        out = ("--out", tmp_path / "out") if "--out" not in options else ()
+        return call("imagine", *files, *options, *small, *out, "--weights", weights)
+
+    return command
+
+
+def test_the_picture_of_a_region_is_written_beside_that_of_cls(imagine, tmp_path):
+    code, _, err = imagine("--region", 3, "--seed", 7)
+    assert code == 0, err
+    assert "about" in err
+    assert "needed" in err  # device and memory, said beforehand
+    assert "Wrote region-3_seed-7.png, cls_seed-7.png, imagine.json" in err
+    assert skimage.io.imread(tmp_path / "out" / "region-3_seed-7.png").shape == (64, 64, 3)
+    record = json.loads((tmp_path / "out" / "imagine.json").read_text())
+    assert record["settings"]["seed"] == 7
+    assert record["model"]["name"] == "demo"  # what the decoder was trained on
+    assert record["source"]["image"]["file"] == "image.png"
+    assert record["inversion"]["window"]["mode"] == "whole"
+
+
+def test_several_regions_in_a_prompt(imagine, decoders, tmp_path):
+    code, _, err = imagine(
+        *("--region", "1,2", "--region", 3, "--subject", "dog", "--subject", "hat"),
+        *("--prompt", "a photo of a sks dog with a hat", "--prior", decoders / "prior"),
+    )
+    assert code == 0, err
+    assert (tmp_path / "out" / "region-1+2+3_seed-0.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--region", "three"), "such as 3 or 3,5; got 'three'"),
+        (("--region", 9), "no region 9"),
+        (("--region", 1, "--model", "ViT-B-16/openai"), "not of ViT-B-16/openai; use that model"),
+        (("--region", 1, "--seed", -1), "seed must be"),
+        (("--region", 1, "--decoder", "dalle"), "kandinsky22, unclip-h, unclip-l"),
+        (("--region", 1, "--plane", "z=3"), "z"),
+    ],
+)
+def test_bad_input_is_one_line(imagine, tmp_path, options, says):
+    code, _, err = imagine(*options)
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_weights_are_named_before_the_model_is_loaded(imagine, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli_imagine, "load", None)
+    code, _, err = imagine("--region", 1, weights=tmp_path / "none")
+    assert code == 2
+    assert "5.3 GB" in err
+    assert "hf download kandinsky-community/kandinsky-2-2-decoder" in err
+
+
+def test_a_picture_that_is_there_stays(imagine, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "cls_seed-0.png").write_text("mine")
+    monkeypatch.setattr(cli_imagine, "load", None)
+    code, _, err = imagine("--region", 1)
+    assert code == 2
+    assert "already has cls_seed-0.png; choose another folder.\n" in err
+    assert (out / "cls_seed-0.png").read_text() == "mine"
+    assert [file.name for file in out.iterdir()] == ["cls_seed-0.png"]
+
+
+def test_ctrl_c_stops_between_two_steps_and_writes_nothing(imagine, tmp_path, monkeypatch):
+    def interrupt(self, text, *_):
+        if "step" in text and "Picture 1" in text:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_imagine.ProgressBar, "show", interrupt)
+    code, _, err = imagine("--region", 1)
+    assert code == 130
+    assert "Stopped; nothing was written." in err
+    assert not (tmp_path / "out").exists()
