@@ -234,7 +234,7 @@ def batch_rates():
             "the engine alone, no files" if name == ENGINE else name,
             str(row["images"]),
             f"{row['images_per_s']:.2f}",
-            percent(row["images_per_s"] / alone),
+            f"{100 * row['images_per_s'] / alone:.0f} %",
         ]
         for name, row in rows_of.items()
         if not row.get("kills")
@@ -267,7 +267,7 @@ def batch_costs():
     images = MILLION / alone["regions"]
     core_hours = images * alone["cpu_s_per_image"] / share / HOUR
     lines = [
-        [f"{machines} of {cores} cores", f"{core_hours / machines / cores:.2f}"]
+        [f"{machines} of {cores} core{'s' * (cores != 1)}", f"{core_hours / machines / cores:.2f}"]
         for machines, cores in ((1, 1), (1, 16), (4, 16), (16, 16))
     ]
     gigabytes = images * one["kilobytes_per_image"] / 1e6

@@ -80,8 +80,8 @@ def test_a_task_whose_worker_died_is_done_again():
 
 def test_a_task_that_ends_every_worker_is_given_up_and_ends_no_other_one():
     executor = Scripted({"image 2": [WorkerDied(times=1) for _ in range(99)]})
-    reports, _ = done(executor)
-    assert sorted(one.name for one in reports) == ALL
+    reports, _ = done(executor, count=40)
+    assert len(reports) == 40
     (given_up,) = [one for one in reports if one.problem]
     assert given_up.name == "image 2"
     assert "ended suddenly again and again, perhaps for lack of memory" in given_up.problem
