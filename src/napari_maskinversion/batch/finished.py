@@ -172,6 +172,8 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
         yield "regions"
     settings = _settings(task)
     for name in (*kept.settings, *(settings.keys() - kept.settings.keys())):
+        if name == "top_captions" and kept.captions != task.captions:
+            continue  # said below
         before, after = kept.settings.get(name), settings.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
             yield from (key for key in after if before.get(key) != after[key])

@@ -27,7 +27,7 @@ from ...batch.running import (
     write_failed,
 )
 from ...results.export.catalogue import FORMATS
-from ..captions import CaptionSource
+from ..captions.banks import CaptionSource
 from ..console import INTERRUPTED, say
 from ..loading import load
 from ..options import split_names, template_option, with_settings

@@ -23,7 +23,7 @@ from ...batch.project import (
 )
 from ...batch.running import listed, plan
 from ...results.settings import RunSettings
-from ..captions import CaptionSource
+from ..captions.banks import CaptionSource
 from ..console import say
 from ..options import template_option, with_paper, with_settings
 from .checking import problems_of
