@@ -189,16 +189,34 @@ def _run(
         results = drive(work, on_step)
     masks = compress_masks(inputs.tasks)
     bundle = Bundle(results=results, masks=masks, source=source, image=identity)
+    store(task, bundle, finished)
+    return len(results)
+
+
+def store(task: ImageTask, bundle: Bundle, finished: Finished) -> None:
+    """Write the results of an image with the mark that it is done.
+
+    Parameters
+    ----------
+    task : ImageTask
+    bundle : Bundle
+    finished : Finished
+        Made before the work: what the results were computed from.
+
+    Raises
+    ------
+    InputError
+        If they cannot be written; earlier results stay.
+    """
     for folder in (task.part.parent, task.archive):
         folder.mkdir(parents=True, exist_ok=True)
     if is_marked(task) and read_finished(task.archive).is_of(finished) and not is_damaged(task):
-        return None  # a worker that was thought dead has been faster
+        return  # a worker that was thought dead has been faster
     # The mark that the image is done comes last: what is killed before it is done again.
     write_parquet(bundle, task.part)
     with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
         write_finished(finished.with_files(task.part, files.place), task.archive)
-    return len(results)
 
 
 def _add_formats(task: ImageTask) -> int:
