@@ -265,12 +265,16 @@ def captions(window: Window, folder: Path) -> None:
     window.wait(lambda: not panel.captions.runner.busy)
     panel.captions.search()
     window.wait(lambda: not panel.captions.runner.busy)
+    panel.captions.generating.generate()
+    window.wait(lambda: not panel.captions.generating.runner.busy)
     window.rest()
     window.shoot_tabs("captions", "explore", "label")
     for region in panel.session.results.regions:
-        best = region.captions.captions[0]
+        best, written = region.captions.captions[0], region.generated_caption
         if window.truth[region.id] not in best:
             window.problems.append(f"captions: region {region.id} is said to be {best!r}")
+        if region.uncertainty.sure and region.suggestion not in written:
+            window.problems.append(f"captions: region {region.id} is written to be {written!r}")
     panel.captions.part.banks.setCurrentIndex(0)
     panel.captions.part.banks.activated.emit(0)
 

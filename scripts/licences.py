@@ -17,6 +17,7 @@ KNOWN = {
     "PySide6": "LGPL-3.0-only OR GPL-2.0-only OR GPL-3.0-only",
     "resvg-py": "MIT",
     "segment-anything": "Apache-2.0",
+    "spatialdata": "BSD-3-Clause",
     "transformers": "Apache-2.0",
 }
 HEAD = """# Licences

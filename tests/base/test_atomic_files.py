@@ -9,7 +9,13 @@ import psutil
 import pytest
 
 from napari_maskinversion.base import atomic_files
-from napari_maskinversion.base.atomic_files import atomic_path, recover, replacing, together
+from napari_maskinversion.base.atomic_files import (
+    atomic_folder,
+    atomic_path,
+    recover,
+    replacing,
+    together,
+)
 from napari_maskinversion.base.errors import InputError
 
 NAMES = ("a.csv", "b.tif", "c.json")
@@ -71,6 +77,50 @@ def test_a_set_is_whole_or_absent_wherever_its_writer_is_killed(tmp_path, overwr
     assert calls > 15
     assert seen == sorted(seen)  # once committed, always finished
     assert 0 < sum(seen) < len(seen) - 5
+
+
+# The same with a folder among the files.
+FOLDER_WRITER = WRITER.replace("import atomic_path,", "import atomic_folder, atomic_path,").replace(
+    'for name in ("a.csv", "b.tif", "c.json"):',
+    """with atomic_folder(folder / "store.zarr") as part:
+        (part / "new").write_text("new")
+    for name in ("b.tif",):""",
+)
+
+
+def test_a_folder_in_a_set_is_whole_or_as_it_was_wherever_its_writer_is_killed(tmp_path):
+    seen = set()
+    for calls in range(200):
+        folder = tmp_path / str(calls)
+        (folder / "store.zarr").mkdir(parents=True)
+        (folder / "store.zarr/old").write_text("old")
+        (folder / "b.tif").write_text("old")
+        code = subprocess.run(
+            [sys.executable, "-c", FOLDER_WRITER, folder, str(calls), "True"]
+        ).returncode
+        recover(folder)
+        state = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*")))
+        seen.add(state)
+        if code == 0:
+            break
+        assert code == 9
+    assert code == 0
+    assert seen == {("b.tif", "store.zarr", f"store.zarr/{name}") for name in ("old", "new")}
+
+
+def test_a_folder_whose_writing_fails_leaves_the_earlier_one(tmp_path):
+    (tmp_path / "store.zarr").mkdir()
+    (tmp_path / "store.zarr/old").touch()
+
+    def write():
+        with atomic_folder(tmp_path / "store.zarr") as part:
+            (part / "new").touch()
+            raise OSError("no room")
+
+    with pytest.raises(InputError, match=r"store\.zarr could not be written \(no room\)"):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["store.zarr"]
+    assert [path.name for path in (tmp_path / "store.zarr").iterdir()] == ["old"]
 
 
 def test_files_of_running_processes_are_left_alone(tmp_path):

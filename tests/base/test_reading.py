@@ -28,6 +28,8 @@ def bound_socket(path):
         (pipe, "is a pipe"),
         (bound_socket, "is a socket"),
         (lambda path: path.with_name("no file"), "There is no file"),
+        (lambda path: Path("https://example.org/a.png"), "an address on the network; download"),
+        (lambda path: Path("s3://bucket/a.zarr"), "an address on the network; download"),
         (lambda path: path.with_name("x" * 300), "the name is too long"),
         (lambda path: path.parent, "is a folder"),
         (lambda path: path.with_name("null\0"), "cannot be read"),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tifffile
+import zarr
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch.pairing import pair, read_table
@@ -137,3 +138,28 @@ def test_a_project_does_not_begin_with_a_plate_without_wells(here, call):
     assert code == 2
     assert "plate.zarr is a plate without wells" in " ".join(err.split())
     assert not (here / "project.yaml").exists()
+
+
+def test_stores_are_results_of_a_batch_like_files(here, call):
+    image_store(here / "a.zarr", labels=["cells"])
+    formats = ("--format", "ome-zarr,geopackage")
+    batch = ("batch", "--images", "a.zarr", *FAST, *formats, "--out", "out")
+    assert call(*batch)[0] == 0
+    store = here / "out/archives/a.zarr/regions.ome.zarr"
+    np.testing.assert_array_equal(
+        zarr.open_group(str(store), mode="r")["0"][:], label_image(2, 64, 64)
+    )
+    assert "1 image of out is kept" in call(*batch)[2]
+    (store / "0/c/0/0").unlink()
+    code, _, err = call(*batch)
+    assert code == 0
+    assert "Computed again, since files of their results changed or are gone: a.zarr" in err
+    np.testing.assert_array_equal(
+        zarr.open_group(str(store), mode="r")["0"][:], label_image(2, 64, 64)
+    )
+    run = ("run", "a.zarr", "a.zarr", *FAST, *formats, "--out", "one")
+    assert call(*run)[0] == 0
+    code, _, err = call(*run)
+    assert code == 2
+    assert "one already has" in err
+    assert call(*run, "--overwrite")[0] == 0

@@ -12,7 +12,8 @@ import pytest
 import skimage.io
 
 from napari_maskinversion import wrap_open_clip
-from napari_maskinversion.cli import captions, find, running
+from napari_maskinversion.cli import find, running
+from napari_maskinversion.cli.captions import banks as captions
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.store import CaptionStore
 from napari_maskinversion.pipeline.inputs import origin
@@ -148,7 +149,7 @@ def test_a_run_finishes_a_half_built_bank_and_uses_it(run, call, files, interrup
 def test_a_run_that_is_stopped_has_captions_for_what_is_finished(
     run, files, monkeypatch, stopped_run
 ):
-    monkeypatch.setattr("napari_maskinversion.pipeline.captioning._A_REGION", 1)
+    monkeypatch.setattr("napari_maskinversion.pipeline.captions.from_bank._A_REGION", 1)
     code, _, err = run("--captions", files / "few.txt", "--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err

@@ -1,4 +1,4 @@
-"""Write files completely or not at all, also several together.
+"""Write files and folders completely or not at all, also several together.
 
 Files are written under a hidden name in the same folder and renamed. The hidden name tells the
 process that made it, so what a killed one left behind is found and cleared by `recover`.
@@ -65,7 +65,7 @@ class FileSet:
             If one cannot be moved, or must not be replaced; names it. All is as it was before.
         """
         for path in (self.folder / name for name in self._names):
-            if path.is_dir():
+            if path.is_dir() and not (self.place / path.name).is_dir():
                 raise InputError(_failed(path, _error(errno.EISDIR)))
             if path.exists() and not self._overwrite:
                 raise InputError(_taken(path))
@@ -193,9 +193,7 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     try:
         yield part
         # Files of mkstemp are readable by their owner only; results follow the user's umask.
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
+        part.chmod(0o666 & ~_mask())
         if durable:
             with part.open("rb+") as file:
                 os.fsync(file.fileno())
@@ -206,6 +204,39 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Generator[Path, None, None]:
+    """Do the same as `atomic_path` for a folder; an earlier one is replaced as a whole.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written; names the path.
+    """
+    files = _current.get()
+    if files is not None and files.folder != path.parent:
+        files = None
+    try:
+        if files is None:
+            recover(path.parent)
+        folder = path.parent if files is None else files.place
+        part = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix(path.stem), suffix=PART))
+    except OSError as error:
+        raise InputError(_refused(path.parent, error)) from None
+    try:
+        yield part
+        part.chmod(0o777 & ~_mask())
+        if files is not None:
+            files.add(part, path.name)
+            return
+        with together(path.parent) as alone:
+            alone.add(part, path.name)
+    except OSError as error:
+        raise InputError(_failed(path, error)) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager
@@ -260,6 +291,8 @@ def _finish(place: Path, folder: Path, *, overwrite: bool) -> None:
             continue
         path = folder / new.name
         if overwrite:
+            if path.is_dir():
+                _remove(path)
             new.replace(path)
         elif path.exists() and path.samefile(new):
             new.unlink()
@@ -275,8 +308,20 @@ def _remove(entry: Path) -> None:
         entry.unlink(missing_ok=True)
 
 
+def _mask() -> int:
+    """Return the rights that the user keeps from others."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def _move_to_free_name(part: Path, path: Path) -> None:
-    """Rename a file, but never onto another one; raises FileExistsError."""
+    """Rename a file or folder, but never onto another one; raises FileExistsError."""
+    if part.is_dir():
+        if path.exists() or path.is_symlink():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        part.rename(path)
+        return
     try:
         os.link(part, path)
     except FileExistsError:
@@ -289,7 +334,10 @@ def _move_to_free_name(part: Path, path: Path) -> None:
 
 
 def _back_up(path: Path, backup: Path) -> None:
-    """Link a file to a second name, or rename it if the disk has no hard links."""
+    """Link a file to a second name; rename it if it is a folder, or the disk has no hard links."""
+    if path.is_dir():
+        path.replace(backup)
+        return
     try:
         os.link(path, backup)
     except (OSError, NotImplementedError):

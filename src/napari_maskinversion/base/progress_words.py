@@ -16,6 +16,8 @@ COMPARING_INPUTS: Final = "Comparing image and regions"
 LOADING_DECODER: Final = "Loading the decoder"
 COMPARING_WORDS: Final = "Comparing the words"
 EMBEDDING_CAPTIONS: Final = "Embedding captions"
+READING_DECODER: Final = "Reading the decoder"
+WRITING_CAPTIONS: Final = "Writing captions"
 
 
 def loading_model(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,6 +33,7 @@ _KINDS: Final = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
 Model = TypeVar("Model")
 
 
@@ -182,6 +184,8 @@ def _too_deep(name: object) -> InputError:
 
 def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
+        if _ADDRESS.match(path.as_posix()):
+            return InputError(f"{path} is an address on the network; download the file first.")
         are = "are" if what == "masks" else "is"
         return InputError(f"There {are} no {what} at {path}; check the path.")
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:

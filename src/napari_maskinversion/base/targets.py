@@ -47,7 +47,7 @@ def check_targets(
     # A link to nothing is there, too.
     there = [target for target in targets if target.exists() or target.is_symlink()]
     for target in there:
-        if target.is_dir():
+        if target.is_dir() and not is_our_store(target):
             raise InputError(f"{target} is a folder; a file of this name is to be written there.")
         for file in read:
             inside = _is_within(target, file) and not is_ours(target)
@@ -72,6 +72,11 @@ def mentions_us(file: Path) -> bool:
             return b"napari-maskinversion" in opened.read(4096)
     except OSError:
         return False
+
+
+def is_our_store(folder: Path) -> bool:
+    """Return whether a folder is a zarr store that this program wrote."""
+    return any(mentions_us(folder / name) for name in ("zarr.json", ".zattrs"))
 
 
 def check_folder(folder: Path) -> None:

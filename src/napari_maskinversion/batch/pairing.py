@@ -14,9 +14,10 @@ from typing import Final
 
 from ..base.errors import InputError
 from ..base.reading import read_bytes
-from ..images.decoding import PICTURES
+from ..images.decoding import PICTURES, SLIDES
 from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
+from ..images.other_formats import SUFFIXES
 
 STEM, PLACE, NUMBER = "{name}", "{image}", "{series}"
 _COLUMNS: Final = ("image", "regions")
@@ -142,7 +143,7 @@ def read_table(table: Path) -> Pairs:
 
 def is_image(path: Path) -> bool:
     """Return whether a path looks like an image; its content is not read."""
-    return path.suffix.lower() in {*PICTURES, ".npy"} or is_zarr(path)
+    return path.suffix.lower() in {*PICTURES, *SLIDES, *SUFFIXES, ".npy"} or is_zarr(path)
 
 
 def images_of(file: Path, *, positions: bool = False) -> list[Pair]:

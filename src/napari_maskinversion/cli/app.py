@@ -16,7 +16,9 @@ from ..base.errors import MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
 from .bench.commands import bench
-from .captions import captions
+from .captions.banks import captions
+from .captions.generate import caption_command
+from .captions.measure import bench_captions_command, rebuild_captions_command
 from .console import say
 from .demo import demo_command
 from .doctor import doctor_command
@@ -44,6 +46,7 @@ app = typer.Typer(
 app.command("run")(run_command)
 app.command("batch")(batch_command)
 app.command("find")(find_command)
+app.command("caption")(caption_command)
 app.command("segment")(segment_command)
 app.command("imagine")(imagine_command)
 app.command("export")(export_command)
@@ -52,6 +55,8 @@ app.command("methods")(methods_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 app.command("rebuild-demo")(rebuild_command)
+app.command("rebuild-demo-captions")(rebuild_captions_command)
+bench.command("captions")(bench_captions_command)
 app.add_typer(project, name="project")
 app.add_typer(models, name="models")
 app.add_typer(labels, name="labels")

@@ -14,6 +14,8 @@ from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
+    from ..language.generation.decoder import CaptionDecoder
+    from ..pipeline.captions.generating import CaptionRequest
     from ..regions.sam.checkpoints import CheckpointSpec
 
 Loaded = TypeVar("Loaded")
@@ -52,6 +54,19 @@ def fetch_sam(spec: CheckpointSpec) -> Path:
     about = fetching(spec.file, spec.size_text, spec.license)
     return _stoppable(
         spec.file, lambda: about, lambda report: fetch_checkpoint(spec, on_progress=report)
+    )
+
+
+def load_captioner(request: CaptionRequest, model: Backbone) -> CaptionDecoder:
+    """Load a decoder of captions for a model, and download it first if necessary."""
+    from ..language.generation.registry import get_decoder
+
+    spec = get_decoder(request.decoder)
+    about = fetching(spec.name, spec.size_text, spec.license)
+    return _stoppable(
+        spec.name,
+        lambda: about,
+        lambda report: request.load(model, model.device, on_progress=report),
     )
 
 

@@ -23,7 +23,7 @@ from ..results.export.catalogue import DEFAULT, check_formats, write_results
 from ..results.export.heatmaps import check_room, pages_are_planes
 from ..results.printing import print_results
 from ..results.settings import RunSettings
-from .captions import CaptionSource
+from .captions.banks import CaptionSource
 from .console import say
 from .loading import load
 from .options import (

@@ -14,7 +14,7 @@ from ..demo_model.known_images import unknown_image_note
 from ..demo_model.known_words import unknown_words_note
 from ..language.captions.bank import CaptionBank
 from ..language.labels.vocabulary import Vocabulary
-from ..pipeline.captioning import add_captions
+from ..pipeline.captions.from_bank import add_captions
 from ..pipeline.estimate import estimate
 from ..pipeline.inputs import Inputs
 from ..pipeline.preflight import preflight

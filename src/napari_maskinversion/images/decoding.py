@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 _ALWAYS_FITS: Final = 2**28  # bytes
 
 TIFF: Final = {".tif", ".tiff"}
+SLIDES: Final = {".svs", ".ndpi", ".scn", ".bif", ".btf", ".tf8", ".lsm", ".stk", ".qptiff"}
+"""Endings of TIFF files of microscopes and scanners."""
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
 PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
 # Pillow modes to convert to RGB(A).

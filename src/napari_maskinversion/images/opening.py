@@ -12,6 +12,7 @@ import numpy as np
 from ..base.reading import check_file
 from .decoding import PICTURES, check_memory, decode, reading_errors
 from .ome_zarr import is_zarr, label_image, open_zarr
+from .other_formats import is_other_format, open_other_format
 from .stack import Stack, check_series, stack_of
 from .tiff import is_tiff, open_tiff
 
@@ -19,13 +20,15 @@ from .tiff import is_tiff, open_tiff
 _LAZY_FORMATS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path, int], Stack]], ...]] = (
     (is_zarr, open_zarr),
     (is_tiff, open_tiff),
+    (is_other_format, open_other_format),
 )
 
 
 def open_image(path: str | Path, series: int | None = None) -> Stack:
     """Open an image: TIFF (also tiled, pyramidal, OME, ImageJ, GeoTIFF), zarr, .npy, PNG, JPEG.
 
-    Zarr is a folder with an array, an OME-Zarr pyramid, or several: a plate, positions.
+    ND2, LIF, CZI and others are read through bioio, where it is installed. Zarr is a folder with an
+    array, an OME-Zarr pyramid, or several: a plate, positions.
 
     Parameters
     ----------
@@ -85,7 +88,9 @@ class _FileArray:
         parts = key if isinstance(key, tuple) else (key,)
         size = int(np.dtype(self.dtype).itemsize)
         chunks = getattr(self._array, "chunks", None) or self.shape
-        for axis, (length, chunk) in enumerate(zip(self.shape, chunks, strict=True)):
+        # zarr has one size of chunks, dask one for each
+        largest = (chunk if isinstance(chunk, int) else max(chunk) for chunk in chunks)
+        for axis, (length, chunk) in enumerate(zip(self.shape, largest, strict=True)):
             part = parts[axis] if axis < len(parts) else slice(None)
             if isinstance(part, slice):
                 start, stop, _ = part.indices(length)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
-from .decoding import TIFF
+from .decoding import SLIDES, TIFF
 from .jpeg import check_tiles
 from .lazy_plane import SamplesLast
 from .stack import Stack, check_series
@@ -24,7 +24,7 @@ _METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
 
 def is_tiff(path: Path) -> bool:
     """Return whether a path is a TIFF file."""
-    return path.suffix.lower() in TIFF and path.is_file()
+    return path.suffix.lower() in {*TIFF, *SLIDES} and path.is_file()
 
 
 def open_tiff(path: Path, number: int = 0) -> Stack:

@@ -55,7 +55,7 @@ KINDS: Final = (
     Kind(
         "weights",
         "model weights",
-        ("models", "sam"),
+        ("models", "sam", "captioners"),
         (
             *(f"models/{folder_name(s)}/{n}" for s in list_models() for n in _WEIGHTS),
             *(

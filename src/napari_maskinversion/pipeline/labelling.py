@@ -20,6 +20,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..regions.masks.reading import renumber_black_and_white
 from ..results.results import Results
 from ..results.settings import RunSettings
+from .captions.generating import CaptionRequest, generate_captions
 from .progress import Progress, RegionChunk
 from .run import PlaneTask, check_tasks, run
 
@@ -35,6 +36,7 @@ def label_regions(
     model: Backbone | str | Path | None = None,
     templates: Sequence[str] = (),
     bank: CaptionBank | None = None,
+    captions: str | CaptionRequest | None = None,
     settings: RunSettings | InversionConfig | None = None,
     on_progress: Callable[[Progress | RegionChunk], object] | None = None,
     **changes: Any,
@@ -62,6 +64,9 @@ def label_regions(
         ``{}``. By default those of the labels, else "photo".
     bank : CaptionBank, optional
         Adds the best captions to each region.
+    captions : str or CaptionRequest, optional
+        Writes a sentence about each region: the name of a decoder ("demo", "clipcap-coco", ...), or
+        a request with its search, seed and norm.
     settings : RunSettings or InversionConfig, optional
     on_progress : callable, optional
         Called with each `Progress` and `RegionChunk`. If it raises, the run stops.
@@ -83,6 +88,7 @@ def label_regions(
     --------
     >>> results = label_regions(rgb, masks, labels=["cat", "dog"])
     >>> results.to_frame()[["region", "suggestion", "similarity"]]
+    >>> label_regions(rgb, masks, None, captions="demo").to_frame()["generated_caption"]
     """
     settings = RunSettings.of(settings, **changes)
     if settings.planes or settings.plane or settings.channels:
@@ -101,11 +107,16 @@ def label_regions(
     vocabulary = None if labels is None else vocabulary_of(labels, templates)
     check_tasks([PlaneTask(source=source, regions=chosen)])
     settings.method.check()
+    request = CaptionRequest(decoder=captions) if isinstance(captions, str) else captions
+    if request is not None:
+        request.check(_name(model, settings), settings.method)
     size = settings.pixel_size
     units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
     loaded = loaded_model(model, settings, changes)
+    decoder = None if request is None else request.load(loaded, loaded.device)
     work = run(loaded, source, chosen, vocabulary, settings, units=units, bank=bank)
-    return drive(work, on_progress)
+    results = drive(work, on_progress)
+    return results if decoder is None else generate_captions(results, decoder)
 
 
 def _regions(regions: npt.ArrayLike | Regions) -> Regions:
@@ -116,6 +127,12 @@ def _regions(regions: npt.ArrayLike | Regions) -> Regions:
         return renumber_black_and_white(Regions.from_labels(array))
     count = len(array) if array.ndim == 3 else 1
     return Regions.from_masks(array, ids=range(1, count + 1))
+
+
+def _name(model: Backbone | str | Path | None, settings: RunSettings) -> str:
+    if model is None:
+        return settings.model
+    return str(model) if isinstance(model, str | Path) else model.name
 
 
 def loaded_model(

@@ -257,7 +257,14 @@ class WindowRunner:
             flat=bool(self._pixels.min() == self._pixels.max()),
             resolution=now.resolution,
             device=now.device,
+            image_norm=self._image_norm(),
         )
+
+    def _image_norm(self) -> float:
+        inverter = self._inverter
+        if not isinstance(inverter, MaskInverter):
+            return 0.0
+        return float(np.linalg.norm(inverter.image_embedding))
 
     def _invert(
         self, chunk: Regions, start: int, offset: int

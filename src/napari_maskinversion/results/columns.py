@@ -358,6 +358,15 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         value=lambda region, info: math.nan if region.ranking is None else region.ranking.entropy,
     ),
     _label_columns,
+    ColumnSpec(
+        name="generated_caption",
+        title="generated caption",
+        explanation="Sentence that a decoder wrote from the region's embedding",
+        kind="text",
+        value=lambda region, info: region.generated_caption,
+        places=("files", "menu", "terminal"),
+        present=_has("generated_caption"),
+    ),
     _caption_columns,
     _axis_columns,
     ColumnSpec(

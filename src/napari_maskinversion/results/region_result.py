@@ -43,6 +43,8 @@ class WindowRecord:
         of the chunk failed the checks)...; empty for other maps.
     memory_note : str
         What was done because memory ran out; empty if it did not.
+    image_norm : float
+        Length of the model's embedding of the window as a whole; 0 if it was not computed.
     """
 
     box: FloatBox
@@ -56,6 +58,7 @@ class WindowRecord:
     device: str = ""
     route: str = ""
     memory_note: str = ""
+    image_norm: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,8 @@ class RegionResult:
         Ids of the regions merged into this one; empty if there are none.
     captions : CaptionMatches or None
         The best captions; None without a caption bank, or before it is searched.
+    generated_caption : str
+        Sentence that a decoder wrote from the embedding; "" for none.
     limits : UncertaintyConfig
         Limits below which the answer is flagged.
     cut_out : bool
@@ -121,6 +126,7 @@ class RegionResult:
     cut_out: bool = False
     source_label: str = ""
     source_id: str = ""
+    generated_caption: str = ""
 
     def __repr__(self) -> str:
         return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..base.deprecation import warn_renamed
 from ..base.errors import InputError
+from ..language.generation.settings import GenerationUse
 from ..language.ranking.uncertainty import UncertaintyConfig
 from .columns import columns_of
 from .placed_heatmap import PlacedHeatmap, paste
@@ -46,6 +47,14 @@ class Results:
     def in_order(self) -> Results:
         """Return these results in the order of the input regions."""
         return Results(self.info, tuple(sorted(self.regions, key=lambda region: region.index)))
+
+    def with_generated(self, sentences: Sequence[str], use: GenerationUse) -> Results:
+        """Return these results with a sentence for each region, in order."""
+        regions = (
+            replace(region, generated_caption=sentence)
+            for region, sentence in zip(self.regions, sentences, strict=True)
+        )
+        return Results(replace(self.info, generated=use), tuple(regions))
 
     def with_limits(self, limits: UncertaintyConfig) -> Results:
         """Return these results with other limits for their flags."""

@@ -17,6 +17,7 @@ from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import CaptionUse
+from ..language.generation.settings import GenerationUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.calibration import Calibration
 from ..language.ranking.uncertainty import USUAL_ODDS, UncertaintyConfig
@@ -46,6 +47,8 @@ class RunInfo:
         Names of the axes in the regions' positions.
     captions : CaptionUse or None
         Where captions come from.
+    generated : GenerationUse or None
+        The decoder that wrote sentences from the embeddings.
     machine : Machine or None
         What computed them; None before version 0.2.
     calibration : Calibration or None
@@ -67,6 +70,7 @@ class RunInfo:
     units: Units | None = None
     axes: tuple[str, ...] = ()
     captions: CaptionUse | None = None
+    generated: GenerationUse | None = None
     machine: Machine | None = None
     calibration: Calibration | None = None
     run_id: str = field(default_factory=lambda: uuid4().hex, compare=False)

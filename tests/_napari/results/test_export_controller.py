@@ -4,10 +4,12 @@ import json
 import threading
 from dataclasses import replace
 
+import geopandas
 import numpy as np
 import pandas as pd
 import pytest
 import tifffile
+import zarr
 from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QMessageBox
@@ -72,6 +74,22 @@ def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     # A place that cannot be written is said.
     save(qtbot, ran, "parquet", tmp_path / "nowhere")
     assert "Could not export: " in messages[-1]
+
+
+def test_formats_of_maps_are_saved_and_without_their_packages_refused(
+    qtbot, ran, tmp_path, monkeypatch, scene, messages
+):
+    path = save(qtbot, ran, "ome-zarr", tmp_path)
+    np.testing.assert_array_equal(zarr.open_group(str(path), mode="r")["0"][:], scene[1])
+    layer = geopandas.read_file(save(qtbot, ran, "geopackage", tmp_path))
+    assert layer["region"].tolist() == ran.results.results.ids
+    monkeypatch.setattr(
+        "napari_maskinversion.results.export.export_format.find_spec", lambda _: None
+    )
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: pytest.fail("asked"))
+    actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
+    actions["GeoPackage, for QGIS (.gpkg)..."].trigger()
+    assert "install the extra: pip install 'napari-maskinversion[spatial]'" in messages[-1]
 
 
 def test_results_open_again_with_table_heatmap_regions_and_decisions(

@@ -259,6 +259,8 @@ def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
     code, out, err = paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco")
     assert code == 0, err
     assert len(cells(Path("paper"), "alpha")) == 2 * 17
+    assert "alpha 5 (RefCOCO)" in Path("paper/alpha.md").read_text("utf-8")
+    assert "alpha 0 (VOC)" in Path("paper/steps.md").read_text("utf-8")
     assert "| step 10 | B/16 |" in out
     assert all(row["ours"] for row in cells(Path("paper"), "steps"))
     assert [row["row"] for row in cells(Path("paper"), "maps") if row["ours"]] == [

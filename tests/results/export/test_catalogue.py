@@ -189,11 +189,14 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
 
 def test_every_module_with_formats_is_in_the_catalogue():
-    modules = {module.name for module in pkgutil.iter_modules(export.__path__)}
+    start = f"{export.__name__}."
+    modules = {
+        module.name.removeprefix(start) for module in pkgutil.walk_packages(export.__path__, start)
+    }
     defining = {
         name
         for name in modules
-        if hasattr(import_module(f"{export.__name__}.{name}"), "FORMATS") and name != "catalogue"
+        if hasattr(import_module(f"{start}{name}"), "FORMATS") and name != "catalogue"
     }
     assert defining == set(catalogue._MODULES)
     assert set(catalogue.DEFAULT) <= set(FORMATS)

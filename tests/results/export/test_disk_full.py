@@ -9,17 +9,19 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.results.export.catalogue import FORMATS, write_results
 from tests.disk import full_after
 
+STORES = [name for name, entry in FORMATS.items() if entry.suffix == ".zarr"]
+PLAIN = [name for name in FORMATS if name not in STORES]
 FILES = [
     (name, number)
-    for name, entry in FORMATS.items()
-    for number in range(len(entry.files(Path(entry.file))))
+    for name in PLAIN
+    for number in range(len(FORMATS[name].files(Path(FORMATS[name].file))))
 ]
 
 
 @pytest.fixture(scope="module")
 def sizes(bundle, tmp_path_factory):
     out = tmp_path_factory.mktemp("whole")
-    return {path.name: path.stat().st_size for path in write_results(bundle, out, tuple(FORMATS))}
+    return {path.name: path.stat().st_size for path in write_results(bundle, out, tuple(PLAIN))}
 
 
 @pytest.mark.parametrize(("name", "number"), FILES)
@@ -41,7 +43,22 @@ def test_a_disk_that_fills_in_the_middle_of_a_file_leaves_all_as_it_was(
     assert all(file.read_text() == "before" for file in tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", list(FORMATS))
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("there", [True, False], ids=["replacing", "new"])
+def test_a_disk_that_fills_in_the_middle_of_a_store_leaves_all_as_it_was(
+    bundle, tmp_path, name, there
+):
+    entry = FORMATS[name]
+    path = tmp_path / entry.file
+    if there:
+        entry.write(bundle, path)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    with full_after(100, file=0), pytest.raises(InputError, match=f"{entry.file} could not be"):
+        entry.write(bundle, path)
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
 def test_a_file_that_cannot_be_replaced_leaves_the_others_as_they_were(
     bundle, tmp_path, monkeypatch, name, links

@@ -15,7 +15,7 @@ from ...language.captions.bank import CaptionBank, open_bank
 from ...language.captions.building import build_bank_steps, continue_bank_steps, default_folder
 from ...language.captions.caption_files import read_captions
 from ...language.captions.store import BankRecord, CaptionStore
-from ...pipeline.captioning import add_captions
+from ...pipeline.captions.from_bank import add_captions
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..workers.driver import check_stopped, often

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
+from ...results.results import Results
 from ..run_requests.preparing import check_model
 from ..run_requests.request import BankChoice
 from ..session import Bindings, Session, same_regions
@@ -19,6 +21,7 @@ from ..workers.updates import Update
 from ..workers.worker import Worker
 from .caption_banks import BuildRequest, KnownBank, SearchRequest, build, search
 from .captions_widget import CaptionsWidget
+from .generate_controller import GenerateController
 
 
 class CaptionsController(QObject):
@@ -43,6 +46,7 @@ class CaptionsController(QObject):
         self._session = session
         self._bindings = Bindings()
         self._store = store
+        self.generating = GenerateController(session, part.generated, self)
         kept = "The captions that are embedded are kept."
         self.runner = Worker("single", "The caption bank", kept=kept, parent=self)
         self._opening = Worker("latest", "Opening the caption bank", parent=self)
@@ -65,6 +69,7 @@ class CaptionsController(QObject):
         """Follow the session."""
         events = self._session.events
         self._bindings.connect((events.settings, events.record), self.refresh)
+        self.generating.follow()
         self.refresh()
 
     def _choose(self, known: KnownBank | None, problem: str) -> None:
@@ -78,6 +83,7 @@ class CaptionsController(QObject):
         elif known is not None and known.bank is not None:
             choice = BankChoice(known.bank, self.part.top.value())
         self._session.captions, self._session.captions_problem = choice, problem
+        self.generating.use_memory(None if choice is None else choice.bank)
 
     def build(self, file: Path) -> None:
         """Build a bank from a file of captions with the chosen model."""
@@ -130,6 +136,7 @@ class CaptionsController(QObject):
         self._bindings.release()
         self.runner.drop()
         self._opening.drop()
+        self.generating.shut_down()
         self._on_end()
 
     def _problem(self, known: KnownBank) -> str:
@@ -174,8 +181,19 @@ class CaptionsController(QObject):
         # Results of a newer run are other ones.
         record = self._session.record
         if record is not None and same_regions(record.results, before):
-            self._session.show(record.changed(results=after, table=None))
+            self._session.show(
+                record.changed(results=_captioned(record.results, after), table=None)
+            )
 
     def _on_end(self) -> None:
         self.part.progress.hide()
         self.refresh()
+
+
+def _captioned(results: Results, after: Results) -> Results:
+    """Return results with the captions of the bank that were searched meanwhile."""
+    regions = (
+        replace(region, captions=searched.captions)
+        for region, searched in zip(results.regions, after.regions, strict=True)
+    )
+    return Results(replace(results.info, captions=after.info.captions), tuple(regions))

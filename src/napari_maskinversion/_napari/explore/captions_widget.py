@@ -11,6 +11,7 @@ from ...language.captions.bank import TOP
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
 from .caption_banks import KnownBank
+from .generate_widget import GenerateWidget
 
 _MOST = 50
 _NONE = "no captions"
@@ -64,6 +65,7 @@ class CaptionsWidget(QWidget):
         self.column.setToolTip("Column of the CSV file with the captions")
         self.encoding.setPlaceholderText("UTF-8")
         self.encoding.setToolTip("Encoding of the file, for example latin-1")
+        self.generated = GenerateWidget()
         self.progress = ProgressRow("captions", "Stop; captions already embedded are kept")
         self._build()
         self.show_state(running=False, searchable=False)
@@ -83,7 +85,9 @@ class CaptionsWidget(QWidget):
             self.search,
         ]
         options = form([("Column", self.column), ("Encoding", self.encoding)])
-        stack(self, form(rows), Section("File options", options, opened=False))
+        bank = QWidget()
+        stack(bank, form(rows), Section("File options", options, opened=False))
+        stack(self, Section("From a bank", bank), Section("Generate", self.generated))
 
     @property
     def bank(self) -> KnownBank | None:

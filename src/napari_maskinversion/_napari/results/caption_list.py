@@ -1,4 +1,4 @@
-"""The best captions of one region."""
+"""The captions of one region."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from ...results.spreadsheet import without_formula
 from ..widgets.keys import CAPTIONS, pressed
 
 if TYPE_CHECKING:
-    from ...language.captions.bank import CaptionMatches
+    from ...results.region_result import RegionResult
 
 _TALLEST = 12  # lines of text
 
 
 class CaptionList(QListWidget):
-    """Captions with their similarities, best first; they wrap and can be copied."""
+    """A generated caption, then those of a bank with their similarities; they can be copied."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Best captions of the selected region")
-        self.setToolTip("Similarity and caption; Ctrl+C copies the selected ones, or all")
+        self.setAccessibleName("Captions of the selected region")
+        self.setToolTip(
+            "The generated caption, then similarity and captions of the bank; Ctrl+C copies the "
+            "selected ones, or all"
+        )
         self.setWordWrap(True)
         self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setTextElideMode(Qt.TextElideMode.ElideNone)
@@ -37,17 +40,23 @@ class CaptionList(QListWidget):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.hide()
 
-    def show_matches(self, matches: CaptionMatches | None) -> None:
-        """Show captions; hide the list if there are none."""
+    def show_region(self, region: RegionResult | None) -> None:
+        """Show the generated caption of a region, then those of a bank; hide an empty list."""
         self.clear()
-        self.setVisible(matches is not None)
-        if matches is None:
-            return
-        for text, similarity in zip(matches.captions, matches.similarities, strict=True):
-            item = QListWidgetItem(f"{similarity:.2f}  {text}")
+        lines: list[tuple[str, str]] = []
+        if region is not None and region.generated_caption:
+            lines.append((region.generated_caption, region.generated_caption))
+        if region is not None and region.captions is not None:
+            matches = region.captions
+            for text, similarity in zip(matches.captions, matches.similarities, strict=True):
+                lines.append((f"{similarity:.2f}  {text}", text))
+        self.setVisible(bool(lines))
+        for shown, text in lines:
+            item = QListWidgetItem(shown)
             item.setData(Qt.ItemDataRole.UserRole, text)
             self.addItem(item)
-        self._fit()
+        if lines:
+            self._fit()
 
     def copy(self) -> None:
         """Copy the selected captions, or all, to the clipboard: one a line, without numbers."""

@@ -137,7 +137,12 @@ class ExportController(QObject):
             self._replace(*((entry, Path(folder) / self.name_of(entry)) for entry in entries))
 
     def ask(self, entry: ExportFormat) -> None:
-        """Ask for a path and write one format there."""
+        """Ask for a path and write one format there; refuse one whose packages are missing."""
+        with refusing():
+            entry.check()
+            self._ask_path(entry)
+
+    def _ask_path(self, entry: ExportFormat) -> None:
         # `_replace` asks about existing files: it also knows the sidecar files.
         path, _ = QFileDialog.getSaveFileName(
             self.part,

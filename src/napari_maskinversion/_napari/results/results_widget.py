@@ -134,7 +134,7 @@ class ResultsWidget(QWidget):
         for widget in (self.table, self.sizes, self.bars, self._bottom):
             widget.setVisible(any_rows)
         if not any_rows:
-            self.captions.show_matches(None)
+            self.captions.show_region(None)
             return
         height = self.table.verticalHeader().defaultSectionSize()
         title = self.table.horizontalHeader().sizeHint().height() + 4
@@ -199,7 +199,7 @@ class ResultsWidget(QWidget):
             return
         values = self.model.frame.iloc[row]
         region = None if self.results is None else self.results.regions[row]
-        self.captions.show_matches(None if region is None else region.captions)
+        self.captions.show_region(region)
         axes = () if self.results is None else self.results.info.axes
         self.sizes.setText(sizes(values, axes))
         review = self._session.reviewed

@@ -38,9 +38,14 @@ class SceneSource:
     def _bundled(self) -> tuple[list[Tensor], NDArray[np.int64]]:
         return bundled(self.subject)
 
-    def draw(self, kind: str, count: int, objects: int, split: str = "test") -> Iterator[Case]:
-        """Draw scenes of a split; labels are indices into the model's names."""
-        first = (1_000_000 if kind == "unseen" else 0) + 100_000 * objects
+    def draw(
+        self, kind: str, count: int, objects: int, split: str = "test", skip: int = 0
+    ) -> Iterator[Case]:
+        """Draw scenes of a split; labels are indices into the model's names.
+
+        ``skip`` seeds are left to other measurements.
+        """
+        first = (1_000_000 if kind == "unseen" else 0) + 100_000 * objects + skip
         if kind == "bundled":
             sprites, labels = self._bundled
         else:

@@ -11,6 +11,7 @@ from ...base.errors import InputError
 from ...demo_model.sprites import UNSEEN_STYLE
 from ..measures.scene_methods import SCENE_METHODS, SceneMethod
 from . import paper
+from .caption_tables import caption_tables
 from .method_tables import method_tables, percent, table
 
 KINDS: Final = {
@@ -28,6 +29,8 @@ def markdown(page: dict[str, Any]) -> str:
     """Return the figures of any bench command as Markdown."""
     if page["kind"] == "scenes":
         return _scenes(page)
+    if page["kind"] == "captions":
+        return caption_tables(page)
     return _curves(page) if page["kind"] in ("steps", "alpha") else method_tables(page)
 
 

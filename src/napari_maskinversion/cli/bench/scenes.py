@@ -97,6 +97,8 @@ class Output:
         from ...bench.reports.plots import check_plots, plot_files
         from ...bench.reports.tables import around
 
+        if self.plots is not None and kind == "captions":
+            raise InputError("bench captions draws no plots; leave --plots out.")
         if self.json is not None and self.json.is_dir():
             raise InputError(f"{self.json} is a folder; name a file.")
         targets = [] if self.json is None else [self.json, records_path(self.json)]
@@ -204,7 +206,7 @@ def scenes_command(
     _at_least(1, scenes=scenes, per_class=per_class)
     counts = _counts(objects)
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
-    folder = None if short else _real_folder(real, data)
+    folder = None if short else real_folder(real, data)
     check_sprites(sprites)
     output.check("scenes", model, folder, sprites)
     from ...bench.measures.figures_file import FiguresFile
@@ -361,7 +363,8 @@ def _counts(text: str) -> tuple[int, ...]:
     return counts
 
 
-def _real_folder(wanted: bool | None, data: Path | None) -> Path | None:
+def real_folder(wanted: bool | None, data: Path | None) -> Path | None:
+    """Return the folder of the real images; None if there is none, or it is not wanted."""
     if wanted is False:
         return None
     from ...demo_model.domains import data_folder

@@ -74,9 +74,8 @@ class WeightsRecord:
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     commit: str = ""
 
-    def remote_file(self, spec: ModelSpec, url: str = "") -> RemoteFile:
-        """Return the file for `download`."""
-        folder = model_folder(spec)
+    def remote_file(self, folder: Path, url: str = "") -> RemoteFile:
+        """Return the file in a folder for `download`."""
         content = json.dumps(asdict(self), indent=2) + "\n"
         return RemoteFile(
             url=url,
@@ -107,8 +106,13 @@ def weights_on_disk(spec: ModelSpec) -> Path | None:
 
 def recorded_file(spec: ModelSpec) -> RemoteFile | None:
     """Read the record next to the weights of a model; None if there is none or it is damaged."""
+    return recorded_weights(model_folder(spec))
+
+
+def recorded_weights(folder: Path) -> RemoteFile | None:
+    """Read the record next to downloaded weights; None if there is none or it is damaged."""
     try:
-        path = model_folder(spec) / RECORD
-        return validated(WeightsRecord, read_json(path), path).remote_file(spec)
+        path = folder / RECORD
+        return validated(WeightsRecord, read_json(path), path).remote_file(folder)
     except InputError:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -57,14 +58,34 @@ def fetch(
 
 def _announced_file(spec: ModelSpec) -> RemoteFile:
     """Query the hub for the weights of a model, the safest format first."""
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    owner, project, *path = spec.source.split("/", 2)
+    files = path or [WEIGHTS_FILE, _TORCH_FILE]
+    return announced_file(f"{owner}/{project}", files, model_folder(spec))
+
+
+def hub_url(repository: str, file: str) -> str:
+    """Return the address of a file on the model hub."""
+    from huggingface_hub import hf_hub_url
+
+    endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
+    return hf_hub_url(repository, file, endpoint=endpoint)
+
+
+def announced_file(repository: str, files: Sequence[str], folder: Path) -> RemoteFile:
+    """Query the hub for the first of these files that a repository has; it goes into ``folder``.
+
+    Raises
+    ------
+    ModelError
+        If it has none of them, or announces no checksum.
+    Unreachable
+        If the hub does not answer.
+    """
+    from huggingface_hub import get_hf_file_metadata
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
 
-    owner, project, *path = spec.source.split("/", 2)
-    repository, files = f"{owner}/{project}", path or [WEIGHTS_FILE, _TORCH_FILE]
-    endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
     for file in files:
-        url = hf_hub_url(repository, file, endpoint=endpoint)
+        url = hub_url(repository, file)
         try:
             # No token: these files are public, and a stale token would be refused.
             metadata = get_hf_file_metadata(url, token=False, timeout=TIMEOUT)
@@ -86,5 +107,5 @@ def _announced_file(spec: ModelSpec) -> RemoteFile:
             sha256=str(metadata.etag),
             commit=metadata.commit_hash or "",
         )
-        return record.remote_file(spec, url)
-    raise ModelError(f"{repository} has no open_clip weights ({' or '.join(files)}).")
+        return record.remote_file(folder, url)
+    raise ModelError(f"{repository} has no weights ({' or '.join(files)}).")

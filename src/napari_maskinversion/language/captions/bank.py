@@ -155,6 +155,17 @@ class CaptionBank:
         values = torch.cat([values for values, _ in best]).clamp(-1, 1).numpy()
         return self._matches(values, torch.cat([rows for _, rows in best]).tolist())
 
+    def vectors(self) -> HalfArray:
+        """Return the embeddings of all captions (captions, e), float16, of L2 norm 1.
+
+        Raises
+        ------
+        InputError
+            If a part of the bank is damaged.
+        """
+        with self._store.reading() as file:
+            return self._read(file, 0, len(self))
+
     def _read(self, file: VectorFile, first: int, last: int) -> HalfArray:
         """Read rows first..last, which start at a block, and check each block once."""
         rows = file.read(first, last)

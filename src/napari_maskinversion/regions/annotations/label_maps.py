@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,18 +128,22 @@ def instance_values(items: Sequence[Annotation]) -> list[int]:
     return list(range(1, len(items) + 1))
 
 
+def label_type(values: Iterable[int]) -> np.dtype[Any]:
+    """Return the smallest type of unsigned numbers that holds pixel values."""
+    top = max(values, default=0)
+    return np.dtype(f"<u{1 if top < 2**8 else 2 if top < 2**16 else 4}")
+
+
 def _write_map(
     annotations: Annotations,
     values: Sequence[int],
     path: Path,
     metadata: dict[str, Any],
 ) -> None:
-    top = max(values, default=0)
-    size = 1 if top < 2**8 else 2 if top < 2**16 else 4
     pairs = list(zip(values, annotations.items, strict=True))
     pages = [
         [(value, item.region) for value, item in pairs if item.position == position]
         for position in annotations.planes
     ]
     with atomic_path(path) as part:
-        write_tiles(part, pages, annotations.shape, np.dtype(f"<u{size}"), metadata)
+        write_tiles(part, pages, annotations.shape, label_type(values), metadata)

@@ -15,6 +15,7 @@ from .annotation import binary_mask
 
 TILE: Final = 512
 Array = npt.NDArray[Any]
+Box = tuple[int, int, int, int]
 Pairs = Sequence[tuple[int, Region]]
 
 
@@ -78,28 +79,63 @@ def _tiles(
     """Yield compressed tiles; empty tiles, often the majority, are compressed once."""
     empty = zlib.compress(bytes(TILE * TILE * kind.itemsize))
     for number, page in enumerate(pages):
-        # Largest first, so that regions inside it stay visible.
-        here = sorted(page, key=lambda pair: (-pair[1].area, pair[1].bbox))
-        boxes = np.array([region.bbox for _, region in here]).reshape(-1, 4)
+        drawn = DrawnLabels(page, shape, kind)
         for y in range(0, shape[0], TILE):
             for x in range(0, shape[1], TILE):
-                low, high = boxes[:, :2] < (y + TILE, x + TILE), boxes[:, 2:] > (y, x)
-                inside = np.flatnonzero(low.all(1) & high.all(1))
-                if not len(inside):
+                if drawn.is_empty((y, x, y + TILE, x + TILE)):
                     yield empty
                     continue
-                tile = np.zeros((TILE, TILE), kind)
-                for place in inside:
-                    value, region = here[place]
-                    _draw(tile, y, x, region.bbox, binary_mask(region), value)
+                tile = drawn.draw((y, x, y + TILE, x + TILE))
                 seen.update((number, int(value)) for value in np.unique(tile) if value)
                 yield zlib.compress(tile.tobytes())
 
 
-def _draw(
-    tile: Array, y: int, x: int, box: tuple[int, int, int, int], mask: Array, value: int
-) -> None:
+class DrawnLabels:
+    """A label image of regions that is drawn where it is read; the smaller region is on top.
+
+    Parameters
+    ----------
+    pairs : sequence of (int, Region)
+        Regions with their pixel values.
+    shape : tuple of int
+        Pixels (H, W).
+    kind : dtype
+        Large enough for all values.
+    """
+
+    ndim = 2
+
+    def __init__(self, pairs: Pairs, shape: tuple[int, int], kind: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, kind
+        # Largest first, so that regions inside it stay visible.
+        self._pairs = sorted(pairs, key=lambda pair: (-pair[1].area, pair[1].bbox))
+        self._boxes = np.array([region.bbox for _, region in self._pairs]).reshape(-1, 4)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> Array:
+        rows, columns = (part.indices(side) for part, side in zip(key, self.shape, strict=True))
+        box = (rows[0], columns[0], rows[1], columns[1])
+        return self.draw(box)[:: rows[2], :: columns[2]]
+
+    def _inside(self, box: Box) -> Array:
+        low, high = self._boxes[:, :2] < box[2:], self._boxes[:, 2:] > box[:2]
+        return np.flatnonzero(low.all(1) & high.all(1))
+
+    def is_empty(self, box: Box) -> bool:
+        """Return whether no region's box reaches into a box."""
+        return not len(self._inside(box))
+
+    def draw(self, box: Box) -> Array:
+        """Draw a box ``(y0, x0, y1, x1)``, which may extend beyond the plane."""
+        tile = np.zeros((box[2] - box[0], box[3] - box[1]), self.dtype)
+        for place in self._inside(box):
+            value, region = self._pairs[place]
+            _draw(tile, box[0], box[1], region.bbox, binary_mask(region), value)
+        return tile
+
+
+def _draw(tile: Array, y: int, x: int, box: Box, mask: Array, value: int) -> None:
     y0, x0, y1, x1 = box
-    top, left, bottom, right = max(y0, y), max(x0, x), min(y1, y + TILE), min(x1, x + TILE)
+    top, left = max(y0, y), max(x0, x)
+    bottom, right = min(y1, y + tile.shape[0]), min(x1, x + tile.shape[1])
     part = mask[top - y0 : bottom - y0, left - x0 : right - x0]
     tile[top - y : bottom - y, left - x : right - x][part] = value

@@ -15,7 +15,7 @@ FORMAT: Final = "napari-maskinversion results"
 VERSION: Final = 2  # 1: version 0.1, where the settings were fields of ``info``
 PLAIN_FIELDS: Final = (
     *("id", "bbox", "area", "iou", "low_resolution", "index", "position", "centroid", "members"),
-    *("source_label", "source_id"),
+    *("source_label", "source_id", "generated_caption"),
 )
 """Fields of `RegionResult` that the record holds as they are."""
 
@@ -69,6 +69,7 @@ class RegionRecord(BaseModel):
     members: tuple[_Id, ...]
     source_label: str = ""  # before version 0.2 there was none
     source_id: str = ""
+    generated_caption: str = ""
     losses: NonNegativeInt
     grid: tuple[NonNegativeInt, NonNegativeInt]
     captions: CaptionsRecord | None

@@ -28,6 +28,10 @@ _MODULES: Final = (
     "coco",
     "geojson",
     "label_images",
+    "spatial.geopackage",
+    "spatial.label_pyramid",
+    "spatial.anndata_table",
+    "spatial.spatialdata_store",
     "archive",
     "record",
 )
@@ -45,7 +49,8 @@ def check_formats(formats: Sequence[str]) -> list[str]:
     Raises
     ------
     ConfigError
-        If there is no format, or an unknown one; lists the known ones.
+        If there is no format, an unknown one (lists the known ones), or one whose packages are not
+        installed.
     """
     if not formats:
         raise ConfigError(f"Name at least one format; choose from {', '.join(FORMATS)}.")
@@ -53,6 +58,8 @@ def check_formats(formats: Sequence[str]) -> list[str]:
         if name not in FORMATS:
             raise ConfigError(f"Unknown format {name!r}; choose from {', '.join(FORMATS)}.")
     entries = [FORMATS[name] for name in formats]
+    for entry in entries:
+        entry.check()
     return [file.name for entry in entries for file in entry.files(Path(entry.file))]
 
 
@@ -129,6 +136,7 @@ def _format_of(path: Path, name: str | None) -> ExportFormat:
             f"The suffix {suffix!r} does not name a format; pass format= one of "
             f"{', '.join(names or FORMATS)}."
         )
+    check_formats(names)
     return FORMATS[names[0]]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
+from ...base.errors import ConfigError
 from ..results import Results
 from .bundle import Bundle
 
@@ -32,6 +34,8 @@ class ExportFormat:
         Returns the paths of the other files it writes, given the first one's.
     applies : callable
         Whether results have what it writes.
+    needs : tuple of str
+        Modules of the extra ``spatial`` that it imports.
     """
 
     name: str
@@ -40,6 +44,22 @@ class ExportFormat:
     write: Callable[[Bundle, Path], None]
     more_files: Callable[[Path], tuple[Path, ...]] = lambda _: ()
     applies: Callable[[Results], bool] = _always
+    needs: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Refuse a format whose packages are not installed.
+
+        Raises
+        ------
+        ConfigError
+            Names them, and the command that installs them.
+        """
+        missing = [module for module in self.needs if find_spec(module) is None]
+        if missing:
+            raise ConfigError(
+                f"The format {self.name} needs {', '.join(missing)}; install the extra: "
+                "pip install 'napari-maskinversion[spatial]'"
+            )
 
     @property
     def suffix(self) -> str:

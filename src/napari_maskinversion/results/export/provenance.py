@@ -33,6 +33,7 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
         "config": settings["inversion"] if info.method.uses_inversion else None,
         "vocabulary": None if info.vocabulary is None else asdict(info.vocabulary),
         "captions": None if info.captions is None else asdict(info.captions),
+        "generated_captions": None if info.generated is None else asdict(info.generated),
         "image": {
             "shape": list(info.image_shape),
             "model_input": list(info.input_size),

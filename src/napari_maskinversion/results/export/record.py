@@ -70,6 +70,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
             )
         ],
         "captions": _captions(region),
+        "generated_caption": region.generated_caption,
     }
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ..language.captions.bank import TOP, CaptionBank, CaptionUse, check_top
-from ..results.results import Results
+from ...language.captions.bank import TOP, CaptionBank, CaptionUse, check_top
+from ...results.results import Results
 
 if TYPE_CHECKING:
-    from ..engine.models.backbone import Backbone
+    from ...engine.models.backbone import Backbone
 
 # Bank values compared in the time a small model takes for one region.
 _A_REGION: Final = 20_000_000

@@ -10,26 +10,26 @@ from rich.markup import escape
 from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
-from ..base import progress_words as words
-from ..base.errors import InputError
-from ..base.steps import Steps
-from ..language.captions.bank import TOP, CaptionBank, check_top, open_bank
-from ..language.captions.building import (
+from ...base import progress_words as words
+from ...base.errors import InputError
+from ...base.steps import Steps
+from ...language.captions.bank import TOP, CaptionBank, check_top, open_bank
+from ...language.captions.building import (
     Building,
     build_bank_steps,
     continue_bank_steps,
     default_folder,
 )
-from ..language.captions.caption_files import Captions, read_captions
-from ..language.captions.store import CaptionStore
-from ..language.ranking.finding import check_expression, embed_expression
-from ..results.settings import RunSettings
-from .console import INTERRUPTED, ProgressBar, print_table, say
-from .loading import load
-from .options import with_settings
+from ...language.captions.caption_files import Captions, read_captions
+from ...language.captions.store import CaptionStore
+from ...language.ranking.finding import check_expression, embed_expression
+from ...results.settings import RunSettings
+from ..console import INTERRUPTED, ProgressBar, print_table, say
+from ..loading import load
+from ..options import with_settings
 
 if TYPE_CHECKING:
-    from ..engine.models.backbone import Backbone
+    from ...engine.models.backbone import Backbone
 
 captions = typer.Typer(help="Caption banks: build, search.", no_args_is_help=True)
 

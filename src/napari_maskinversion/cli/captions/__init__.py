@@ -1,0 +1,1 @@
+"""Captions: banks of sentences, and sentences written by a decoder."""

@@ -1,0 +1,1 @@
+"""The caption decoder of a demo model: its sentences and its training."""

@@ -1,0 +1,1 @@
+"""Sentences generated from embeddings: decoders, and how they choose words."""

@@ -1,0 +1,109 @@
+"""How sentences are generated, and what results record of it. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ...base.errors import InputError
+from ...base.validation import validate_fields
+
+FloatArray = npt.NDArray[np.float32]
+Search = Literal["greedy", "beam", "top-p"]
+Norm = Literal["optimised", "cls"]
+SEARCHES: Final[tuple[Search, ...]] = ("greedy", "beam", "top-p")
+NORMS: Final[tuple[Norm, ...]] = ("optimised", "cls")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationSettings:
+    """How sentences are generated.
+
+    Raises
+    ------
+    ConfigError
+        If a value cannot work.
+    """
+
+    search: Annotated[
+        Search,
+        Field(
+            description="How words are chosen: the likeliest next one (greedy), the likeliest "
+            "sentence of several kept (beam), or drawn at random (top-p)."
+        ),
+    ] = "greedy"
+    beams: Annotated[int, Field(ge=1, le=50, description="Beam: sentences kept at a time.")] = 5
+    top_p: Annotated[
+        float,
+        Field(gt=0, le=1, description="Top-p: draw from the likeliest words with this share."),
+    ] = 0.8
+    temperature: Annotated[
+        float,
+        Field(gt=0, le=100, description="Beam and top-p: above 1 more varied, below 1 less."),
+    ] = 1.0
+    seed: Annotated[int, Field(ge=0, lt=2**32, description="Top-p: seed of the draws.")] = 0
+    max_tokens: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=512,
+            description="Longest sentence in tokens; by default the decoder's own (CLIPCap 67).",
+        ),
+    ] = None
+    norm: Annotated[
+        Norm,
+        Field(
+            description="Length of the embedding that is decoded: as optimised, or scaled to that "
+            "of the whole image's (cls). DeCap's decoders look at the direction alone."
+        ),
+    ] = "optimised"
+
+    def __post_init__(self) -> None:
+        validate_fields(self)
+
+
+def describe(name: str) -> str:
+    """Return what a field of `GenerationSettings` is, for options and tooltips."""
+    annotation = get_type_hints(GenerationSettings, include_extras=True)[name]
+    return str(annotation.__metadata__[0].description)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationUse:
+    """The decoder that wrote the sentences of results.
+
+    Attributes
+    ----------
+    decoder : str
+        Its name.
+    weights : str
+        SHA-256 of its weights.
+    settings : GenerationSettings
+    """
+
+    decoder: str
+    weights: str
+    settings: GenerationSettings
+
+
+def scaled(embeddings: FloatArray, norms: Sequence[float] | FloatArray) -> FloatArray:
+    """Return embeddings (N, e) scaled to these norms (N,).
+
+    Raises
+    ------
+    InputError
+        If a norm is not positive: the norm of the whole image's embedding is unknown.
+    """
+    lengths = np.asarray(norms, np.float32)
+    if not (np.isfinite(lengths) & (lengths > 0)).all():
+        raise InputError(
+            "The norm of the whole image's embedding is unknown for these regions (another method, "
+            "or results of an earlier version); use the norm 'optimised', or run MaskInversion."
+        )
+    before = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    return np.asarray(embeddings / np.maximum(before, 1e-12) * lengths[:, None], np.float32)

@@ -1,0 +1,220 @@
+"""A small DeCap in plain torch: a GPT of few words that reads one projected embedding.
+
+Its file is a safetensors file: half-precision weights and memory, with words and the model's
+fingerprint in its metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from ...base.atomic_files import write_whole
+from ...base.download import sha256_of
+from ...base.errors import InputError, ModelError
+from ...base.reading import parse_json, validated
+from ...engine.models.checkpoints import fill, read_weights
+from .decoder import CaptionDecoder
+from .memory import SupportMemory
+from .settings import GenerationSettings
+
+FORMAT: Final = "napari-maskinversion small DeCap 1"
+STOP: Final = "."
+_NOT_JOINED: Final = (STOP, ",")  # no blank before these
+_RECORD: Final = "record"
+_MEMORY: Final = "memory"
+_Size = Annotated[int, Field(ge=1, le=4096)]
+_Depth = Annotated[int, Field(ge=1, le=48)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallGptRecord:
+    """What a decoder's file says about it.
+
+    Attributes
+    ----------
+    model, fingerprint : str
+        The model whose text tower it inverts.
+    words : tuple of str
+        Words by token.
+    embed_dim, width, layers, heads, positions : int
+    sharpness : float
+        See `SupportMemory`.
+    format : str
+    """
+
+    model: str
+    fingerprint: str
+    words: tuple[str, ...]
+    embed_dim: _Size
+    width: _Size
+    layers: _Depth
+    heads: _Size
+    positions: _Size
+    sharpness: Annotated[float, Field(gt=0, le=1e4)]
+    format: str = FORMAT
+
+
+class SmallGpt(nn.Module):
+    """A transformer over one embedding and the words after it."""
+
+    def __init__(self, record: SmallGptRecord) -> None:
+        super().__init__()
+        width = record.width
+        self.project = nn.Linear(record.embed_dim, width)
+        self.words = nn.Embedding(len(record.words), width)
+        self.places = nn.Embedding(record.positions, width)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                width,
+                record.heads,
+                4 * width,
+                dropout=0.0,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(record.layers)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits (N, T, V) after each of the inputs (N, T, d)."""
+        length = inputs.shape[1]
+        x = inputs + self.places.weight[:length]
+        later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+        for block in self.blocks:
+            x = block(x, src_mask=later)
+        logits: Tensor = self.norm(x) @ self.words.weight.T
+        return logits
+
+
+class SmallDecoder(CaptionDecoder):
+    """Writes sentences of a small vocabulary.
+
+    Parameters
+    ----------
+    gpt : SmallGpt
+    record : SmallGptRecord
+    memory : Tensor, shape (M, e)
+        Unit embeddings of sentences.
+    name, weights : str
+        As in `CaptionDecoder`.
+    """
+
+    def __init__(
+        self,
+        gpt: SmallGpt,
+        record: SmallGptRecord,
+        memory: Tensor,
+        *,
+        name: str = "decap",
+        weights: str = "",
+        settings: GenerationSettings | None = None,
+    ) -> None:
+        super().__init__(settings)
+        self.name, self.weights, self.record = name, weights, record
+        self.embed_dim, self.positions = record.embed_dim, record.positions
+        self.stop = record.words.index(STOP)
+        self.gpt = gpt.eval()
+        self.memory = SupportMemory(memory, record.sharpness)
+
+    @property
+    def prefix_length(self) -> int:
+        """The projected embedding."""
+        return 1
+
+    def prefix(self, embeddings: Tensor) -> Tensor:
+        """Project embeddings onto the memory, then into the decoder."""
+        prefix: Tensor = self.gpt.project(self.memory.project(embeddings))[:, None]
+        return prefix
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Return the words' vectors."""
+        vectors: Tensor = self.gpt.words(tokens)
+        return vectors
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Return the logits of the next word."""
+        logits: Tensor = self.gpt(inputs)[:, -1]
+        return logits
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Join words to a sentence with a capital."""
+        words = [self.record.words[token] for token in tokens]
+        text = "".join(word if word in _NOT_JOINED else f" {word}" for word in words).strip()
+        return text[:1].upper() + text[1:]
+
+
+def save_small_decoder(path: Path, gpt: SmallGpt, record: SmallGptRecord, memory: Tensor) -> None:
+    """Write a decoder in half precision, whole or not at all."""
+    from safetensors.torch import save
+
+    tensors = {name: tensor.detach() for name, tensor in gpt.state_dict().items()}
+    tensors[_MEMORY] = memory
+    halves = {name: tensor.cpu().half().contiguous() for name, tensor in tensors.items()}
+    metadata = {"format": "pt", _RECORD: json.dumps(asdict(record), ensure_ascii=False)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, save(halves, metadata=metadata))
+
+
+def load_small_decoder(
+    path: Path, *, name: str = "decap", settings: GenerationSettings | None = None
+) -> SmallDecoder:
+    """Read what `save_small_decoder` wrote.
+
+    Raises
+    ------
+    ModelError
+        If it is damaged or another file.
+    """
+    record = read_record(path)
+    state, _ = read_weights(path)
+    memory = state.pop(_MEMORY, None)
+    if memory is None or memory.ndim != 2 or memory.shape[1] != record.embed_dim or not len(memory):
+        raise ModelError(f"{path} is damaged: it has no memory of sentences.")
+    if not memory.isfinite().all():
+        raise ModelError(f"{path} is damaged: its memory is not finite (NaN or infinity).")
+    with torch.device("meta"):
+        gpt = SmallGpt(record)
+    fill(gpt, state, path=path, architecture="of its own record")
+    return SmallDecoder(gpt, record, memory, name=name, weights=sha256_of(path), settings=settings)
+
+
+def read_record(path: Path) -> SmallGptRecord:
+    """Read the record in the metadata of a decoder's file; its weights stay on disk.
+
+    Raises
+    ------
+    ModelError
+        If it is no file of `save_small_decoder`.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            metadata: Mapping[str, str] = file.metadata() or {}
+    except FileNotFoundError:
+        raise ModelError(f"There is no file {path}.") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelError(
+            f"{path} is damaged or not a safetensors file ({error}); copy it again."
+        ) from None
+    if _RECORD not in metadata:
+        raise ModelError(
+            f"{path} is no caption decoder of this program: its metadata has no {_RECORD!r}."
+        )
+    try:
+        record = validated(SmallGptRecord, parse_json(metadata[_RECORD].encode(), "record"), path)
+    except InputError as error:
+        raise ModelError(str(error)) from None
+    if record.format != FORMAT or STOP not in record.words or record.width % record.heads:
+        raise ModelError(f"{path} is a caption decoder of another version ({record.format}).")
+    return record

@@ -1,0 +1,1 @@
+"""Captions of results: from a bank, or written by a decoder."""

@@ -1,0 +1,1 @@
+"""Results for maps and spatial omics: GeoPackage, OME-Zarr, AnnData, SpatialData."""

@@ -1,0 +1,92 @@
+"""``regions.gpkg``: outlines for maps, with the image's reference system."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ....base.atomic_files import atomic_path
+from ....regions.annotations.annotation import Annotations
+from ....regions.annotations.crs import to_world
+from ....regions.annotations.json_files import to_json_types
+from ....regions.annotations.polygons import outline
+from ..annotations import to_annotations
+from ..bundle import Bundle
+from ..export_format import ExportFormat
+from .elements import NAME
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+
+def write_geopackage(bundle: Bundle, path: Path) -> None:
+    """Write a layer ``regions``: outlines, labels, and the columns of the table.
+
+    In world coordinates where the image has a georeference; else in pixels, without a reference
+    system.
+    """
+    annotations = to_annotations(bundle)
+    table = outlines_of(annotations, world=annotations.geo is not None)
+    about = json.dumps(to_json_types(bundle.provenance()))
+    # Its writer asks for the ending and keeps a journal beside the file.
+    with (
+        atomic_path(path) as part,
+        tempfile.TemporaryDirectory(dir=part.parent) as folder,
+        warnings.catch_warnings(),
+    ):
+        # Pixels have no reference system.
+        warnings.filterwarnings("ignore", "'crs' was not provided")
+        file = Path(folder) / "regions.gpkg"
+        try:
+            table.to_file(
+                file,
+                layer=NAME,
+                driver="GPKG",
+                engine="pyogrio",
+                layer_metadata={"napari-maskinversion": about},
+            )
+        except RuntimeError as error:  # of GDAL, which says what failed last, not why
+            raise OSError("GDAL could not write it; the disk may be full") from error
+        file.replace(part)
+
+
+def outlines_of(annotations: Annotations, *, world: bool = False) -> gpd.GeoDataFrame:
+    """Return the outlines of regions with their columns.
+
+    Parameters
+    ----------
+    annotations : Annotations
+    world : bool
+        In world coordinates; else in pixels, with (0, 0) at the outer corner of the first one.
+    """
+    import geopandas as gpd
+
+    geo = annotations.geo if world else None
+    shapes: list[Any] = [outline(item.region) for item in annotations.items]
+    rows = [
+        {"region": item.region.id, "label": item.label, "score": item.score, **_plain(item.values)}
+        for item in annotations.items
+    ]
+    return gpd.GeoDataFrame(
+        rows,
+        geometry=[to_world(shape, geo) for shape in shapes] if geo else shapes,
+        crs=f"EPSG:{geo.epsg}" if geo and geo.epsg else None,
+    )
+
+
+def _plain(values: Any) -> dict[str, Any]:
+    return {name: value for name, value in to_json_types(values).items() if name != "geometry"}
+
+
+FORMATS: Final = (
+    ExportFormat(
+        "geopackage",
+        "GeoPackage, for QGIS (.gpkg)",
+        "regions.gpkg",
+        write_geopackage,
+        needs=("geopandas", "pyogrio"),
+    ),
+)

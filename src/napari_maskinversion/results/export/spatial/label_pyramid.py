@@ -1,0 +1,177 @@
+"""``regions.ome.zarr``: a label image with a pyramid, as OME-Zarr keeps it (0.5 or 0.4)."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from ....base.units import Units
+from ....regions.annotations.annotation import Annotations, color_of
+from ....regions.annotations.json_files import to_json_types
+from ....regions.annotations.label_maps import label_type
+from ....regions.annotations.label_tiles import DrawnLabels
+from ..annotations import to_annotations
+from ..bundle import Bundle
+from ..export_format import ExportFormat
+from .elements import NAME, Element, elements_of, store_at
+
+CHUNK: Final = 1024
+_SMALLEST: Final = 512  # pixels of the longer side of the coarsest level
+_KINDS: Final = {"t": "time", "z": "space", "y": "space", "x": "space"}
+# Names that OME-Zarr asks for.
+_UNITS: Final = {
+    "Å": "angstrom",
+    "nm": "nanometer",
+    "µm": "micrometer",
+    "mm": "millimeter",
+    "cm": "centimeter",
+    "m": "meter",
+    "km": "kilometer",
+    "in": "inch",
+    "ft": "foot",
+}
+
+
+def write_labels(bundle: Bundle, path: Path, *, version: str = "0.5") -> None:
+    """Write a label image: pixel values are the regions' numbers.
+
+    Colours are those of the words; properties hold the columns of the table. Where regions overlap,
+    the smaller one is on top. Other axes than y and x are as long as the last plane with a region
+    asks for. Drawn chunk by chunk.
+    """
+    import zarr
+
+    annotations = to_annotations(bundle)
+    elements = elements_of(annotations)
+    names = (*dict.fromkeys(axis for one in elements for axis, _ in one.position), "y", "x")
+    with store_at(path) as folder:
+        image = zarr.open_group(str(folder), mode="w", zarr_format=2 if version == "0.4" else 3)
+        # First: it tells whose store this is.
+        image.attrs["napari-maskinversion"] = to_json_types(bundle.provenance())
+        sizes = write_levels(image, annotations, elements, names, version)
+        about = {
+            "multiscales": [_multiscales(names, sizes, bundle.results.info.units, version)],
+            "image-label": _image_label(annotations, elements, version),
+        }
+        image.attrs.update(about if version == "0.4" else {"ome": {"version": version, **about}})
+
+
+def write_levels(
+    group: Any,
+    annotations: Annotations,
+    elements: list[Element],
+    names: tuple[str, ...],
+    version: str,
+) -> list[tuple[int, int]]:
+    """Write the pyramid of a label image, drawn chunk by chunk.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    annotations : Annotations
+    elements : list of Element
+        Of the planes.
+    names : tuple of str
+        Axes of the image; y and x come last.
+    version : {"0.4", "0.5"}
+
+    Returns
+    -------
+    list of (int, int)
+        Pixels (H, W) of the levels, finest first.
+    """
+    kind = label_type(value for one in elements for value, _ in one.items)
+    places = [dict(one.position) for one in elements]
+    others = tuple(max(place.get(axis, 0) for place in places) + 1 for axis in names[:-2])
+    sizes = [annotations.shape]
+    while max(sizes[-1]) > _SMALLEST:
+        sizes.append((-(-sizes[-1][0] // 2), -(-sizes[-1][1] // 2)))
+    separator = {"name": "v2" if version == "0.4" else "default", "separator": "/"}
+    levels = [
+        group.create_array(
+            str(number),
+            shape=(*others, *size),
+            chunks=(*(1 for _ in others), min(CHUNK, size[0]), min(CHUNK, size[1])),
+            dtype=kind,
+            chunk_key_encoding=separator,
+            **({} if version == "0.4" else {"dimension_names": names}),
+        )
+        for number, size in enumerate(sizes)
+    ]
+    for one, place in zip(elements, places, strict=True):
+        at = tuple(place.get(axis, 0) for axis in names[:-2])
+        pairs = [(value, item.region) for value, item in one.items]
+        drawn = DrawnLabels(pairs, annotations.shape, kind)
+        for number, (level, size) in enumerate(zip(levels, sizes, strict=True)):
+            for y, x in product(range(0, size[0], CHUNK), range(0, size[1], CHUNK)):
+                bottom, right = min(y + CHUNK, size[0]), min(x + CHUNK, size[1])
+                if not number:
+                    if drawn.is_empty((y, x, bottom, right)):
+                        continue
+                    block = drawn.draw((y, x, bottom, right))
+                else:  # every second pixel of the finer level
+                    rows, columns = slice(2 * y, 2 * bottom), slice(2 * x, 2 * right)
+                    block = levels[number - 1][(*at, rows, columns)][::2, ::2]
+                if block.any():
+                    level[(*at, slice(y, bottom), slice(x, right))] = block
+    return sizes
+
+
+def _multiscales(
+    names: tuple[str, ...], sizes: list[tuple[int, int]], units: Units | None, version: str
+) -> dict[str, Any]:
+    pixel = (1.0, 1.0) if units is None or units.pixel is None else units.pixel
+    unit = None if units is None or units.pixel is None else _UNITS.get(units.unit)
+    axes = [
+        {"name": name}
+        | ({"type": _KINDS[name]} if name in _KINDS else {})
+        | ({"unit": unit} if unit and name in ("y", "x") else {})
+        for name in names
+    ]
+    ones = [1.0] * (len(names) - 2)
+    datasets = [
+        {
+            "path": str(number),
+            "coordinateTransformations": [
+                {
+                    "type": "scale",
+                    "scale": [*ones, pixel[0] * 2**number, pixel[1] * 2**number],
+                }
+            ],
+        }
+        for number in range(len(sizes))
+    ]
+    about = {"name": NAME, "axes": axes, "datasets": datasets}
+    return about | ({"version": version} if version == "0.4" else {})
+
+
+def _image_label(annotations: Annotations, elements: list[Element], version: str) -> dict[str, Any]:
+    colors: dict[int, list[int]] = {}
+    properties = []
+    for one in elements:
+        for value, item in one.items:
+            colors[value] = [*color_of(annotations, item.label), 255]
+            columns = to_json_types(item.values)
+            properties.append(
+                {"label-value": value, "label": item.label, "score": item.score, **columns}
+            )
+    return {
+        "version": version,
+        "colors": [{"label-value": value, "rgba": rgba} for value, rgba in colors.items()],
+        "properties": properties,
+    }
+
+
+FORMATS: Final = (
+    ExportFormat(
+        "ome-zarr", "Label image, OME-Zarr 0.5 (.ome.zarr)", "regions.ome.zarr", write_labels
+    ),
+    ExportFormat(
+        "ome-zarr-0.4",
+        "Label image, OME-Zarr 0.4 (.ome.zarr)",
+        "regions_v04.ome.zarr",
+        partial(write_labels, version="0.4"),
+    ),
+)
