@@ -419,9 +419,38 @@ def reopened(window: Window, folder: Path) -> None:
     window.end_review()
 
 
+def images(window: Window, folder: Path) -> None:
+    """A folder of images half done: mirror images of the real blood smear."""
+    from napari_maskinversion.images.sample_scenes import load_scene
+
+    panel, scene, place = window.panel, load_scene("bccd-smear"), folder / "smears"
+    for number, flip in enumerate((np.s_[:, :], np.s_[:, ::-1], np.s_[::-1], np.s_[::-1, ::-1]), 1):
+        for kind, pixels in (("images", scene.image), ("masks", scene.regions.astype(np.uint8))):
+            (place / kind).mkdir(parents=True, exist_ok=True)
+            file = place / kind / f"smear-{number}.png"
+            skimage.io.imsave(file, np.ascontiguousarray(pixels[flip]), check_contrast=False)
+    window.truth = scene.truth
+    panel.vocabulary.text.setPlainText("red blood cell\nwhite blood cell\nplatelet")
+    panel.open_images([place])
+    window.wait(lambda: panel.images.shown is not None)
+    panel.images.part.suggest.click()
+    window.rest()
+    window.wait(lambda: panel.session.many is None and panel.session.results is not None)
+    window.review()
+    window.decide(len(window.truth))
+    panel.do("next image")
+    window.wait(lambda: panel.session.project.current == "smear-2.png")
+    window.wait(lambda: panel.session.reviewed is not None)
+    window.decide(6)
+    panel.reveal("images")
+    window.rest(1)
+    window.shoot("images")
+    window.end_review()
+
+
 SCENES: Mapping[str, Callable[[Window, Path], None]] = {
     scene.__name__: scene
-    for scene in (drawings, live, settings, photographs, cells, aerial, reopened)
+    for scene in (drawings, live, settings, photographs, cells, aerial, reopened, images)
 }
 
 

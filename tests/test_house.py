@@ -110,6 +110,7 @@ PRIVATE_NAMES = {
     ("torch", "_version"),  # whether weights have changed
     ("torch", "_initializing"),  # whether another thread is still importing it
     ("torch", "_linear_pointwise"),  # oneDNN's product with a prepared weight
+    ("torch", "_reorder_linear_weight"),  # prepares it
     ("segment-anything", "_process_batch"),  # one batch of points, to follow and stop the work
 }
 OF_PYTHON = {

@@ -18,16 +18,13 @@ def all_by_onednn(monkeypatch) -> list[tuple[int, ...]]:
     if not AVAILABLE:
         pytest.skip(NEEDED)
     went: list[tuple[int, ...]] = []
-    linear = matmul.linear
+    pointwise = matmul._pointwise
 
     def noted(rows, weight, *others, **named):
-        went.append((*rows.shape, len(weight)))
-        return linear(rows, weight, *others, **named)
+        went.append((*rows.shape, weight.shape[0]))
+        return pointwise(rows, weight, *others, **named)
 
     monkeypatch.setattr(matmul, "LARGE", 1)
-    monkeypatch.setattr(matmul, "TERMS", 1)
     monkeypatch.setattr(matmul, "_onednn_suits_processor", lambda: True)
-    monkeypatch.setattr(matmul, "linear", noted)
-    # Imported by name.
-    monkeypatch.setattr("napari_maskinversion.engine.compute.onednn_layers.linear", noted)
+    monkeypatch.setattr(matmul, "_pointwise", noted)
     return went

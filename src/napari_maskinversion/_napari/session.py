@@ -45,6 +45,8 @@ class NextStep(Enum):
     REVIEW = "review"
     DECIDE = "decide"
     EXPORT = "export"
+    NEXT_IMAGE = "next image"
+    EXPORT_ALL = "export all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,71 @@ class Download:
     def fraction(self) -> float:
         """0..1."""
         return self.done / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ManyImages:
+    """Progress of work on the images of a project.
+
+    Attributes
+    ----------
+    text : str
+        What goes on now, with the image: "Image 4 of 10: cells-4.png, inverting".
+    fraction : float
+        0..1 of all images.
+    stopping : bool
+        Cancel was pressed.
+    """
+
+    text: str
+    fraction: float = 0.0
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectState:
+    """The project that is worked through.
+
+    Attributes
+    ----------
+    title : str
+    names : tuple of str
+        Its images, in order.
+    done : frozenset of str
+        Those that somebody has decided about.
+    current : str
+        The image in the viewer; "" for none.
+    opening : str
+        The image that will follow it, while it is read.
+    words : Vocabulary or None
+        Words that came with the regions of an image, and are not the project's.
+    """
+
+    title: str
+    names: tuple[str, ...] = ()
+    done: frozenset[str] = frozenset()
+    current: str = ""
+    opening: str = ""
+    words: Any = None
+
+    @property
+    def next_open(self) -> str:
+        """The next image after the current one that is not done; "" if all others are."""
+        at = self.names.index(self.current) + 1 if self.current in self.names else 0
+        others = self.names[at:] + self.names[: max(at - 1, 0)]
+        return next((name for name in others if name not in self.done), "")
+
+    def beside(self, step: int) -> str:
+        """Return the image so many places after the current one; "" beyond the ends."""
+        if self.current not in self.names:
+            return self.names[0] if self.names else ""
+        place = self.names.index(self.current) + step
+        return self.names[place] if 0 <= place < len(self.names) else ""
+
+    @property
+    def progress(self) -> str:
+        """How many are done: "4 of 10"."""
+        return f"{len(self.done):,} of {len(self.names):,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +321,8 @@ class ResultRecord:
         For the exported record.
     identities : tuple of RegionIdentity
         The regions as they were when the run began.
+    painted_as : tuple of RegionIdentity
+        As the layer shows them, where that is something else; empty otherwise.
     masks : object
         Their pixels; None while a run goes on.
     fingerprint : ImageFingerprint or None
@@ -274,6 +343,7 @@ class ResultRecord:
     finder: Any = None
     source: Mapping[str, Any] = field(default_factory=dict)
     identities: tuple[RegionIdentity, ...] = ()
+    painted_as: tuple[RegionIdentity, ...] = ()
     masks: Any = None
     fingerprint: Any = None
     decisions: bytes = b""
@@ -333,6 +403,8 @@ class Session(EventedModel):
         Whether the user selected it; otherwise the view stays where it is.
     rows : tuple of int
         All rows that are selected.
+    place : int
+        The row at which the next review goes on; -1 for the first one in order.
     review, reviewable : object or None
         The review that is open, and what one can be opened of; set by the review.
     decided, decisions : int
@@ -352,6 +424,10 @@ class Session(EventedModel):
         When a model was found not to know the image; see `image_unknown`.
     download : Download or None
         The download of a model that goes on.
+    project : ProjectState or None
+        The images that are worked through, one after the other.
+    many : ManyImages or None
+        The work on several images of the project that goes on.
     notice : Notice or None
         What the status line says.
     """
@@ -387,6 +463,7 @@ class Session(EventedModel):
     row: int = -1
     rows: tuple[int, ...] = ()
     picked: bool = False
+    place: int = -1
     review: Any = None
     reviewable: Any = None
     decided: int = 0
@@ -398,6 +475,8 @@ class Session(EventedModel):
     live: bool = False
     doubt: Any = None
     download: Download | None = None
+    project: ProjectState | None = None
+    many: ManyImages | None = None
     notice: Notice | None = None
 
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
@@ -729,9 +808,16 @@ class Session(EventedModel):
         if self.missing and not self.live:
             return NextStep.CONTINUE
         if not self.undecided:
-            return NextStep.EXPORT
+            return self._after_all
         reviewing = self.tab == "review" and self.reviewed is not None
         return NextStep.DECIDE if reviewing else NextStep.REVIEW
+
+    @property
+    def _after_all(self) -> NextStep:
+        """What comes after the last decision about an image."""
+        if self.project is None or not self.project.current:
+            return NextStep.EXPORT
+        return NextStep.NEXT_IMAGE if self.project.next_open else NextStep.EXPORT_ALL
 
     def say(self, text: str, severity: Severity = "info", action: str = "") -> None:
         """Show a message in the status line; "" clears it."""

@@ -128,6 +128,25 @@ def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], objec
         results = drive(work, on_step)
     masks = compress_masks(inputs.tasks)
     bundle = Bundle(results=results, masks=masks, source=source, image=identity)
+    store(task, bundle, finished)
+    return len(results)
+
+
+def store(task: ImageTask, bundle: Bundle, finished: Finished) -> None:
+    """Write the results of an image with the mark that it is done.
+
+    Parameters
+    ----------
+    task : ImageTask
+    bundle : Bundle
+    finished : Finished
+        Made before the work: what the results were computed from.
+
+    Raises
+    ------
+    InputError
+        If they cannot be written; earlier results stay.
+    """
     for folder in (task.part.parent, task.archive):
         folder.mkdir(parents=True, exist_ok=True)
     # The mark that the image is done comes last: what is killed before it is done again.
@@ -135,7 +154,6 @@ def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], objec
     with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
         write_finished(finished.with_files(task.part, files.place), task.archive)
-    return len(results)
 
 
 def _add_formats(task: ImageTask) -> int:

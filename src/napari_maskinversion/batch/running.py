@@ -14,6 +14,7 @@ from typing import Any, Final
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
+from ..language.labels.vocabulary import Vocabulary
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
 from ..results.spreadsheet import without_formula
@@ -21,7 +22,7 @@ from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
 from .image_run import problem_of
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
 from .leftovers import leftovers
-from .project import Project, place_of
+from .project import Project, ProjectImage, place_of
 
 FAILED: Final = "failed.csv"
 _LISTED: Final = 5  # names in a text
@@ -67,6 +68,29 @@ class Plan:
         )
 
 
+def task_of(
+    project: Project,
+    image: ProjectImage,
+    folder: Path,
+    out: Path,
+    settings: RunSettings,
+    vocabulary: Vocabulary | None,
+    formats: Sequence[str] = (ALWAYS,),
+) -> ImageTask:
+    """Return the task of an image that has regions."""
+    return ImageTask(
+        name=image.name,
+        image=place_of(image.image, folder),
+        regions=place_of(str(image.regions), folder),
+        settings=settings if image.series is None else settings.changed({"series": image.series}),
+        vocabulary=vocabulary,
+        templates=project.templates,
+        colors=project.colors,
+        formats=tuple(dict.fromkeys((*formats, ALWAYS))),
+        out=out,
+    )
+
+
 def listed(names: Iterable[str]) -> str:
     """Return the first few of some names."""
     first = list(names)
@@ -109,19 +133,7 @@ def plan(
         if image.regions is None:
             bare.append(image.name)
             continue
-        task = ImageTask(
-            name=image.name,
-            image=place_of(image.image, folder),
-            regions=place_of(image.regions, folder),
-            settings=settings
-            if image.series is None
-            else settings.changed({"series": image.series}),
-            vocabulary=vocabulary,
-            templates=project.templates,
-            colors=project.colors,
-            formats=tuple(dict.fromkeys((*formats, ALWAYS))),
-            out=out,
-        )
+        task = task_of(project, image, folder, out, settings, vocabulary, formats)
         if is_marked(task):
             different = differences(task)
             if different not in ([], MORE_FORMATS):

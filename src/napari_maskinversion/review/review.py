@@ -135,6 +135,10 @@ class Review:
                 raise InputError(f"There is no region {decision.region} in this review.")
         return self._log("decide", self.decisions.decide(*decisions))
 
+    def clear(self, *regions: RegionKey) -> Step:
+        """Make regions undecided in one step, undone as one."""
+        return self._log("decide", self.decisions.change(dict.fromkeys(regions)))
+
     def undo(self) -> Step:
         """Undo the last step, also of an earlier session; empty if there is none."""
         return self._log("undo", self.decisions.undo())

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+import skimage.io
 from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from qtpy.QtGui import QDragEnterEvent, QDropEvent
 from qtpy.QtWidgets import QApplication
 
+from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from tests.regions.annotations.shapes import RING
+from tests.scenes import picture
 
 SHAPE = (7, 7)
 COPY = Qt.DropAction.CopyAction
@@ -75,8 +78,8 @@ def test_results_are_opened_again(widget, slow, run_to_end, export, tmp_path, qt
     ("files", "says"),
     [
         (["notes.docx"], "notes.docx holds neither regions nor results; drop a file of regions"),
-        (["folder"], "folder holds neither regions nor results"),
-        (["a.json", "b.json"], "Drop one file at a time; these are 2."),
+        (["folder"], "There is no file at"),
+        (["a.json", "b.json"], "Drop one file at a time, or several images; these are 2."),
         ([QUrl("https://example.org/a.json")], "is not on this machine; download it first"),
         (["empty.json"], "empty.json"),
         (["broken.npz"], "broken.npz"),
@@ -90,6 +93,20 @@ def test_what_cannot_be_opened_is_refused_in_the_status_line(small, tmp_path, qt
     qtbot.waitUntil(lambda: says in small.foot.status.text(), timeout=20_000)
     assert small.session.notice.severity == "error"
     assert len(small._viewer.layers) == 1
+
+
+@pytest.mark.parametrize("what", ["folder", "images", "project.yaml"])
+def test_many_images_are_opened_on_their_tab(small, tmp_path, qtbot, what):
+    for name in ("one.png", "two.png"):
+        skimage.io.imsave(tmp_path / name, picture(64, 64, 1), check_contrast=False)
+    images = tuple(ProjectImage(name=name, image=name) for name in ("one.png", "two.png"))
+    if what == "project.yaml":
+        write_project(Project(images=images), tmp_path / what)
+    files = {"folder": [tmp_path], "images": [tmp_path / one.name for one in images]}
+    assert drop(small, *files.get(what, [tmp_path / what]))
+    qtbot.waitUntil(lambda: small.images.shown is not None, timeout=60_000)
+    assert small.session.project.names == ("one.png", "two.png")
+    assert small.session.tab == "images"
 
 
 def test_text_that_is_dragged_is_left_to_the_fields(small):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 from functools import partial
 from pathlib import Path
@@ -192,18 +193,19 @@ def test_a_table_shows_the_papers_figure_beside_ours(paper: Bench) -> None:
 
 def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     """The figures are those of the methods themselves."""
-    code, _, err = paper("--table", 2, "--sets", "coco")
+    code, _, err = paper("--table", 2, "--sets", "coco", "--resolution", 64)
     assert code == 0, err
     dataset = DATASETS["coco"].open(all_sets)
     model = demo_model()
     texts = model.encode_text([f"a photo of a {name}" for name in dataset.classes])
-    right = []
+    right, overlaps = [], []
     for key in list(dataset.keys()):
         sample = dataset.read(key)
         inverter = MaskInverter(model)
-        inverter.set_image(sample.image, resolution=32, keep_aspect=False)
+        inverter.set_image(sample.image, resolution=64, keep_aspect=False)
         result = inverter.invert(sample.regions, steps=2)
         right += (np.argmax(result.embeddings @ texts.T, 1) == sample.labels).tolist()
+        overlaps += result.mask_ious.tolist()
     own = next(
         row
         for row in cells(Path("paper"), "table-2")
@@ -212,6 +214,10 @@ def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     )
     assert float(own["ours"]) == pytest.approx(100 * np.mean(right), abs=0.1)
     assert int(own["count"]) == len(right)
+    lines = Path("paper/records/coco-val2017.records.jsonl").read_text("utf-8").splitlines()[1:]
+    kept = [one for one in map(json.loads, lines) if one["entry"] == "maskinversion"]
+    told = [value for one in kept for value in one["iou"]]
+    np.testing.assert_allclose(told, overlaps, atol=2e-4)  # of the same squares
     others = [r for r in cells(Path("paper"), "table-2") if r["data"] == "voc"]
     assert {row["note"] for row in others} == {"not among --sets"}
 
@@ -335,13 +341,13 @@ def measured(all_sets: Path, name: str, entry: Entry, **more: Any) -> dict[str, 
 
 
 def test_a_curve_over_steps_is_that_of_separate_inversions(all_sets: Path) -> None:
-    config = InversionConfig(steps=5, learning_rate=0.5)
+    config = InversionConfig(steps=5, learning_rate=2.0)
     entry = Entry(key="curve", title="", inversion=config, points=(0, 2, 5))
-    curve = measured(all_sets, "coco", entry)["curve"]
+    curve = measured(all_sets, "voc", entry)["curve"]
     for steps in (2, 5):
-        one = Entry(key="one", title="", inversion=InversionConfig(steps=steps, learning_rate=0.5))
-        assert curve[str(steps)] == measured(all_sets, "coco", one)["ranks"]
-    whole = measured(all_sets, "coco", Entry(key="cls", title="", method=Method("cls")))
+        one = Entry(key="one", title="", inversion=InversionConfig(steps=steps, learning_rate=2.0))
+        assert curve[str(steps)] == measured(all_sets, "voc", one)["ranks"]
+    whole = measured(all_sets, "voc", Entry(key="cls", title="", method=Method("cls")))
     assert len(curve["0"]) == len(whole["ranks"])
 
 
@@ -446,7 +452,18 @@ def test_a_caption_is_right_if_its_own_phrase_is_nearest(all_sets: Path) -> None
 def test_without_a_generator_the_rows_of_captions_say_so(paper: Bench) -> None:
     code, out, err = paper("--table", 6, "--limit", 1)
     assert code == 0, err
-    assert "| MaskInversion | B/32 | captions need --decoder | 48.4 |" in out
+    lacks = "needs a generator of captions (--decoder clipcap-coco)"
+    assert f"| MaskInversion | B/32 | {lacks} | 48.4 |" in out
+
+
+def test_captions_are_written_by_a_decoder_and_judged(paper: Bench) -> None:
+    code, _, err = paper("--table", 6, "--limit", 1, "--decoder", "demo")
+    assert code == 0, err
+    rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
+    assert rows["AlphaCLIP"]["note"] == "needs weights (--method-weights FILE)"
+    for name in ("CLIP", "MaskInversion", "MaskInversion ([CLS] length)"):
+        assert int(rows[name]["count"]) == 2
+        assert 0 <= float(rows[name]["ours"]) <= 100
 
 
 # -- models -----------------------------------------------------------------------------------
@@ -484,6 +501,8 @@ def test_models_stand_for_the_papers_backbones(no_network: None) -> None:
         (("--models", "B/16=demo,B/16=demo"), "two models for B/16"),
         (("--models", "ViT-B-16/openai"), "No model can be measured: "),
         (("--models", "dmo"), "There is no model called 'dmo'"),
+        (("--decoder", "parrot"), "There is no caption decoder called 'parrot'"),
+        (("--decoder", "clipcap-coco"), "ViT-B-32/openai"),
         (("--sam", "vit_x"), "There is no SAM checkpoint called 'vit_x'"),
         (("--sam", "vit_b"), "models fetch vit_b"),
         (("--method-weights", "none.pth"), "There is no file none.pth"),
@@ -503,6 +522,11 @@ def without_images(data: Path) -> None:
     shutil.rmtree(data / "coco/val2017")
 
 
+def without_masks(data: Path) -> None:
+    SETS["voc"](data)
+    shutil.rmtree(data / "VOCdevkit/VOC2012/SegmentationClass")
+
+
 def without_one_image(data: Path) -> None:
     next((data / "coco/val2017").iterdir()).unlink()
 
@@ -511,6 +535,7 @@ def without_one_image(data: Path) -> None:
     ("damage", "says"),
     [
         (without_images, "holds only a part of COCO instances: there is no coco/val2017"),
+        (without_masks, "holds only a part of Pascal VOC 2012: there is no VOCdevkit/VOC2012/Segm"),
         (without_one_image, "COCO instances is not complete: 1 of 2 images"),
         (lambda data: shutil.rmtree(data / "coco"), "holds none of the data sets"),
     ],

@@ -21,7 +21,7 @@ from napari_maskinversion.bench.measures.relations import Phrase, by_words, rela
         ("dog bigger than the cat", Phrase("dog", "larger", "the cat")),
         ("left dog", Phrase("left dog", extreme="left")),
         ("the smallest apple", Phrase("the smallest apple", extreme="smaller")),
-        ("underwear", Phrase("underwear")),  # a word in a word
+        ("red underwear", Phrase("red underwear")),  # a word in a word
         ("above the table", Phrase("above the table")),  # nothing is above it
     ],
 )

@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
+from napari_maskinversion.base.record_store import RecordStore
 from napari_maskinversion.bench.measures import measuring
-from napari_maskinversion.bench.paper.tuning import Curve, best_of, points_to, verdict
+from napari_maskinversion.bench.paper.tuning import (
+    Curve,
+    best_of,
+    curve_of,
+    points_to,
+    tuning_plan,
+    verdict,
+)
 from napari_maskinversion.cli.bench import tune as command
 from tests.scenes import demo_model
 
@@ -47,9 +55,24 @@ def test_a_curve_that_ends_too_early_cannot_be_compared() -> None:
 def test_fewer_steps_are_better_where_it_hardly_matters() -> None:
     rate, step, point = best_of([curve(0.1, 85.0, 85.3), curve(0.5, 85.4, 80)])
     assert (rate, step, point["value"]) == (0.5, 10, 85.4)
+    assert best_of([curve(0.1, 85.0, 85.3)])[1] == 10
     assert best_of([curve(0.1, 80, 85.3)])[1] == 100
     assert points_to(10) == (0, 1, 2, 3, 4, 5, 7, 10)
     assert points_to(12)[-2:] == (10, 12)
+
+
+def test_the_change_of_a_curve_is_of_the_same_regions() -> None:
+    plan = tuning_plan("demo", (0.1,), 12, resolution=32, limit=None, skip_bad=False)
+    store = RecordStore(None, "tune", ("model", "entry", "image"), {})
+    ranks = {"a": {10: [0, 1], 12: [0, 0]}, "b": {10: [0, 0], 12: [1, 0]}}
+    for image, by_step in ranks.items():
+        after = {str(step): by_step.get(step, [1, 1]) for step in plan.entries[0].points}
+        store.add(("demo", "rate=0.1", image), {"labels": [0, 0], "curve": after})
+    drift = curve_of(store, plan, plan.entries[0], ["a", "b"]).drift
+    assert drift is not None
+    assert drift["value"] == pytest.approx(0)  # one better, one worse
+    assert drift["low"] == pytest.approx(-50)
+    assert drift["high"] == pytest.approx(50)
 
 
 @pytest.fixture

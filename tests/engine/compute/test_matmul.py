@@ -6,7 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion.engine.compute import devices, matmul
-from napari_maskinversion.engine.compute.matmul import goes_to_onednn, multiply
+from napari_maskinversion.engine.compute.matmul import (
+    SharedFactor,
+    goes_to_onednn,
+    multiply,
+    positive,
+    rectified,
+)
 from tests.engine.libraries import AVAILABLE, NEEDED, ROUNDING, all_by_onednn
 
 
@@ -63,22 +69,56 @@ def test_a_large_result_is_made_in_pieces_of_few_shapes(onednn, given_memory):
     first, second = factors(1300, 5, 3000)
     out = torch.empty(1300, 3000) if given_memory else None
     product = multiply(first, second, out)
-    assert set(onednn) == {(256, 5, 3000), (20, 5, 3000)}
+    assert set(onednn) == {(325, 5, 3000)}
     torch.testing.assert_close(product, exactly(first, second), **ROUNDING)
 
 
-def test_sums_of_few_terms_are_written_to_their_place_by_the_blas(monkeypatch):
-    terms = matmul.TERMS
-    went = all_by_onednn(monkeypatch)
-    monkeypatch.setattr(matmul, "TERMS", terms)
-    first, second = factors(40, terms - 1, 50)
-    out = torch.empty(40, 50)
-    multiply(first, second, out)
-    assert went == []
-    torch.testing.assert_close(out, exactly(first, second), **ROUNDING)
-    multiply(first, second)
-    multiply(*factors(40, terms, 50), out)
-    assert went == [(40, terms - 1, 50), (40, terms, 50)]
+def test_a_factor_of_many_products_is_packed_once(onednn, monkeypatch):
+    packed = []
+    pack = torch.ops.mkldnn._reorder_linear_weight
+    monkeypatch.setattr(
+        torch.ops.mkldnn,
+        "_reorder_linear_weight",
+        lambda *arguments: packed.append(1) or pack(*arguments),
+    )
+    first, second = factors(900, 5, 3000)
+    for matrix in (second, second.T.contiguous().T):
+        factor = SharedFactor(matrix)
+        for rows in (first, first[:7]):
+            out = torch.empty(len(rows), 3000)
+            assert factor.multiply(rows, out) is out
+            torch.testing.assert_close(out, exactly(rows, second), **ROUNDING)
+    assert len(packed) == 2
+    assert set(onednn) == {(300, 5, 3000), (7, 5, 3000)}
+
+
+@given(rows=st.integers(1, 40), inner=st.integers(1, 40), columns=st.integers(1, 40))
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_what_follows_a_product_is_the_same_by_either_library(onednn, rows, inner, columns):
+    first, second = factors(rows, inner, columns, "part of a wider one")
+    second = second.T.contiguous()
+    # A row and a column of zeros: a product of exactly 0 is not positive.
+    first[0], second[-1] = 0.0, 0.0
+    onednn.clear()
+    fused = [
+        function(first, second, torch.empty(rows, columns)) for function in (rectified, positive)
+    ]
+    assert onednn == [(rows, inner, columns)] * 2
+    product = exactly(first, second.T)
+    torch.testing.assert_close(fused[0], product.relu(), **ROUNDING)
+    # Signs of what rounding may turn are not compared.
+    clear = (product.abs() > 1e-5) | (product == 0)
+    assert torch.equal(fused[1][clear], (product > 0).float()[clear])
+    assert set(fused[1].unique().tolist()) <= {0.0, 1.0}
+    doubles = first.double(), second.double()
+    out = torch.empty(rows, columns, dtype=torch.float64)
+    torch.testing.assert_close(rectified(*doubles, out).float(), product.relu(), **ROUNDING)
+    assert torch.equal(positive(*doubles, out).float()[clear], (product > 0).float()[clear])
+    assert len(onednn) == 2
 
 
 def test_small_products_and_other_types_stay_with_the_blas(monkeypatch):

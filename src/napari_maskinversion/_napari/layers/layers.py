@@ -13,6 +13,8 @@ from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
+# Metadata of a layer whose file we opened ourselves: its path.
+FILE: Final = "napari-maskinversion: file"
 # Arrays up to this size are copied before a run (30 ms); larger and lazy ones are read in place.
 COPIED_BYTES: Final = 64 * 2**20
 # Counting labels on a larger plane would slow down painting.
@@ -41,7 +43,9 @@ def vocabulary_of(*layers: Any) -> list[str]:
 
 def file_of(image: Any) -> Path | None:
     """Return the file or folder that a layer was opened from; None if this machine has none."""
-    path = getattr(getattr(image, "source", None), "path", None)
+    path = getattr(image, "metadata", {}).get(FILE) or getattr(
+        getattr(image, "source", None), "path", None
+    )
     if not path:
         return None
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
 from napari.layers import Layer
@@ -15,6 +16,8 @@ from .coordinates import Plane
 from .layers import OURS
 
 OwnLayer = TypeVar("OwnLayer", bound=Layer)
+_COLLECTED: Final = 256 * 2**20  # bytes of removed layers until napari may search for garbage
+_uncollected = 0
 
 
 class LayerHolder(Generic[OwnLayer]):
@@ -59,7 +62,7 @@ class LayerHolder(Generic[OwnLayer]):
         layer = self.layer
         if layer is not None:
             with selection_kept(self._viewer):
-                self._viewer.layers.remove(layer)
+                remove_layer(self._viewer, layer)
         self.forget()
 
     def forget(self) -> None:
@@ -136,6 +139,25 @@ def place_of(image: Any) -> dict[str, Any]:
     """Return the attributes that place a layer in the world."""
     names = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
     return {name: getattr(image, name) for name in names if hasattr(image, name)}
+
+
+def remove_layer(viewer: Any, layer: Any) -> None:
+    """Remove a layer without a pause.
+
+    napari searches all objects of the process for garbage at each removal, which takes half a
+    second where torch is loaded. Small layers are left to Python's own search, up to a sum.
+    """
+    global _uncollected
+    _uncollected += getattr(getattr(layer, "data", None), "nbytes", _COLLECTED)
+    if _uncollected >= _COLLECTED:
+        _uncollected = 0
+        viewer.layers.remove(layer)
+        return
+    gc.freeze()  # moves lists of objects, and takes no time
+    try:
+        viewer.layers.remove(layer)
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from qtpy.QtCore import QObject, Signal
 
 from ...base.preferences import FILE, LAST, Preferences, load
 from ...demo_model.known_images import INSTEAD
+from ...results.settings import RunSettings
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..session import session_of
@@ -159,6 +160,12 @@ class PanelController(QObject):
             self.heatmap_changed.emit()
         if new.palette != old.palette:
             self.palette_changed.emit()
+
+    def take_settings(self, settings: RunSettings) -> None:
+        """Take the settings of a project; the device stays."""
+        session = session_of(self._panel.viewer)
+        session.settings = settings.changed({"device": session.settings.device})
+        self._state.show_settings(session.settings)
 
     # -- places -------------------------------------------------------------------------------
 

@@ -1,15 +1,17 @@
-"""Files that are dropped on the panel: regions and results, opened as the buttons open them."""
+"""Files that are dropped on the panel: regions, results, images. Opened as the buttons do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QWidget
 
+from ...batch.pairing import is_image
 from ...regions.annotations.reading import FORMATS, is_annotations
+from ..images.project_files import is_project
 from ..inputs.regions_file import LABEL_IMAGES
 from ..workers.notify import refuse
 
@@ -26,6 +28,8 @@ class FileDrops(QObject):
         With all its fields.
     open_regions, open_results : callable
         Take a path.
+    open_images : callable
+        Takes paths: a project, a folder of images, or images.
     """
 
     def __init__(
@@ -33,8 +37,10 @@ class FileDrops(QObject):
         panel: QWidget,
         open_regions: Callable[[Path], object],
         open_results: Callable[[Path], object],
+        open_images: Callable[[Sequence[Path]], object],
     ) -> None:
         super().__init__(panel)
+        self._open_images = open_images
         self._panel, self._open_regions, self._open_results = panel, open_regions, open_results
         panel.setAcceptDrops(True)
         for widget in (panel, *panel.findChildren(QWidget)):
@@ -58,12 +64,16 @@ class FileDrops(QObject):
         return True
 
     def _open(self, urls: list[Any]) -> None:
-        if len(urls) > 1:
-            refuse(f"Drop one file at a time; these are {len(urls)}.")
+        foreign = next((url for url in urls if not url.isLocalFile()), None)
+        if foreign is not None:
+            refuse(f"{foreign.toString()} is not on this machine; download it first.")
             return
-        path = Path(urls[0].toLocalFile())
-        if not urls[0].isLocalFile():
-            refuse(f"{urls[0].toString()} is not on this machine; download it first.")
+        paths = [Path(url.toLocalFile()) for url in urls]
+        path = paths[0]
+        if len(paths) > 1 and not all(map(is_image, paths)):
+            refuse(f"Drop one file at a time, or several images; these are {len(paths)}.")
+        elif len(paths) > 1 or is_project(path):
+            self._open_images(paths)
         elif path.suffix.lower() == RESULTS:
             self._open_results(path)
         elif is_annotations(path) or path.suffix.lower() in LABEL_IMAGES:
@@ -72,5 +82,6 @@ class FileDrops(QObject):
             formats = ", ".join(form.name for form in FORMATS)
             refuse(
                 f"{path.name} holds neither regions nor results; drop a file of regions "
-                f"({formats}, label image) or a results.npz here, and images on the canvas."
+                f"({formats}, label image) or a results.npz here, a folder of images or a "
+                "project.yaml, and one image on the canvas."
             )

@@ -36,6 +36,8 @@ _FOLLOWED: Final = (
     "others_picked",
     "live",
     "download",
+    "project",
+    "many",
     "notice",
 )
 # A message stays until the user changes one of these.
@@ -55,12 +57,15 @@ ACTIONS: Final = {
     "accept": "Accept the best suggestion, and go to the next region",
     "undecided": "Go to the next undecided region",
     "export": "Export...",
+    "next image": "Go to the next image that is not done",
+    "export all": "Export all images...",
     "settings": "Settings...",
     "model": "Change the model...",
 }
 """What the buttons of the foot do, and their titles."""
 _LONGEST: Final = 24  # characters of a word on the button
 _CANCEL: Final = "Stop at the next step; finished regions are kept"
+_CANCEL_MANY: Final = "Stop; images that are finished are kept, and the same button goes on"
 _CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
     "sample": "Drawn things whose names the demo model knows",
@@ -137,7 +142,18 @@ def step_of(session: Session) -> Step:
     }
     if session.next_step is NextStep.DECIDE:
         return _decide(session)
+    if session.next_step in (NextStep.NEXT_IMAGE, NextStep.EXPORT_ALL):
+        return _in_project(session)
     return steps[session.next_step]
+
+
+def _in_project(session: Session) -> Step:
+    """Return what follows when all regions of an image of a project are decided."""
+    project: Any = session.project
+    done = f"{project.progress} images done."
+    if session.next_step is NextStep.NEXT_IMAGE:
+        return Step("Next image", "next image", done, ("run",))
+    return Step("Export all images...", "export all", f"All regions are decided. {done}", ("run",))
 
 
 def _decide(session: Session) -> Step:
@@ -249,16 +265,16 @@ class Foot(QFrame):
         self.button.setShortcut(shortcut(PANEL, "next"))
         for name, button in self.beside.items():
             button.setVisible(name in step.beside)
-        # A run comes before a download, also for Cancel.
-        download = None if run.running else session.download
-        working = run.running or download is not None
+        # A run comes before work on many images, and that before a download; also for Cancel.
+        other = None if run.running else session.many or session.download
+        working = run.running or other is not None
         self.cancel.setVisible(working)
-        self.cancel.setEnabled(
-            run.phase == "running" if download is None else not download.stopping
+        self.cancel.setEnabled(run.phase == "running" if other is None else not other.stopping)
+        self.cancel.setToolTip(
+            _CANCEL if other is None else _CANCEL_MANY if session.many else _CANCEL_DOWNLOAD
         )
-        self.cancel.setToolTip(_CANCEL if download is None else _CANCEL_DOWNLOAD)
         self.progress.setVisible(working)
-        fraction = run.fraction if download is None else download.fraction
+        fraction = run.fraction if other is None else other.fraction
         self.progress.setValue(round(_WHOLE * fraction))
         self._notice_action = notice.action if notice is not None and not run.running else ""
         self.help.setVisible(bool(self._notice_action))
@@ -285,10 +301,13 @@ class Foot(QFrame):
 
     def _progress_text(self) -> str:
         """Return what goes on: a run, else a download; "" for nothing."""
-        run, download = self._session.run, self._session.download
+        session = self._session
+        run, download = session.run, session.download
         stopping = f"{words.STOPPING} ..."
         if run.running:
             return stopping if run.phase == "stopping" else run.text or f"{words.STARTING} ..."
+        if session.many is not None:
+            return stopping if session.many.stopping else session.many.text
         if download is None:
             return ""
         fetched = words.fetched(download.name, download.done, download.total)

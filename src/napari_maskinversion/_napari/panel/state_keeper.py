@@ -9,6 +9,7 @@ from typing import Any, Final
 from qtpy.QtCore import QObject
 
 from ...base.preferences import LAST, load
+from ...results.settings import RunSettings
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..session import Bindings
@@ -88,6 +89,15 @@ class StateKeeper(QObject):
         self._model.choose(name)
         if self._model.spec.name != name:
             inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
+
+    def show_settings(self, settings: RunSettings) -> None:
+        """Show settings in the dialog; the session has them already."""
+        self.choose_model(settings.model)
+        for part in (self._model, self._panel.input.scope, self._vocabulary.uncertainty):
+            part.show_settings(settings)
+        if settings.threshold is not None:
+            self._vocabulary.threshold.setValue(settings.threshold)
+        self._vocabulary.none.setChecked(settings.threshold is not None)
 
     def _on_change(self, *_: object) -> None:
         self._unsaved = True

@@ -15,8 +15,8 @@ from qtpy.QtWidgets import QScrollArea, QTabWidget, QWidget
 
 from ..widgets.sections import scrolled
 
-TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore"}
-_TOPICS: Final = ("inputs", "model", "vocabulary", "run", "results", "review", "explore")
+TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore", "images": "Images"}
+_TOPICS: Final = ("inputs", "model", "vocabulary", "run", "results", "review", "explore", "images")
 
 
 class Tabs(QTabWidget):

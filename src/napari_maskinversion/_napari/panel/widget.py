@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
+from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions_controller import CaptionsController
 from ..explore.find_controller import FindController
 from ..explore.imagine_controller import ImagineController
 from ..explore.region_details import RegionDetails
+from ..images.images_controller import ImagesController
 from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
 from ..inputs.regions_file_controller import RegionsFileController
@@ -35,7 +38,7 @@ from ..sam.segment_controller import SegmentController
 from ..session import Bindings, RunState, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.keys import PANEL, pressed
+from ..widgets.keys import PANEL, pressed, shortcut
 from ..widgets.sections import stack
 from ..workers.model_store import ModelStore
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
@@ -121,13 +124,15 @@ class MaskInversionWidget(QWidget):
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
         yield
+        self.images = ImagesController(self._viewer, session, self.store, self)
+        yield
         self.tabs = Tabs(self)
         yield
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         yield
         self.warming = Warming(self)
         self._build()
-        FileDrops(self, self.from_file.open_file, self.exports.open_file)
+        FileDrops(self, self.from_file.open_file, self.exports.open_file, self.open_images)
         self._connect_parts()
         yield
         self.resume()
@@ -150,7 +155,21 @@ class MaskInversionWidget(QWidget):
         """Narrow, and as tall as there is room."""
         return QSize(360, 760)
 
+    def _connect_images(self) -> None:
+        images = self.images
+        images.leaving.connect(self.run_controller.cancel)
+        images.reviewing.connect(self._begin_review)
+        images.words_brought.connect(self.vocabulary.take)
+        images.settings_brought.connect(self.controller.take_settings)
+        images.across.accept_here = self.review.accept_word
+        images.across.take_back_here = self.review.take_back
+        images.across.decided_here.connect(self.review.show_decisions)
+        for name, step in (("previous image", -1), ("next image", 1)):
+            key = QShortcut(shortcut(PANEL, name), self)  # also from the canvas
+            key.activated.connect(partial(images.move, step))
+
     def _connect_parts(self) -> None:
+        self._connect_images()
         self.estimator.ready.connect(self.foot.show_estimate)
         self.foot.asked.connect(self.do)
         self.tabs.currentChanged.connect(self._tab_changed)
@@ -201,6 +220,7 @@ class MaskInversionWidget(QWidget):
             self.segment,
             self.exports,
             self.review,
+            self.images,
             self.image_check,
             self.foot,
         )
@@ -212,8 +232,10 @@ class MaskInversionWidget(QWidget):
         self._bindings.connect(events.edits, self._edited)
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect((events.record, events.decided), self._count_decided)
+        self._bindings.connect(events.project, self._count_images)
         self._running = False
         self._count_decided()
+        self._count_images()
         self.estimator.later()
 
     def _estimate_later(self, _: Any) -> None:
@@ -240,6 +262,12 @@ class MaskInversionWidget(QWidget):
         total = len(self.session.results or ())
         self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
 
+    def _count_images(self, *_: Any) -> None:
+        """Show in the tab's title how many images are done: ``Images 4/10``."""
+        state = self.session.project
+        note = "" if state is None else f"{len(state.done):,}/{len(state.names):,}"
+        self.tabs.set_note("images", note)
+
     def shut_down(self) -> None:
         """Stop the workers and release viewer, layers and model."""
         if self._connected:
@@ -251,6 +279,7 @@ class MaskInversionWidget(QWidget):
             self.run_controller.stop()
             self.live.shut_down()
             self.exports.stop()
+            self.images.stop()
             self.review.stop()
             self.download.stop()
             self.segment.shut_down()
@@ -333,6 +362,8 @@ class MaskInversionWidget(QWidget):
             "accept": partial(self.review.act, "accept"),
             "undecided": partial(self.review.act, "undecided"),
             "export": self._choose_export,
+            "next image": self.images.next_open,
+            "export all": self._choose_export_all,
             "settings": self.controller.show_settings,
             "model": partial(self.controller.show_settings, "Model"),
         }
@@ -366,6 +397,15 @@ class MaskInversionWidget(QWidget):
         self.reveal("results")
         _open_menu(self.exports.part.export)
 
+    def _choose_export_all(self) -> None:
+        self.reveal("images")
+        _open_menu(self.images.part.export)
+
+    def open_images(self, paths: Sequence[Path]) -> None:
+        """Open a project, a folder of images, or images, on the tab Images."""
+        self.reveal("images")
+        self.images.open(paths)
+
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
         for combo in (self.input.image, self.input.regions):
@@ -379,6 +419,8 @@ class MaskInversionWidget(QWidget):
         """Cancel the run, whose finished regions stay; else the download."""
         if self.session.run.running:
             self.run_controller.cancel()
+        elif self.session.many is not None:
+            self.images.across.cancel()
         else:
             self.download.cancel()
 

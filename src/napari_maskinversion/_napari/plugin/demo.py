@@ -22,6 +22,7 @@ _DOCK: Final = 400
 _SCREEN: Final = "1600x1000x24"
 _MARK: Final = "NAPARI_MASKINVERSION_VIRTUAL_DISPLAY"  # set in the process we start under one
 _PATIENCE: Final = 600.0  # seconds for the run
+_ENDING: Final = 120.0  # seconds for a run that was cancelled
 
 
 def run_demo(out: Path, *, screenshot: bool = False) -> int:
@@ -127,6 +128,9 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
     widget.runner.failed.connect(failures.append)
     if not _wait(lambda: not widget.runner.busy, _PATIENCE):
         failures.append(f"The run did not end within {_PATIENCE:.0f} s.")
+        # A thread that still computes would abort the process at its end.
+        widget.runner.cancel()
+        _wait(lambda: widget.runner.idle, _ENDING)
     results = widget.results.results
     if failures or results is None:
         print(failures[0] if failures else "The run ended without results.", file=sys.stderr)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,8 @@ from ...base.errors import InputError, MaskShapeError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.placing import place_of
 from ..layers.tasks import PlaneFinder
-from ..session import NOTHING, ResultRecord, Session, Snapshot
+from ..run_requests.stored_results import painted, stored_record
+from ..session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,16 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     session.live = False
     if layer is not None:
         session.choose(image=reopened.image, regions=layer)
-    session.show(_record(session.snapshot(), reopened, layer, finder))
+    record = stored_record(
+        session.snapshot(),
+        reopened.image,
+        layer,
+        reopened.bundle,
+        finder,
+        identities=reopened.identities,
+        table=reopened.table,
+    )
+    session.show(record)
     count = len(results)
     message = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
     if reopened.difference:
@@ -116,33 +125,6 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     if layer is None:
         message += f" Their regions have no layer: {obstacle}."
     return message
-
-
-def _record(now: Snapshot, reopened: Reopened, layer: Any, finder: PlaneFinder) -> ResultRecord:
-    """Return a record from which these regions can be explained again."""
-    bundle = reopened.bundle
-    settings = bundle.results.info.settings.changed({"device": now.settings.device})
-    displayed = bundle.source.get("channels") == "as displayed"
-    snapshot = replace(
-        now,
-        image_ref=weakref.ref(reopened.image),
-        regions_ref=NOTHING if layer is None else weakref.ref(layer),
-        settings=settings.changed({"model": bundle.results.info.model}),
-        scope=replace(now.scope, channels="displayed" if displayed else "layer"),
-    )
-    return ResultRecord(
-        results=bundle.results,
-        snapshot=snapshot,
-        table=reopened.table,
-        total=len(bundle.results),
-        finder=finder,
-        source=dict(bundle.source),
-        identities=tuple(reopened.identities),
-        masks=dict(bundle.masks),
-        decisions=bundle.decisions,
-        reopened=True,
-        settled=layer is not None,
-    )
 
 
 def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
@@ -162,16 +144,6 @@ def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, .
 
 def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:
     """Add the regions as Labels on the pixels of the image."""
-    labels = np.zeros(grid.shape, np.int32)
-    others = [axis for axis in range(len(grid.shape)) if axis not in axes]
-    # Largest first, so that regions inside stay visible.
-    for place, region in sorted(reopened.regions, key=lambda item: -item[1].area):
-        key: list[Any] = [0] * len(grid.shape)
-        for axis, (_, at) in zip(others, place, strict=True):
-            key[axis] = min(at, grid.shape[axis] - 1)
-        y0, x0, y1, x1 = region.bbox
-        key[axes[0]], key[axes[1]] = slice(y0, y1), slice(x0, x1)
-        mask = region.mask if axes[0] < axes[1] else region.mask.T
-        labels[tuple(key)][mask > 0] = region.id
+    labels = painted(reopened.regions, grid.shape, axes)
     name = f"regions of {reopened.path.stem}"
     return viewer.add_labels(labels, name=name, **place_of(reopened.image))

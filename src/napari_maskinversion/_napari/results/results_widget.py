@@ -13,7 +13,7 @@ from ...base.identity import RegionKey
 from ...language.labels.colors import colors_of
 from ..session import Bindings, ResultRecord, Session, same_run
 from ..widgets.bars import SHOWN, Bars
-from ..widgets.sections import MARGINS, Note, line, stack, table_view
+from ..widgets.sections import MARGINS, Note, line, select_row, stack, table_view
 from ..workers.notify import inform
 from .caption_list import CaptionList
 from .results_columns import ResultColumns
@@ -142,7 +142,7 @@ class ResultsWidget(QWidget):
         if not self.table.currentIndex().isValid():
             keys = [] if key is None else [_key(results, place) for place in range(count)]
             row = keys.index(key) if key in keys else row
-            self.table.selectRow(row if 0 <= row < count else 0)
+            select_row(self.table, row if 0 <= row < count else 0)
         else:
             self._show_bars(self.table.currentIndex().row())
         self.recolor()
@@ -169,7 +169,7 @@ class ResultsWidget(QWidget):
 
     def select(self, row: int) -> None:
         """Select a row and scroll to it."""
-        self.table.selectRow(row)
+        select_row(self.table, row)
         self.table.scrollTo(self.model.index(row, 0))
 
     def picked_ids(self) -> list[int]:

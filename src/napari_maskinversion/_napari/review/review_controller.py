@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
 from ...base.errors import InputError
+from ...base.identity import RegionKey
 from ..layers.accepted_texts import AcceptedText
 from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
@@ -326,6 +327,29 @@ class ReviewController(QObject):
             rows = state.above(*self.part.together)
             self._decide(lambda: state.accept_rows(rows))
 
+    def accept_word(self, word: str, confidence: float) -> list[RegionKey]:
+        """Accept a word wherever it is suggested so surely; return the regions."""
+        state = self.state
+        rows = [] if state is None or self.keeper.why_not else state.above(word, confidence)
+        if state is None or not rows:
+            return []
+        self._decide(lambda: state.accept_rows(rows), stay=True)
+        return [state.queue.keys[row] for row in rows]
+
+    def take_back(self, regions: list[RegionKey], word: str) -> int:
+        """Make regions undecided that were accepted as a word; return how many."""
+        state = self.state
+        decisions = {} if state is None else state.review.decisions
+        same = [key for key in regions if key in decisions and decisions[key].label == word]
+        if state is not None and same:
+            self._decide(lambda: state.clear(same), stay=True)
+        return len(same)
+
+    def show_decisions(self) -> None:
+        """Open the review, since decisions about these results have been made elsewhere."""
+        if self.keeper.state is None and self.keeper.target is not None:
+            self.keeper.begin(unasked=True)
+
     def _decide(self, act: Callable[[], Step], *, stay: bool = False) -> None:
         state = self.state
         if state is None:
@@ -378,7 +402,8 @@ class ReviewController(QObject):
         state = self.state
         if state is not None:
             state.arrange(self._options.order, self._options.status)
-            self._go(state.queue.next())
+            place, self._session.place = self._session.place, -1
+            self._go(place if 0 <= place < len(state.queue.keys) else state.queue.next())
 
     def _show(self) -> None:
         state = self.state

@@ -449,6 +449,13 @@ class ReviewState:
     def _decide(self, decisions: Sequence[Decision]) -> Step:
         return self._do(lambda: self.review.decide(*decisions))
 
+    def clear(self, regions: Sequence[RegionKey]) -> Step:
+        """Make regions undecided in one step."""
+        last = self.review.decisions.last
+        if {change.region for change in last} == set(regions):
+            return self.undo()
+        return self._do(lambda: self.review.clear(*regions))
+
     def undo(self) -> Step:
         """Undo the last step."""
         return self._do(self.review.undo, self.review.decisions.last)

@@ -141,7 +141,7 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
         now = ()
     if record.only is not None and not run_input.merge:
         now = tuple(one for one in now if one.key.id in record.only)
-    keys = frozenset(one.key for one in set(now) ^ set(record.identities))
+    keys = frozenset(one.key for one in set(now) ^ set(record.painted_as or record.identities))
     return Change(
         record, keys, ImageFingerprint.of(run_input) != record.fingerprint if image else None
     )

@@ -16,6 +16,7 @@ CAPTIONS: Final = "In the list of captions"
 REVIEW: Final = "Review; while reviewing on canvas and table too"
 FIELD: Final = "Review: in the field for another word"
 LABELS: Final = "In the editor of words"
+IMAGES: Final = "In the list of images"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Key:
 KEYS: Final = (
     Key(PANEL, "next", ("Ctrl+Return",), "The next step: the button at the bottom"),
     Key(PANEL, "again", ("Ctrl+Shift+Return",), "Suggest words again for all regions"),
+    Key(PANEL, "next image", ("Alt+PgDown",), "The next image of the project"),
+    Key(PANEL, "previous image", ("Alt+PgUp",), "The image before it"),
     Key(PANEL, "help", ("F1",), "Show these keys"),
     Key(
         PANEL,
@@ -87,6 +90,7 @@ KEYS: Final = (
     Key(LABELS, "add", ("Insert",), "Add a word below"),
     Key(LABELS, "remove", ("Delete",), "Remove the selected words"),
     Key(LABELS, "edit", ("Return", "Enter"), "Edit the cell"),
+    Key(IMAGES, "open", ("Return", "Enter"), "Open the selected image"),
 )
 
 

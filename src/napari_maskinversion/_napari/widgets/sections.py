@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from qtpy.QtCore import QAbstractItemModel, QObject, QSignalBlocker, QSize, Qt, QTimer, Signal
+from qtpy.QtCore import (
+    QAbstractItemModel,
+    QItemSelectionModel,
+    QObject,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
 from qtpy.QtGui import QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -292,6 +301,16 @@ def table_view(model: QAbstractItemModel, name: str) -> QTableView:
     table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return table
+
+
+def select_row(table: QTableView, row: int) -> None:
+    """Select one row and no other.
+
+    ``QTableView.selectRow`` adds the row to others while Ctrl is held, as it is in Ctrl+Return.
+    """
+    flags = QItemSelectionModel.SelectionFlag
+    index = table.model().index(row, 0)
+    table.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
 
 
 def pause(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QTimer:

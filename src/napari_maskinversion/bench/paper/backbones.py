@@ -68,7 +68,7 @@ def choose(wanted: str | None) -> Backbones:
         name = named.get(backbone)
         if name is None:
             lacks[backbone] = "not among --models"
-        elif why := _is_missing(name):
+        elif why := why_missing(name):
             lacks[backbone] = why
         else:
             models[backbone] = name
@@ -115,7 +115,7 @@ def _backbone_of(name: str) -> str:
     return "" if Path(name).is_dir() else usual.get(architecture, "")
 
 
-def _is_missing(name: str) -> str:
+def why_missing(name: str) -> str:
     """Return why a model is not on this machine, or ""."""
     if Path(name).exists():
         return ""

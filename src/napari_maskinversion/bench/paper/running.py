@@ -58,7 +58,7 @@ class PaperPlan:
     resolution: int = PAPER_SIDE
     weights: Path | None = None
     sam: Path | None = None
-    captions: str = "captions need --decoder"
+    captions: str = "needs a generator of captions (--decoder clipcap-coco)"
     limit: int | None = None
     skip_bad: bool = False
 

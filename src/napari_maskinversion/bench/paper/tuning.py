@@ -109,7 +109,9 @@ def curve_of(store: RecordStore, plan: MeasuringPlan, entry: Entry, keys: Sequen
     drift = None
     if CONVERGED in entry.points and entry.points[-1] > CONVERGED:
         pairs = zip(right(entry.points[-1]), right(CONVERGED), strict=True)
-        drift = _per_cent(share([last - first for last, first in pairs], images))
+        # From -1 to 1; as shares, since those of 0 and 1 have an interval of their own.
+        shares = share([(1 + last - first) / 2 for last, first in pairs], images)
+        drift = _per_cent({end: 2 * value - 1 for end, value in shares.items()})
     return Curve(entry.inversion.learning_rate, points, drift)
 
 

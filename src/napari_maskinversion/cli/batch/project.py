@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from ...base.errors import InputError
+from ...base.locks import hold
 from ...base.targets import check_targets
+from ...batch.exporting import FILES, export_steps
+from ...batch.opened import OpenProject
 from ...batch.project import (
     Project,
     ProjectImage,
@@ -21,8 +24,8 @@ from ...batch.project import (
 )
 from ...batch.running import listed, plan
 from ...results.settings import RunSettings
-from ..console import say
-from ..options import template_option, with_paper, with_settings
+from ..console import ProgressBar, say
+from ..options import Polygons, split_names, template_option, with_paper, with_settings
 from .checking import problems_of
 from .images import (
     Images,
@@ -146,3 +149,44 @@ def check_command(place: ProjectPlace) -> None:
     if problems:
         raise InputError(f"{counted(len(problems))} of {len(content.images)} cannot be run.")
     typer.echo(f"{counted(len(work.tasks))} can be run.")
+
+
+@project.command("export")
+def export_command(
+    place: ProjectPlace,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("maskinversion_output"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="What batch wrote (default: maskinversion_batch beside the project, where the "
+            "panel keeps it)."
+        ),
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help=f"Separated by commas: {', '.join(FILES)}.")
+    ] = ",".join(FILES),
+    accepted_only: Annotated[
+        bool, typer.Option("--accepted-only", help="Only regions that were accepted in a review.")
+    ] = False,
+    polygons: Polygons = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
+) -> None:
+    """Write all images with their decisions: one COCO file, one table, one Parquet data set."""
+    opened = OpenProject.read(place)
+    if results is not None:
+        opened = opened.with_results(results)
+    _held = hold(out)  # until this function returns
+    steps = export_steps(
+        opened,
+        out,
+        split_names(formats),
+        accepted_only=accepted_only,
+        polygons=polygons,
+        overwrite=overwrite,
+    )
+    with ProgressBar(remaining=True) as bar:
+        for count, exported in steps:  # noqa: B007 - the last one is told
+            bar.show("Reading images", count, len(opened.by_name))
+    for name, problem in exported.left_out.items():
+        say(f"{name}: {problem}")
+    say(f"Wrote {exported.text}")

@@ -11,6 +11,7 @@ import typer
 from ...base.errors import InputError
 from ...bench.paper.quoted import TABLES
 from ...engine.settings import InversionConfig
+from ...language.generation.registry import DECODERS
 from ...regions.sam.checkpoints import CHECKPOINTS, get_checkpoint
 from ..console import say
 from ..loading import load
@@ -80,6 +81,17 @@ def paper_command(
             "once fetched."
         ),
     ] = None,
+    decoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(DECODERS),
+            help="Generator of captions for table 6; the paper's is clipcap-coco or "
+            "clipcap-conceptual.",
+        ),
+    ] = None,
+    decoder_file: Annotated[
+        Path | None, typer.Option(help="Weights of your own for the decoder.")
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder of tables, plots and records; a stopped run goes on.")
     ] = Path("paper"),
@@ -112,15 +124,25 @@ def paper_command(
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     checkpoint = _sam(sam)
     plan = _plan(tables, data, models, sets, split or [], voc_classes, inversion, resolution, limit)
+    from ...bench.paper.captions import captioner
     from ...bench.paper.cells import cells_of
     from ...bench.paper.running import PaperBench
     from ...bench.reports.paper_report import write
 
-    plan = replace(plan, weights=method_weights, sam=checkpoint, skip_bad=skip_bad)
+    generator, lacks = captioner(
+        decoder, decoder_file, plan.backbones, lambda name: load(name, None, device)
+    )
+    plan = replace(plan, weights=method_weights, sam=checkpoint, captions=lacks, skip_bad=skip_bad)
     _check_files(plan, out, overwrite=overwrite, plots=not no_plots)
     for why in _left_out(plan):
         say(why)
-    job = PaperBench(plan, out, lambda name: load(name, None, device), overwrite=overwrite)
+    job = PaperBench(
+        plan,
+        out,
+        lambda name: load(name, None, device),
+        captioner=generator,
+        overwrite=overwrite,
+    )
     try:
         follow(job.run, out, job)
     finally:

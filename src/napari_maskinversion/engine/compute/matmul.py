@@ -25,11 +25,8 @@ LARGE: Final = 1 << 21
 # Most numbers of a result that is computed at once. oneDNN allocates results, and larger ones go
 # back to the system each time, which has to map their pages again.
 PIECE: Final = 1 << 20
-# Fewest terms of each sum for oneDNN, if the result has its place already. With fewer, to copy the
-# result there takes as long as the product.
-TERMS: Final = 128
-# Most rows at once; a power of two, so that rows divide evenly and shapes are few.
-_ROWS: Final = 512
+# Makes a clamp to 0..1 a step: a power of two, which rounds nothing.
+_STEEP: Final = 2.0**64
 # Other subclasses of Tensor may define their own products.
 _PLAIN: Final = (Tensor, nn.Parameter)
 
@@ -50,7 +47,8 @@ def cpu_library() -> Literal["oneDNN", "BLAS"]:
 @cache
 def _onednn_suits_processor() -> bool:
     backend: Any = torch.backends.mkldnn
-    available = backend.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    operators = ("_linear_pointwise", "_reorder_linear_weight")
+    available = backend.is_available() and all(hasattr(torch.ops.mkldnn, op) for op in operators)
     has_avx512 = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     made_by_amd = processor().startswith("AMD ") or "AuthenticAMD" in processor()
     return bool(available and has_avx512 and made_by_amd)
@@ -70,19 +68,71 @@ def multiply(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor
     Tensor, shape (m, n)
     """
     rows, columns = len(first), second.shape[1]
-    few_terms = out is not None and first.shape[1] < TERMS
-    if few_terms or not goes_to_onednn(rows * first.shape[1] * columns, first, second):
+    if not goes_to_onednn(rows * first.shape[1] * columns, first, second):
         return torch.mm(first, second, out=out)
     if out is None:
         if rows * columns <= PIECE:
             return linear(first, second.T)
         out = first.new_empty(rows, columns)
-    step = _ROWS
-    while step > 1 and step * columns > PIECE:
-        step //= 2
-    for start in range(0, rows, step):
-        out[start : start + step] = linear(first[start : start + step], second.T)
+    for part in _parts(rows, columns):
+        out[part] = linear(first[part], second.T)
     return out
+
+
+class SharedFactor:
+    """The second factor (k, n) of many products.
+
+    It is packed once, in the order in which oneDNN reads it; otherwise each product would do that.
+    """
+
+    def __init__(self, matrix: Tensor) -> None:
+        self._matrix = matrix
+        self._packed: Tensor | None = None
+
+    def multiply(self, first: Tensor, out: Tensor) -> Tensor:
+        """Compute ``first @ matrix`` into ``out`` (m, n); they share no memory."""
+        rows, columns = out.shape
+        if not goes_to_onednn(rows * self._matrix.numel(), first, self._matrix):
+            return torch.mm(first, self._matrix, out=out)
+        if self._packed is None:
+            pack = torch.ops.mkldnn._reorder_linear_weight
+            self._packed = pack(self._matrix.T.contiguous(), None)
+        for part in _parts(rows, columns):
+            out[part] = _pointwise(first[part], self._packed)
+        return out
+
+
+def rectified(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
+    """Compute ``max(first @ second.T, 0)``.
+
+    Parameters
+    ----------
+    first, second : Tensor, shapes (m, k) and (n, k)
+    out : Tensor, shape (m, n)
+        A buffer that may be used. It shares no memory with the factors.
+    """
+    if _goes_fused(first, second):
+        return _pointwise(first, second, "relu")
+    return torch.mm(first, second.T, out=out).relu_()
+
+
+def positive(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
+    """Compute where ``first @ second.T`` is above 0, as 0 and 1; parameters of `rectified`."""
+    if _goes_fused(first, second):
+        # Clamping 2**64 times the product to 0..1 leaves nothing between.
+        return _pointwise(first, second * _STEEP, "hardtanh", (0.0, 1.0))
+    return torch.mm(first, second.T, out=out).gt_(0)
+
+
+def _goes_fused(first: Tensor, second: Tensor) -> bool:
+    size = len(first) * second.numel()
+    return len(first) * len(second) <= PIECE and goes_to_onednn(size, first, second)
+
+
+def _parts(rows: int, columns: int) -> list[slice]:
+    """Return slices of rows whose results oneDNN computes at once."""
+    step = max(1, -(-rows // -(-rows * columns // PIECE)))
+    return [slice(start, start + step) for start in range(0, rows, step)]
 
 
 def goes_to_onednn(size: int, *tensors: Tensor) -> bool:
@@ -116,8 +166,20 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not (weight.is_contiguous() or weight.T.is_contiguous()):
         # oneDNN is slow with gaps between rows.
         weight = weight.contiguous()
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-    return product
+    return _pointwise(rows, weight, bias=bias)
+
+
+def _pointwise(
+    rows: Tensor,
+    weight: Tensor,
+    function: str = "none",
+    limits: tuple[float, ...] = (),
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Compute a function of ``rows @ weight.T + bias`` with oneDNN, in one pass."""
+    apply = torch.ops.mkldnn._linear_pointwise
+    result: Tensor = apply(rows, weight, bias, function, list(limits), "")
+    return result
 
 
 def check_precision(precision: str, device: torch.device) -> None:

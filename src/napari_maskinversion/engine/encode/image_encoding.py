@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ...base.errors import InputError
 from ..compute.devices import on_cpu
-from ..compute.matmul import multiply
+from ..compute.matmul import SharedFactor, multiply
 from .attention import AttentionInputs, AttentionLayer
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
@@ -39,12 +39,20 @@ class BlockWeights:
         W1 with the LayerNorm's gain and centring and with Wo folded in.
     stored : dict
         These with ``mixed`` in other types.
+    by_mixed, by_mixed_t : SharedFactor
+        Multiply by ``mixed`` and by its transpose.
     """
 
     out: Tensor
     down: Tensor
     mixed: Tensor
     stored: dict[torch.dtype, BlockWeights] = field(default_factory=dict)
+    by_mixed: SharedFactor = field(init=False)
+    by_mixed_t: SharedFactor = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_mixed", SharedFactor(self.mixed))
+        object.__setattr__(self, "by_mixed_t", SharedFactor(self.mixed.T))
 
     def stored_as(self, dtype: torch.dtype) -> BlockWeights:
         """Return these with ``mixed`` in a type; converted when first asked for."""

@@ -11,20 +11,21 @@ and steps share.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..compute.matmul import goes_to_onednn, multiply
+from ..compute.matmul import goes_to_onednn, multiply, positive, rectified
 from ..encode.image_encoding import LayerConstants
 
 # Rows of a product whose operands fit a processor's cache; GPUs are faster with many more.
 _CPU_ROWS = 1024
 # Numbers that a batch of products writes before they are copied to the output.
 _CPU_BATCH_NUMBERS = 1 << 21
-# Attention gradients to compute at once on a CPU; they fit its cache.
+# Most attention gradients of one mask to compute at once on a CPU; of several masks half as many,
+# which is fastest.
 _CPU_NUMBERS = 1 << 20
 # Most query tokens in a group of masks on the CPU, so that the caller can stop every second or so.
 _CPU_QUERIES = 1 << 14
@@ -90,7 +91,7 @@ class DirectRoute:
             out_hidden = self._piece("hidden", len(u), *c.slope.shape)
             bent = torch.mul(c.slope, factors[:, None], out=out_hidden)
             rows = p if c.coefficients is None else self._low_rank_rows(p)
-            multiply(bent.flatten(0, 1), weights.mixed, rows.flatten(0, 1))
+            weights.by_mixed.multiply(bent.flatten(0, 1), rows.flatten(0, 1))
             if c.coefficients is not None:
                 torch.bmm(c.coefficients.expand(len(u), -1, -1), rows, out=p)
             p.addcmul_((hidden @ c.bend.T).to(p.dtype)[:, :, None], c.offset, value=-1)
@@ -109,7 +110,7 @@ class DirectRoute:
                 rows = self._low_rank_rows(part)
                 torch.bmm(c.coefficients.T.expand(len(part), -1, -1), part, out=rows)
             bent = self._piece("hidden", len(part), *c.slope.shape)
-            multiply(rows.flatten(0, 1), weights.mixed.T, bent.flatten(0, 1))
+            weights.by_mixed_t.multiply(rows.flatten(0, 1), bent.flatten(0, 1))
             hidden = bent.mul_(c.slope).sum(1, dtype=dtype)
             product = torch.mul(part, c.offset, out=self._piece("product", *part.shape))
             along = product.sum(-1, dtype=dtype)
@@ -213,7 +214,7 @@ def decompose(constants: LayerConstants, rows: int) -> Generator[None, None, Dec
         tokens = slice(start, min(start + step, len(c.slope)))
         out = blocks[tokens]
         part = torch.mul(c.slope[tokens, None], down, out=bent[: len(out)])
-        multiply(part.flatten(0, 1), weights.mixed, out.flatten(0, 1))
+        weights.by_mixed.multiply(part.flatten(0, 1), out.flatten(0, 1))
         out += direct
         out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
         yield
@@ -332,7 +333,7 @@ class _LayerMap:
         self._cls = 1.0 / tokens / layer.weight
         queries = layer.route.num_queries
         # Several masks with all their queries, or one mask with some of them.
-        self._block = max(1, _CPU_NUMBERS // (queries * self._tokens))
+        self._block = max(1, _CPU_NUMBERS // 2 // (queries * self._tokens))
         step = min(queries, max(1, _CPU_NUMBERS // self._tokens))
         self._query_blocks = slices(queries, step)
         self._columns = slices(self._heads * self._head_width, self._head_width)
@@ -369,7 +370,7 @@ class _LayerMap:
         for masks in slices(len(self._p), self._block):
             for head in range(self._heads):
                 for queries in self._query_blocks:
-                    gradients = self._gradients(head, masks, queries).relu_()
+                    gradients = self._gradients(rectified, head, masks, queries)
                     maps[masks] += gradients.sum(1, dtype=self._dtype)
         return maps.mul_(self._weight)
 
@@ -389,7 +390,7 @@ class _LayerMap:
             for masks in slices(len(grad), self._block):
                 for head, values in enumerate(self._values):
                     for queries in self._query_blocks:
-                        passed = self._gradients(head, masks, queries).gt_(0)
+                        passed = self._gradients(positive, head, masks, queries)
                         passed.mul_(columns[masks, None])
                         out = p_gradient[masks, queries].flatten(0, 1)[:, self._columns[head]]
                         multiply(passed.flatten(0, 1), values, out)
@@ -423,18 +424,20 @@ class _LayerMap:
             for masks in slices(len(columns), self._block):
                 weighted = columns[masks].T[:, :, None] * values[:, None]
                 for queries in self._query_blocks:
-                    passed = self._gradients(head, slice(0, 1), queries)[0].gt_(0)
+                    passed = self._gradients(positive, head, slice(0, 1), queries)[0]
                     product = multiply(passed, weighted.flatten(1))
                     product = product.view(len(passed), -1, self._head_width).transpose(0, 1)
                     p_gradient[masks, queries, self._columns[head]] = product
 
-    def _gradients(self, head: int, masks: slice, queries: slice) -> Tensor:
-        """Return the attention gradients (M, q, n - 1) of one head."""
+    def _gradients(
+        self, function: Callable[..., Tensor], head: int, masks: slice, queries: slice
+    ) -> Tensor:
+        """Return a function of the attention gradients (M, q, n - 1) of one head."""
         block = self._p[masks, queries]
         p = block.flatten(0, 1)[:, self._columns[head]]
         # Used right away, so all layers share it.
         space = self._workspace.piece("gradients", (len(p), self._tokens), p)
-        return multiply(p, self._values[head].T, space).view(*block.shape[:2], self._tokens)
+        return function(p, self._values[head], space).view(*block.shape[:2], self._tokens)
 
     def _all_heads(self) -> bool:
         """Return whether to compute all heads at once: always, where one call costs little."""

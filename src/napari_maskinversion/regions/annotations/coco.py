@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +40,9 @@ from .polygons import outline, polygons_of, without_holes
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
+_PLANES: Final = 10_000  # numbers that an image has for its planes
+_REGIONS: Final = 1_000_000  # and for the regions of a plane
+_NOWHERE: Final = Region(0, (0, 0, 1, 1), np.ones((1, 1), bool))
 # Members that are not columns of the table.
 _KNOWN = {"id", "image_id", "category_id", "segmentation", "bbox", "area", "score"}
 _KNOWN |= {"iscrowd", "region", "attributes"}
@@ -63,50 +66,126 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
     InputError
         If it cannot be written; an existing file stays.
     """
-    height, width = annotations.shape
+    numbers = _categories(annotations)
+    places = {position: number for number, position in enumerate(annotations.planes, 1)}
+    records = [
+        _record(item, annotations.shape, number, places[item.position], numbers, polygons)
+        for number, item in enumerate(annotations.items, 1)
+    ]
+    images = _images(annotations, places)
+    write_json(_page(images, records, numbers, annotations.about), path, indent=None)
+
+
+def write_coco_of_many(
+    parts: Iterable[tuple[int, Annotations]],
+    path: Path,
+    *,
+    polygons: bool = False,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the annotations of many images to one COCO file.
+
+    Numbers of images and annotations depend on nothing but the image's own number and its regions,
+    so they stay when other images are added.
+
+    Parameters
+    ----------
+    parts : iterable of (int, Annotations)
+        Number of each image, from 1, and its annotations.
+    path : Path
+    polygons : bool
+        As in `write_coco`.
+    about : mapping, optional
+        Provenance.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written; an existing file stays.
+    """
+    images: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
+    classes: dict[str, str] = {}  # colour by name
+    used: dict[str, None] = {}
+    for number, part in parts:
+        classes |= {name: classes.get(name) or color for name, color in part.colors.items()}
+        used |= dict.fromkeys(item.label for item in part.items)
+        places = dict.fromkeys(part.planes, number)
+        if set(places) - {()}:  # planes of a stack
+            places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
+        images += _images(part, places)
+        for item in part.items:
+            place = places[item.position]
+            own = place * _REGIONS + item.region.id
+            # Categories are numbered at the end: other images may have other words.
+            records.append(_record(item, part.shape, own, place, None, polygons))
+    items = tuple(Annotation(region=_NOWHERE, label=label) for label in used)
+    numbers = _categories(Annotations(shape=(1, 1), items=items, colors=classes))
+    for record in records:
+        record["category_id"] = numbers[record["category_id"]]
+    write_json(_page(images, records, numbers, about or {}), path, indent=None)
+
+
+def _categories(annotations: Annotations) -> dict[str, int]:
     numbers = annotations.class_ids
     if any(not item.label for item in annotations.items):
         numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
-    places = {position: number for number, position in enumerate(annotations.planes, 1)}
-    images = [
+    return numbers
+
+
+def _images(annotations: Annotations, places: Mapping[Position, int]) -> list[dict[str, Any]]:
+    height, width = annotations.shape
+    return [
         {"id": number, "file_name": annotations.image, "height": height, "width": width}
         | ({"position": dict(position)} if position else {})
         for position, number in places.items()
     ]
-    records = []
-    for number, item in enumerate(annotations.items, 1):
-        y0, x0, y1, x1 = item.region.bbox
-        record: dict[str, Any] = {
-            "id": number,
-            "image_id": places[item.position],
-            "category_id": numbers[item.label or UNNAMED],
-            "segmentation": _outlines(item.region)
-            if polygons
-            else rle.encode(item.region, annotations.shape),
-            "area": int(binary_mask(item.region).sum()),
-            "bbox": [x0, y0, x1 - x0, y1 - y0],
-            "iscrowd": 0,
-            "region": item.region.id,
-        }
-        if item.score is not None and math.isfinite(item.score):
-            record["score"] = item.score
-        if item.values:
-            record["attributes"] = to_json_types(item.values)
-        records.append(record)
-    page = {
+
+
+def _record(
+    item: Annotation,
+    shape: tuple[int, int],
+    number: int,
+    place: int,
+    numbers: Mapping[str, int] | None,
+    polygons: bool,
+) -> dict[str, Any]:
+    """Return an annotation; without ``numbers`` its category is the name."""
+    y0, x0, y1, x1 = item.region.bbox
+    name = item.label or UNNAMED
+    record: dict[str, Any] = {
+        "id": number,
+        "image_id": place,
+        "category_id": name if numbers is None else numbers[name],
+        "segmentation": _outlines(item.region) if polygons else rle.encode(item.region, shape),
+        "area": int(binary_mask(item.region).sum()),
+        "bbox": [x0, y0, x1 - x0, y1 - y0],
+        "iscrowd": 0,
+        "region": item.region.id,
+    }
+    if item.score is not None and math.isfinite(item.score):
+        record["score"] = item.score
+    if item.values:
+        record["attributes"] = to_json_types(item.values)
+    return record
+
+
+def _page(
+    images: Sequence[Any], records: Sequence[Any], numbers: Mapping[str, int], about: Any
+) -> dict[str, Any]:
+    return {
         "info": {
             "description": "Regions named by napari-maskinversion",
             "coordinates": "pixels; (0, 0) is the outer corner of the first one, y goes down",
-            **annotations.about,
+            **about,
         },
         "licenses": [],
-        "images": images,
+        "images": list(images),
         "categories": [
             {"id": number, "name": name, "supercategory": ""} for name, number in numbers.items()
         ],
-        "annotations": records,
+        "annotations": list(records),
     }
-    write_json(page, path, indent=None)
 
 
 def _outlines(region: Region) -> list[list[float]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base.atomic_files import atomic_path
 from ..spreadsheet import without_formula
 from .bundle import Bundle
 from .export_format import ExportFormat
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def write_csv(bundle: Bundle, path: Path) -> None:
@@ -16,9 +19,13 @@ def write_csv(bundle: Bundle, path: Path) -> None:
 
     Texts that a spreadsheet would run as a formula get an apostrophe, unless ``raw_csv`` is set.
     """
+    write_table(bundle.table(), path, raw=bundle.raw_csv)
+
+
+def write_table(table: pd.DataFrame, path: Path, *, raw: bool = False) -> None:
+    """Write any table as `write_csv` does."""
     with atomic_path(path) as part:
-        table = bundle.table()
-        if not bundle.raw_csv:
+        if not raw:
             table = table.map(without_formula).rename(columns=without_formula)
         # Python before 3.13 does not quote a carriage return, which would end the row.
         table.map(_with_plain_line_ends).to_csv(part, index=False, lineterminator="\n")

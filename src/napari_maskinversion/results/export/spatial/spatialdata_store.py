@@ -31,6 +31,13 @@ def write_spatialdata(bundle: Bundle, path: Path) -> None:
     They lie in the coordinate system ``global`` in pixels, and in ``physical`` where the size of a
     pixel is known. Label images are drawn chunk by chunk.
     """
+    with warnings.catch_warnings():
+        # Of its imports, of labels, which come last, and of how zarr keeps what others write.
+        warnings.simplefilter("ignore")
+        _write(bundle, path)
+
+
+def _write(bundle: Bundle, path: Path) -> None:
     import spatialdata as sd
     import zarr
     from spatialdata.models import TableModel
@@ -50,9 +57,7 @@ def write_spatialdata(bundle: Bundle, path: Path) -> None:
         },
         attrs={"napari-maskinversion": json.dumps(to_json_types(bundle.provenance()))},
     )
-    with store_at(path) as folder, warnings.catch_warnings():
-        # About labels, which come next, and about how zarr keeps what others write.
-        warnings.simplefilter("ignore")
+    with store_at(path) as folder:
         folder.rmdir()  # it wants to make it
         data.write(folder, consolidate_metadata=False)
         root = zarr.open_group(str(folder), mode="r+")

@@ -1,0 +1,228 @@
+"""Work on all images of a project: suggest, accept, take back, export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QFileDialog
+
+from ...base.identity import RegionKey
+from ...batch.decided import Accepted
+from ...batch.exporting import FILES
+from ..session import ManyImages, Session
+from ..widgets.questions import may_replace
+from ..workers.model_store import ModelStore
+from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
+from .images_work import (
+    Computed,
+    ModelLoader,
+    Suggested,
+    accept_work,
+    export_work,
+    suggest_work,
+    take_back_work,
+)
+
+
+class AcrossImages(QObject):
+    """One work on all images at a time.
+
+    Parameters
+    ----------
+    images : ImagesController
+    session : Session
+    store : ModelStore
+
+    Attributes
+    ----------
+    accept_here, take_back_here : callable
+        Do the same for the image under review: set by the panel, since its decisions are locked.
+
+    Signals
+    -------
+    decided_here
+        Decisions about the image that is shown were made while it had no review.
+    """
+
+    decided_here = Signal()
+
+    def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
+        super().__init__(images)
+        self._images, self._session, self._store = images, session, store
+        self.accept_here: Callable[[str, float], list[RegionKey]] = lambda word, least: []
+        self.take_back_here: Callable[[list[RegionKey], str], int] = lambda keys, word: 0
+        self._last: Accepted | None = None
+        self._here: tuple[str, list[RegionKey]] = ("", [])
+        self.worker = Worker("single", "The work on all images", parent=self)
+        self.worker.progressed.connect(self._progressed)
+        self.worker.done.connect(self._done)
+        self.worker.failed.connect(refuse)
+        self.worker.ended.connect(self._ended)
+        part = images.part
+        part.suggest.clicked.connect(lambda _=False: self.suggest())
+        part.accept.clicked.connect(lambda _=False: self.accept(*part.together))
+        part.undo.clicked.connect(lambda _=False: self.take_back())
+        part.exporting.connect(lambda name: self.ask_export([name]))
+
+    def stop(self) -> None:
+        """Stop the work; what is finished is kept."""
+        self.worker.cancel()
+        self.worker.drop()
+        self._session.many = None
+
+    def forget(self) -> None:
+        """Forget what was accepted last: another project is open."""
+        self._last = None
+        self._images.part.undo.setEnabled(False)
+
+    def cancel(self) -> None:
+        """Stop at the next step."""
+        self.worker.cancel()
+        if self._session.many is not None:
+            self._session.many = replace(self._session.many, stopping=True)
+
+    # -- what the user does -------------------------------------------------------------------
+
+    def suggest(self) -> None:
+        """Compute all images that have no suggestions yet."""
+        project = self._images.project
+        if project is None:
+            return
+        if self._session.vocabulary is None and project.project.labels is None:
+            refuse("Choose words first; they are used for all images.", "words")
+            return
+
+        def begin() -> None:
+            self._images.ahead.drop()  # it would compute one of them, too
+            now = self._images.project
+            model = ModelLoader(now, self._session.settings.device, self._store)
+            self._begin(partial(_settled, self._images, partial(suggest_work, model=model)))
+
+        self._images.settle(begin)
+
+    def accept(self, word: str, confidence: float) -> None:
+        """Accept a word in all images, where it is suggested with at least a confidence."""
+        project = self._images.project
+        if project is None or not word or self.worker.busy:
+            return
+        names, here = list(project.by_name), self._open_here()
+        self._here = here, self.accept_here(word, confidence) if here else []
+        names = [name for name in names if name != here]
+        self._begin(partial(accept_work, project, names, word, confidence))
+
+    def take_back(self) -> None:
+        """Take back what was accepted last."""
+        project, last, here = self._images.project, self._last, self._open_here()
+        if project is None or last is None or self.worker.busy:
+            return
+        regions = dict(last.regions)
+        count = self.take_back_here(list(regions.pop(here, ())), last.word) if here else 0
+        self._last = None
+        self._here = here, [RegionKey(0)] * count
+        self._images.part.undo.setEnabled(False)
+        rest = replace(last, regions=regions)
+        self._begin(lambda: _taken_back(take_back_work(project, rest)))
+
+    def ask_export(self, formats: list[str]) -> None:
+        """Ask for a folder and write one export of all images there."""
+        project, part = self._images.project, self._images.part
+        if project is None:
+            return
+        folder = QFileDialog.getExistingDirectory(part, "Export all images to folder")
+        if folder and may_replace(part, [Path(folder) / FILES[name] for name in formats]):
+            self.export(Path(folder), formats)
+
+    def export(self, folder: Path, formats: list[str]) -> None:
+        """Write one export of all images, in place of files of these names."""
+        accepted = bool(self._images.part.accepted_only.isChecked())
+
+        def begin() -> None:
+            work = partial(
+                export_work, out=folder, formats=formats, accepted_only=accepted, overwrite=True
+            )
+            self._begin(partial(_settled, self._images, work))
+
+        self._images.settle(begin)
+
+    def _open_here(self) -> str:
+        """Return the image whose review is open: its decisions are locked by this window."""
+        shown = self._images.shown
+        return shown.name if shown is not None and self._session.reviewed is not None else ""
+
+    # -- how it goes --------------------------------------------------------------------------
+
+    def _begin(self, work: Callable[[], Any]) -> None:
+        if self.worker.start(work):
+            self._session.notice = None
+            self._session.many = ManyImages("Starting ...")
+        else:
+            refuse("Wait until the work on all images is over, or cancel it.")
+
+    def _progressed(self, value: Any) -> None:
+        if isinstance(value, Computed):
+            self._images.computed(value.name)
+        elif isinstance(value, ManyImages) and self._session.many is not None:
+            self._session.many = replace(value, stopping=self._session.many.stopping)
+
+    def _done(self, result: Any) -> None:
+        self._session.many = None
+        if isinstance(result, Suggested):
+            (refuse if result.problems else inform)(result.text)
+            self._images.recount()
+        elif isinstance(result, Accepted):
+            self._accepted(result)
+        elif isinstance(result, _TakenBack):
+            self._images.recount()
+            count = result.accepted.count + len(self._here[1])
+            inform(f"{count:,} regions are undecided again.")
+        else:
+            inform(str(result))
+
+    def _accepted(self, accepted: Accepted) -> None:
+        name, keys = self._here
+        regions = {**accepted.regions, **({name: keys} if keys else {})}
+        self._last = accepted = replace(accepted, regions=regions)
+        self._images.part.undo.setEnabled(accepted.count > 0)
+        self._images.recount()
+        shown = self._images.shown
+        if shown is not None and not name and shown.name in regions:
+            self.decided_here.emit()
+        text = (
+            f"{accepted.count:,} regions of {len(regions):,} images are accepted as "
+            f"{accepted.word}. Undo on this tab takes all of them back."
+        )
+        if accepted.problems:
+            one, why = next(iter(accepted.problems.items()))
+            text += f" {len(accepted.problems):,} left out, such as {one}: {why.rstrip('.')}."
+        inform(text if accepted.count else f"Nothing is suggested as {accepted.word} so surely.")
+
+    def _ended(self) -> None:
+        self._session.many = None
+
+
+class _TakenBack:
+    """What was taken back; an `Accepted` with another meaning."""
+
+    def __init__(self, accepted: Accepted) -> None:
+        self.accepted = accepted
+
+
+def _taken_back(work: Any) -> Any:
+    accepted = yield from work
+    return _TakenBack(accepted)
+
+
+def _settled(images: Any, work: Callable[..., Any]) -> Any:
+    """Wait until the project is on the disk, then work on what is there."""
+    import time
+
+    while not images.writing.idle:
+        time.sleep(0.01)
+        yield ManyImages("Starting ...")
+    return (yield from work(images.project))

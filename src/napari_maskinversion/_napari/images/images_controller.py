@@ -1,0 +1,571 @@
+"""Works through the images of a project: shows one, prepares the next, keeps what was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QFileDialog
+
+from ...batch.decided import Summary
+from ...batch.opened import OpenProject, Place, read_place
+from ...batch.project import FILE as PROJECT_FILE
+from ...batch.project import Project
+from ..session import Bindings, ManyImages, ProjectState, ResultRecord, Session
+from ..widgets.sections import debouncer
+from ..workers.model_store import ModelStore
+from ..workers.notify import inform, refuse, refusing
+from ..workers.worker import Worker
+from .across import AcrossImages
+from .images_widget import ImagesWidget
+from .images_work import (
+    Listed,
+    ModelLoader,
+    ahead_work,
+    list_work,
+    open_image_work,
+)
+from .own_layers import ShownImage, regions_to_save, remove_image, show_image, show_results
+from .project_disk import ProjectDisk, Written, defaults
+from .project_files import OpenedPlace, new_project, open_place
+
+if TYPE_CHECKING:
+    from .opening import OpenedImage
+
+_DRAWN: Final = 300  # milliseconds after the last stroke until regions are written
+_PLACE: Final = 400  # after the last step until the place is kept
+_WORDS: Final = 800  # after the last change of words or settings
+_LOOK: Final = 60  # after scrolling
+_LISTED_AT_ONCE: Final = 40
+
+
+class ImagesController(QObject):
+    """One project at a time.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    session : Session
+    store : ModelStore
+
+    Attributes
+    ----------
+    part : ImagesWidget
+    disk : ProjectDisk or None
+        Writes for the project that is open.
+    shown : ShownImage or None
+        Its image in the viewer.
+    across : AcrossImages
+        Work on all images.
+
+    Signals
+    -------
+    leaving
+        Another image follows: a run is to be stopped.
+    reviewing
+        The review is to go on with the image that is shown now.
+    words_brought, settings_brought : object
+        Words (`LabelFile`) and settings of the project, for the panel.
+    """
+
+    leaving = Signal()
+    reviewing = Signal()
+    words_brought = Signal(object)
+    settings_brought = Signal(object)
+
+    def __init__(
+        self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._session, self._store = viewer, session, store
+        self._bindings = Bindings()
+        self.part = ImagesWidget()
+        self.disk: ProjectDisk | None = None
+        self.shown: ShownImage | None = None
+        self._ready: dict[str, OpenedImage] = {}
+        self._reviewing = False  # the review goes on with the next image that has results
+        self._place: Place | None = None  # where to go on, once the image is shown
+        self._kept: Any = None  # results that are on the disk
+        self._flags: tuple[Any, list[bool]] = (None, [])
+        self._removing = False
+        self.writing = Worker("queue", "Keeping the project", parent=self)
+        self.finding = Worker("latest", "Opening the project", parent=self)
+        self.reader = Worker("latest", "Opening the image", parent=self)
+        self.ahead = Worker("latest", "Preparing the next image", parent=self)
+        self.lister = Worker("latest", "Listing images", parent=self)
+        self.across = AcrossImages(self, session, store)
+        self._drawn_later = debouncer(self, _DRAWN, self._save_regions)
+        self._place_later = debouncer(self, _PLACE, self._keep_place)
+        self._words_later = debouncer(self, _WORDS, self._save_words)
+        self._look_later = debouncer(self, _LOOK, self._look)
+        self._dirty = False
+        self._preparing = ""  # the image that is being prepared
+        self._connect()
+
+    def _connect(self) -> None:
+        part = self.part
+        part.opening.connect(self.ask)
+        part.chosen.connect(self.go)
+        part.moved.connect(self.move)
+        part.seen.connect(self._look_later.throttle)
+        self.writing.done.connect(self._written)
+        self.writing.failed.connect(refuse)
+        self.finding.done.connect(self._opened)
+        self.finding.failed.connect(refuse)
+        self.reader.done.connect(self._show)
+        self.reader.failed.connect(self._unreadable)
+        self.ahead.done.connect(self._prepared)
+        self.ahead.failed.connect(lambda _: None)  # told when the user goes there
+        self.lister.progressed.connect(self._list)
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Follow the session and the viewer."""
+        events = self._session.events
+        self._bindings.connect(events.edits, self._edited)
+        self._bindings.connect(events.record, self._record_changed)
+        self._bindings.connect(events.row, self._moved)
+        self._bindings.connect(events.decisions, self._count)
+        self._bindings.connect((events.vocabulary, events.settings), self._words_changed)
+        self._bindings.connect((events.project, events.vocabulary), self._show_state)
+        self._bindings.connect(events.many, self._show_working)
+        self._viewer.layers.events.removed.connect(self._layer_removed)
+        self._show_state()
+
+    def stop(self) -> None:
+        """Keep what is not on the disk yet, and stop all work; the project stays open."""
+        self._bindings.release()
+        self._viewer.layers.events.removed.disconnect(self._layer_removed)
+        for later in (self._drawn_later, self._words_later, self._place_later):
+            later.flush()
+        for later in (self._look_later,):
+            later.cancel()
+        for worker in (self.finding, self.reader, self.ahead, self.lister, self.writing):
+            worker.drop()
+        self.across.stop()
+        self._ready.clear()
+
+    # -- opening ------------------------------------------------------------------------------
+
+    def ask(self, what: str) -> None:
+        """Ask what to open: a key of `images_widget.OPEN`."""
+        part = self.part
+        if what == "folder":
+            folder = QFileDialog.getExistingDirectory(part, "Folder of images")
+            self.open([Path(folder)] if folder else [])
+        elif what == "images":
+            files, _ = QFileDialog.getOpenFileNames(part, "Images")
+            self.open([Path(file) for file in files])
+        elif what == "project":
+            file, _ = QFileDialog.getOpenFileName(
+                part, "Project", "", "Projects (*.yaml *.yml);;All files (*)"
+            )
+            self.open([Path(file)] if file else [])
+        else:
+            self._ask_new()
+
+    def _ask_new(self) -> None:
+        part = self.part
+        images = QFileDialog.getExistingDirectory(part, "New project: folder of images")
+        if not images:
+            return
+        regions = QFileDialog.getExistingDirectory(
+            part, "New project: folder of their regions (Cancel: none yet)", images
+        )
+        file, _ = QFileDialog.getSaveFileName(
+            part,
+            "New project: where to keep it",
+            str(Path(images) / PROJECT_FILE),
+            "Projects (*.yaml)",
+            options=QFileDialog.Option.DontConfirmOverwrite,
+        )
+        if file:
+            self.new(Path(file), Path(images), Path(regions) if regions else None)
+
+    def open(self, paths: Sequence[Path]) -> None:
+        """Open a project, a folder of images, or images."""
+        if paths:
+            self.finding.start(partial(open_place, list(paths), self._defaults(paths[0])))
+
+    def new(self, file: Path, images: Path, regions: Path | None) -> None:
+        """Make a project with the words and settings of the panel, and open it."""
+        self.finding.start(partial(new_project, file, images, regions, self._defaults(file)))
+
+    def _defaults(self, place: Path) -> Project:
+        folder = place if place.is_dir() else place.parent
+        return defaults(self._session.vocabulary, self._session.settings, folder)
+
+    def _opened(self, opened: OpenedPlace) -> None:
+        """Take a project in place of the one before."""
+        self._leave()
+        self.ahead.drop()
+        self._ready.clear()
+        self.part.model.forget()
+        project = opened.project
+        self.disk = ProjectDisk(project)
+        self.across.forget()
+        self._session.project = ProjectState(project.title, tuple(project.by_name), project.done)
+        with refusing():
+            self.settings_brought.emit(project.settings)
+            words = project.vocabulary
+            if words is not None and words != self._session.vocabulary:
+                self.words_brought.emit(words.content)
+        if opened.note:
+            inform(opened.note)
+        self._place = read_place(project.file)
+        names, first = project.by_name, self._session.project.next_open
+        self.go(self._place.image if self._place.image in names else first or next(iter(names)))
+
+    # -- from image to image ------------------------------------------------------------------
+
+    def move(self, step: int) -> None:
+        """Go to the image so many places after this one in the list."""
+        if self._session.project is not None:
+            self.go(self._session.project.beside(step))
+
+    def next_open(self) -> None:
+        """Go to the next image that is not done."""
+        if self._session.project is not None:
+            self.go(self._session.project.next_open)
+
+    def go(self, name: str) -> None:
+        """Go to an image; what was drawn and decided about this one is kept."""
+        state, disk = self._session.project, self.disk
+        if disk is None or state is None or name not in disk.project.by_name:
+            return
+        if self.shown is not None and self.shown.name == name and state.current == name:
+            return
+        self._leave()
+        ready = self._ready.pop(name, None)
+        if ready is not None:
+            self.reader.drop()
+            self._show(ready)
+            return
+        self._session.project = replace(state, opening=name)
+        self.reader.start(partial(open_image_work, disk.project, name))
+
+    def _leave(self) -> None:
+        """Finish with the image that is shown."""
+        session = self._session
+        self._drawn_later.flush()
+        self._words_later.flush()
+        if self.shown is not None:
+            reviewed = session.reviewed is not None and session.tab == "review"
+            self._reviewing = reviewed or self._reviewing
+            if session.run.running:
+                self.leaving.emit()
+
+    def _show(self, opened: OpenedImage) -> None:
+        """Show an image in place of the one before; only the project's own layers are removed."""
+        if self.disk is None or self._session.project is None:
+            return
+        before, self._kept = self.shown, None
+        self.shown = show_image(self._viewer, self._session, opened)
+        self._kept = self._session.record
+        if before is not None:
+            self._remove(before)
+        self._viewer.reset_view()
+        self._dirty = False
+        self.part.model.set_summary(opened.name, opened.summary)
+        self._session.project = replace(self._session.project, current=opened.name, opening="")
+        self._bring_words(opened)
+        if opened.problem:
+            self._session.say(f"{opened.name}: {opened.problem}", "warning")
+        self._go_on(opened)
+        self._place_later.throttle()
+        self._prepare()
+
+    def _go_on(self, opened: OpenedImage) -> None:
+        """Go on at the region where the user was, and with the review."""
+        place, self._place = self._place, None
+        session = self._session
+        if opened.bundle is None:
+            return
+        if place is not None and place.image == opened.name and place.region is not None:
+            wanted = (place.region, tuple(place.position.items()))
+            rows = [(region.id, region.position) for region in opened.bundle.results.regions]
+            if wanted in rows:
+                session.place = rows.index(wanted)
+                session.select(session.place, picked=False)
+        if self._reviewing:
+            self._reviewing = False
+            if session.review is None:
+                self.reviewing.emit()
+
+    def _remove(self, shown: ShownImage) -> None:
+        self._removing = True
+        try:
+            remove_image(self._viewer, shown)
+        finally:
+            self._removing = False
+
+    def _layer_removed(self, event: Any) -> None:
+        """Notice that the user has removed the image."""
+        if self._removing or self.shown is None or event.value not in self.shown.images:
+            return
+        self.shown = None
+        if self._session.project is not None:
+            self._session.project = replace(self._session.project, current="")
+
+    def _unreadable(self, reason: str) -> None:
+        """Leave out an image that cannot be read; the others go on."""
+        state = self._session.project
+        if state is None or not state.opening:
+            refuse(reason)
+            return
+        name = state.opening
+        self.part.model.set_summary(name, Summary(problem=reason))
+        self._session.project = replace(state, current=name, opening="")
+        refuse(f"{reason} The other images can be opened.")
+        self._prepare()
+
+    def _bring_words(self, opened: OpenedImage) -> None:
+        """Show the words of a file of regions, where the project has none of its own."""
+        project, bundle = self._project, opened.bundle
+        if project is None or bundle is None or project.project.labels is not None:
+            return
+        words = bundle.results.info.vocabulary
+        if words is not None and words != self._session.vocabulary:
+            state = self._session.project
+            self._session.project = None if state is None else replace(state, words=words)
+            self.words_brought.emit(words.content)
+
+    # -- the next image -----------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Compute and read the image that will probably follow, in a worker."""
+        state, project = self._session.project, self._project
+        if state is None or project is None:
+            return
+        following = state.next_open or state.beside(1)
+        self._ready = {name: one for name, one in self._ready.items() if name == following}
+        if not following or following in self._ready or following == state.current:
+            return
+        if self._preparing == following and self.ahead.busy:
+            return
+        model = ModelLoader(project, self._session.settings.device, self._store)
+        computed = self._session.many is None
+        self._preparing = following
+        self.ahead.start(partial(ahead_work, project, following, model, computed=computed))
+
+    def _prepared(self, opened: OpenedImage) -> None:
+        state = self._session.project
+        if state is None or self._preparing != opened.name:
+            return
+        if opened.name == state.current:
+            self._take_results(opened)
+        else:
+            self._ready[opened.name] = opened
+            self.part.model.set_summary(opened.name, opened.summary)
+
+    def _take_results(self, opened: OpenedImage) -> None:
+        """Show results that were computed while their image was shown already."""
+        session, shown = self._session, self.shown
+        if shown is None or shown.name != opened.name or self._dirty:
+            return
+        same = set(shown.known) == set(opened.identities) and session.regions is shown.labels
+        if same and not session.results and not session.run.running:
+            show_results(self._viewer, session, opened, shown)
+            self._kept = session.record
+            self._bring_words(opened)
+            self._go_on(opened)
+            self.part.model.set_summary(opened.name, opened.summary)
+
+    def computed(self, name: str) -> None:
+        """Take note that another image was computed."""
+        self.part.model.drop_summary(name)
+        self._ready.pop(name, None)
+        self._look_later.throttle()
+        state, project = self._session.project, self._project
+        if state is not None and project is not None and name == state.current:
+            self._preparing = name
+            self.ahead.start(partial(open_image_work, project, name))
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    @property
+    def _project(self) -> OpenProject | None:
+        return None if self.disk is None else self.disk.project
+
+    def _own(self) -> ShownImage | None:
+        """Return the image that is shown, if it is the one chosen."""
+        shown = self.shown
+        return shown if shown is not None and self._session.image in shown.images else None
+
+    def _edited(self, _: int) -> None:
+        if self._own() is not None and self._session.regions is not None:
+            self._dirty = True
+            self._drawn_later.throttle()
+
+    def _save_regions(self) -> None:
+        """Write the regions if they have changed; the copy is made at once."""
+        shown, disk = self._own(), self.disk
+        if not self._dirty or shown is None or disk is None or self._session.regions is None:
+            return
+        self._dirty = False
+        with refusing():
+            run_input = regions_to_save(self._viewer, self._session)
+            self.writing.start(partial(disk.save_regions, shown.name, run_input, shown.known))
+
+    def _record_changed(self, record: ResultRecord | None) -> None:
+        """Keep the results of a run beside the project, as a batch would write them."""
+        shown, disk = self._own(), self.disk
+        if record is None or shown is None or disk is None or record is self._kept:
+            return
+        whole = record.settled and record.only is None and len(record.results) >= record.total
+        if not whole or record.live or record.reopened:
+            return
+        if record.snapshot.image not in shown.images:
+            return
+        self._kept = record
+        self._dirty = True  # regions of another layer are the image's from now on
+        self._drawn_later.flush()
+        self._save_regions()
+        self._words_later.flush()
+        masks, settings = record.masks, record.snapshot.settings
+        if isinstance(masks, dict):
+            self.writing.start(
+                partial(disk.save_results, shown.name, record.results, masks, settings)
+            )
+
+    def _count(self, _: object = None) -> None:
+        """Show how far the review is, and keep whether the image is done."""
+        session, shown, disk = self._session, self._own(), self.disk
+        if shown is None or disk is None or session.reviewed is None or session.results is None:
+            return
+        decided = session.reviewed.review.decisions
+        flags = self._flags
+        if flags[0] is not session.results:
+            flags = session.results, [one.status != "ok" for one in session.results.regions]
+            self._flags = flags
+        keys = session.reviewed.queue.keys
+        flagged = sum(flag for flag, key in zip(flags[1], keys, strict=True) if key not in decided)
+        summary = Summary(
+            regions=len(keys), decided=session.decided, flagged=flagged, suggested=True
+        )
+        self.part.model.set_summary(shown.name, summary)
+        state = session.project
+        if state is None or (shown.name in state.done) == (session.undecided == 0):
+            return
+        done = session.undecided == 0
+        names = state.done | {shown.name} if done else state.done - {shown.name}
+        session.project = replace(state, done=names)
+        self.writing.start(partial(disk.set_state, shown.name, "done" if done else "open"))
+        self._prepare()
+
+    def _words_changed(self, _: object) -> None:
+        if self.disk is not None:
+            self._words_later.throttle()
+
+    def _save_words(self) -> None:
+        disk, state, words = self.disk, self._session.project, self._session.vocabulary
+        if disk is None or state is None or words is None or words == state.words:
+            return  # words of a file of regions are not the project's
+        self.writing.start(partial(disk.set_words, words, self._session.settings))
+
+    def _moved(self, _: int) -> None:
+        if self.shown is not None:
+            self._place_later.throttle()
+
+    def _keep_place(self) -> None:
+        session, disk, state = self._session, self.disk, self._session.project
+        if disk is None or state is None or not state.current:
+            return
+        region = None
+        if session.results is not None and 0 <= session.row < len(session.results):
+            region = session.results.regions[session.row]
+        place = Place(image=state.current)
+        if region is not None and self._own() is not None:
+            place = Place(image=state.current, region=region.id, position=dict(region.position))
+        self.writing.start(partial(disk.keep_place, place))
+
+    def _written(self, written: Written | None) -> None:
+        if not isinstance(written, Written) or self.disk is None:
+            return
+        here = self.shown is not None and self.shown.name == written.image
+        if written.regions is not None and here and self.shown is not None:
+            self.shown.known = written.regions
+            if self._session.results is None:
+                summary = Summary(regions=len(written.regions))
+                self.part.model.set_summary(written.image, summary)
+        if written.image and not here:
+            self._outdated(written.image)
+            self.part.model.drop_summary(written.image)
+            self._look_later.throttle()
+        if written.words:  # what was prepared has other words
+            self._ready.clear()
+            self._outdated(self._preparing)
+            self._prepare()
+
+    def _outdated(self, name: str) -> None:
+        """Forget what was prepared of an image."""
+        self._ready.pop(name, None)
+        if name == self._preparing:
+            self.ahead.drop()
+            self._preparing = ""
+
+    # -- what is shown ------------------------------------------------------------------------
+
+    def _show_state(self, _: object = None) -> None:
+        state, part = self._session.project, self.part
+        if state is None:
+            part.show_project("", ())
+            return
+        part.model.show_project(state.names, state.done, state.current)
+        title = f"{state.title}: {state.progress} images done"
+        part.show_project(title, self._words())
+        place = state.opening or state.current
+        ends = [state.beside(step) == "" for step in (-1, 1)] if state.current else [True, False]
+        part.show_place(place, first=ends[0], last=ends[1])
+        self._look_later.throttle()
+
+    def _words(self) -> tuple[str, ...]:
+        words = self._session.vocabulary
+        return () if words is None else words.labels
+
+    def _show_working(self, many: ManyImages | None) -> None:
+        self.part.show_working(many is not None)
+
+    def _look(self) -> None:
+        """Read pictures and counts of the images in view."""
+        project, part = self._project, self.part
+        if project is None or not part.list.isVisible():
+            return
+        names = part.model.unknown(*part.rows_in_view)[:_LISTED_AT_ONCE]
+        names = [name for name in names if name in project.by_name]
+        if names:
+            self.lister.start(partial(list_work, project, names))
+
+    def _list(self, listed: Listed) -> None:
+        self.part.model.set_picture(listed.name, listed.picture)
+        if self.shown is None or listed.name != self.shown.name:
+            self.part.model.set_summary(listed.name, listed.summary)
+
+    # -- for the work on all images -----------------------------------------------------------
+
+    @property
+    def project(self) -> OpenProject | None:
+        """The project as it is on the disk; None without one."""
+        return self._project
+
+    def settle(self, then: Callable[[], object]) -> None:
+        """Have written what is not on the disk yet, and do something."""
+        for later in (self._drawn_later, self._words_later):
+            later.flush()
+        with refusing():
+            then()
+
+    def recount(self) -> None:
+        """Count all images again: decisions about many of them have changed."""
+        shown = None if self.shown is None else self.shown.name
+        for name in self.part.model.names:
+            if name != shown:
+                self.part.model.drop_summary(name)
+                self._outdated(name)
+        self._look_later.throttle()
+        self._prepare()

@@ -1,0 +1,237 @@
+"""Work on the images of a project outside the GUI thread. No Qt, no napari.
+
+Nothing here imports torch, pandas or pyarrow before its work begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...base.errors import Cancelled, MaskInversionError
+from ...base.locks import hold
+from ...batch.decided import Accepted, Summary, accept_steps, summarize, take_back_steps
+from ...batch.opened import OpenProject
+from ..run_requests.preparing import check_model
+from ..session import ManyImages
+from ..workers.driver import check_stopped, show
+from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
+
+if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+    from .opening import OpenedImage
+
+_NAMELESS = "has no names of regions"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """What the list shows of an image."""
+
+    name: str
+    picture: Any
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """An image that was computed, or why it was not."""
+
+    name: str
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Suggested:
+    """How the work on all images ended.
+
+    Attributes
+    ----------
+    done, total : int
+        Images that were computed, and those that had to be.
+    problems : dict of str
+        By name.
+    stopped : bool
+    """
+
+    done: int = 0
+    total: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+    @property
+    def text(self) -> str:
+        """One line for the user."""
+        if not self.total:
+            return "All images with regions have suggestions."
+        several = "s" * (self.total != 1)
+        text = f"{self.done:,} of {self.total:,} image{several} computed."
+        if self.stopped:
+            text += " Suggest for all goes on where it stopped."
+        if self.problems:
+            name, why = next(iter(self.problems.items()))
+            more = f" And {len(self.problems) - 1} more." if len(self.problems) > 1 else ""
+            text += f" {name} was left out: {why.rstrip('.')}.{more}"
+        return text
+
+
+class ModelLoader:
+    """Loads the model of a project when it is first needed.
+
+    Parameters
+    ----------
+    project : OpenProject
+    device : str
+        As the panel has it.
+    store : ModelStore
+    """
+
+    def __init__(self, project: OpenProject, device: str, store: ModelStore) -> None:
+        self._settings, self._device, self._store = project.settings, device, store
+
+    def steps(self) -> Generator[Any, None, None]:
+        """Load PyTorch's libraries; yields what to show meanwhile."""
+        check_model(self._settings)
+        if not self._store.has(self._settings.model, self._device):
+            yield from start_torch()
+
+    def __call__(self) -> Backbone:
+        """Return the model."""
+        return self._store.get(self._settings.model, self._device)
+
+
+def open_image_work(project: OpenProject, name: str) -> OpenedImage:
+    """Read an image that the user wants to see."""
+    from .opening import open_project_image
+
+    return open_project_image(project, name)
+
+
+def ahead_work(
+    project: OpenProject, name: str, model: ModelLoader, *, computed: bool
+) -> Generator[Any, None, OpenedImage]:
+    """Compute the image that follows, if it has words, and read it."""
+    from .opening import compute, is_computed, open_project_image
+
+    problem = ""
+    try:
+        if computed and not is_computed(project.task(name)):
+            yield from model.steps()
+            _held = hold(project.out)
+            problem = compute(project, name, model, lambda _: check_stopped())
+    except Cancelled:
+        raise
+    except MaskInversionError as error:  # it can still be looked at
+        problem = " ".join(str(error).split())
+    opened = open_project_image(project, name)
+    if problem and not opened.problem and _NAMELESS not in problem:
+        import dataclasses
+
+        opened = dataclasses.replace(opened, problem=problem)
+    return opened
+
+
+def list_work(project: OpenProject, names: Sequence[str]) -> Generator[Listed, None, None]:
+    """Read what the list shows of images; a broken one is told as such."""
+    from .opening import count_regions
+    from .thumbnails import thumbnail
+
+    for name in names:
+        picture, summary = None, Summary()
+        try:
+            picture = thumbnail(project.path(name), project.settings_of(name).series)
+            summary = summarize(project, name)
+            if summary.regions is None and not summary.problem:
+                summary = Summary(regions=count_regions(project, name))
+        except (MaskInversionError, OSError) as error:
+            summary = Summary(problem=" ".join(str(error).split()))
+        yield Listed(name, picture, summary)
+
+
+def suggest_work(project: OpenProject, model: ModelLoader) -> Generator[Any, None, Suggested]:
+    """Compute all images that have regions and no results; goes on where it was stopped."""
+    from ...batch.image_run import run_task
+    from ...batch.running import check_out, plan
+
+    ended = Suggested()
+    yield ManyImages("Looking what is to be done ...")
+    _held = hold(project.out)  # until this function returns
+    tasks = plan(project.project, project.folder, project.out).tasks
+    check_out(tasks, project.out, overwrite=False)
+    ended.total = len(tasks)
+    if not tasks:
+        return ended
+    for text in model.steps():
+        yield ManyImages(text)
+    for number, task in enumerate(tasks, 1):
+        where = f"Image {number:,} of {len(tasks):,}: {task.name}"
+        yield ManyImages(where, (number - 1) / len(tasks))
+
+        def step(progress: Any, where: str = where, number: int = number) -> None:
+            check_stopped()
+            text, part = getattr(progress, "text", ""), getattr(progress, "fraction", None)
+            if text:
+                fraction = (number - 1 + (part or 0.0)) / len(tasks)
+                show(partial(ManyImages, f"{where}, {text}", fraction))
+
+        try:
+            report = run_task(task, model=model(), on_step=step)
+            check_stopped()
+        except Cancelled:
+            ended.stopped = True
+            return ended
+        if report.stopped:
+            ended.stopped = True
+            return ended
+        if report.problem:
+            ended.problems[task.name] = report.problem
+        else:
+            ended.done += 1
+        yield Computed(task.name, report.problem)
+    return ended
+
+
+def accept_work(
+    project: OpenProject, names: Sequence[str], word: str, confidence: float
+) -> Generator[Any, None, Accepted]:
+    """Accept a word in images; Cancel keeps what was accepted so far."""
+    steps = accept_steps(project, names, word, confidence)
+    return (yield from _deciding(steps, len(names), word))
+
+
+def take_back_work(project: OpenProject, accepted: Accepted) -> Generator[Any, None, Accepted]:
+    """Take back what was accepted."""
+    steps = take_back_steps(project, accepted)
+    return (yield from _deciding(steps, len(accepted.regions), accepted.word))
+
+
+def _deciding(steps: Iterable[Any], total: int, word: str) -> Generator[Any, None, Accepted]:
+    regions: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    try:
+        for number, (name, keys, problem) in enumerate(steps, 1):
+            if keys:
+                regions[name] = keys
+            if problem:
+                problems[name] = problem
+            yield partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total)
+    except Cancelled:
+        pass
+    return Accepted(word=word, regions=regions, problems=problems)
+
+
+def export_work(
+    project: OpenProject, out: Path, formats: Sequence[str], **options: bool
+) -> Generator[Any, None, str]:
+    """Export all images; return what was written."""
+    from ...batch.exporting import export_steps
+
+    total, text = max(len(project.by_name), 1), ""
+    for number, exported in export_steps(project, out, formats, **options):
+        yield partial(ManyImages, f"Exporting image {number:,} of {total:,}", number / total)
+        text = exported.text
+    return f"Exported {text}"

@@ -1,0 +1,314 @@
+"""One image of a project as arrays for layers; for a worker. No Qt, no napari."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.errors import InputError, MaskInversionError
+from ...base.identity import Position, RegionIdentity, identify
+from ...base.regions import Region
+from ...batch.decided import Summary, archive_file, counted, decisions_of, identities_of
+from ...batch.finished import differences, is_damaged
+from ...batch.image_run import run_task
+from ...batch.image_task import ImageTask
+from ...batch.opened import OpenProject
+from ...images.channels import default_colours
+from ...images.contrast_limits import auto_limits
+from ...images.lazy_plane import LazyPlane
+from ...images.opening import open_image
+from ...images.stack import Stack
+from ...pipeline.inputs import open_inputs
+from ...regions.masks.label_images import regions_by_plane, regions_of_labels
+from ...results.export.archive import open_archive
+from ..run_requests.stored_results import painted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...engine.models.backbone import Backbone
+    from ...results.export.bundle import Bundle
+
+_READ: Final = 512 * 2**20  # bytes; larger images are read where they are looked at
+_MOST_PIXELS: Final = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ImageLayer:
+    """One layer of an image: all of it, or one channel.
+
+    Attributes
+    ----------
+    data : array-like, or list of them for a pyramid
+    options : dict
+        For ``viewer.add_image``.
+    """
+
+    data: Any
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OpenedImage:
+    """An image with its regions and results.
+
+    Attributes
+    ----------
+    name : str
+    file : Path
+    layers : tuple of ImageLayer
+    labels : ndarray of int32
+        Its regions, on the data of the layers.
+    features : DataFrame or None
+        Names of the regions in their file.
+    identities : tuple of RegionIdentity
+        The regions as the labels show them.
+    bundle : Bundle or None
+        Its results; ``table`` and ``results_of`` are those of its regions.
+    table : DataFrame or None
+    results_of : tuple of RegionIdentity
+    summary : Summary
+    problem : str
+        Why its regions or results cannot be shown; one line.
+    """
+
+    name: str
+    file: Path
+    layers: tuple[ImageLayer, ...]
+    labels: npt.NDArray[np.int32]
+    features: pd.DataFrame | None = None
+    identities: tuple[RegionIdentity, ...] = ()
+    bundle: Bundle | None = None
+    table: pd.DataFrame | None = None
+    results_of: tuple[RegionIdentity, ...] = ()
+    summary: Summary = field(default_factory=Summary)
+    problem: str = ""
+
+
+def is_computed(task: ImageTask | None) -> bool:
+    """Return whether there are results of a task, made from what is there now."""
+    return task is not None and not differences(task) and not is_damaged(task)
+
+
+def compute(
+    project: OpenProject,
+    name: str,
+    model: Callable[[], Backbone],
+    on_step: Callable[[Any], object],
+) -> str:
+    """Compute an image unless that is done; return why that fails.
+
+    Parameters
+    ----------
+    project : OpenProject
+    name : str
+    model : callable
+        Loads the model, or returns the loaded one.
+    on_step : callable
+        As in `run_task`.
+    """
+    task = project.task(name)
+    if task is None or is_computed(task):
+        return ""
+    report = run_task(task, model=model(), on_step=on_step)
+    return report.problem
+
+
+def open_project_image(project: OpenProject, name: str) -> OpenedImage:
+    """Read an image with its regions, and its results if they are there.
+
+    Raises
+    ------
+    InputError
+        If the image cannot be read; what is wrong with regions or results is told in `problem`.
+    """
+    file = project.path(name)
+    problem = ""
+    with open_image(file, project.settings_of(name).series) as stack:
+        layers = _layers(stack, file)
+        shape = _shape(stack)
+        axes = _rows_and_columns(stack)
+        bundle = table = None
+        regions: list[tuple[Position, Region]] = []
+        results_of: list[RegionIdentity] = []
+        summary = Summary()
+        try:
+            bundle = _results(project, name)
+            if bundle is not None:
+                summary = counted(bundle, decisions_of(bundle, file))
+                regions = [(place, mask.unpack()) for (place, _), mask in bundle.masks.items()]
+                results_of, table = identities_of(bundle), bundle.results.to_frame()
+            else:
+                regions = _regions(project, name)
+                summary = Summary(regions=len(regions))
+        except MaskInversionError as error:
+            problem = " ".join(str(error).split())
+        if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
+            raise InputError(f"{file} is too large for regions to be drawn on; use batch.")
+        why = _why_not_drawn(regions, shape)
+        if why:
+            problem, regions, bundle, table = why, [], None, None
+        labels = painted(regions, shape, axes)
+    return OpenedImage(
+        name=name,
+        file=file,
+        layers=layers,
+        labels=labels,
+        features=_features(regions),
+        identities=_as_painted(regions, labels, axes, _names(stack)),
+        bundle=bundle,
+        table=table,
+        results_of=tuple(results_of),
+        summary=summary,
+        problem=problem,
+    )
+
+
+def _results(project: OpenProject, name: str) -> Bundle | None:
+    """Return the results of an image; None without any, or if they are of other regions."""
+    file, task = archive_file(project, name), project.task(name)
+    if file is None or task is None:
+        return None
+    if {"image", "regions", "files", "version"} & set(differences(task)):
+        return None
+    return open_archive(file)
+
+
+def _regions(project: OpenProject, name: str) -> list[tuple[Position, Region]]:
+    file = project.regions(name)
+    if file is None:
+        return []
+    inputs = open_inputs(project.path(name), file, project.settings_of(name))
+    with inputs.stack:
+        return [(task.position, region) for task in inputs.tasks for region in task.regions]
+
+
+def _names(stack: Stack) -> tuple[str, ...]:
+    return tuple(axis for axis in stack.axes if axis not in ("c", "s"))
+
+
+def _shape(stack: Stack) -> tuple[int, ...]:
+    sizes = zip(stack.axes, stack.levels[0].shape, strict=True)
+    return tuple(int(size) for axis, size in sizes if axis not in ("c", "s"))
+
+
+def _rows_and_columns(stack: Stack) -> tuple[int, int]:
+    names = _names(stack)
+    return names.index("y"), names.index("x")
+
+
+def _layers(stack: Stack, file: Path) -> tuple[ImageLayer, ...]:
+    """Return a layer, or one for each channel, with the contrast that a run uses."""
+    channels = stack.levels[0].shape[stack.axes.index("c")] if "c" in stack.axes else 1
+    names = stack.channel_names or [""]
+    scale, units = _scale(stack)
+    layers = []
+    for number in range(channels):
+        levels = [_channel(level, stack.axes, number) for level in stack.levels]
+        data = levels if len(levels) > 1 else levels[0]
+        options: dict[str, Any] = {
+            "name": f"{file.name} {names[number]}".strip(),
+            "rgb": "s" in stack.axes,
+            "scale": scale,
+            "axis_labels": _names(stack),
+        }
+        if units:
+            options["units"] = units
+        if "s" not in stack.axes:
+            options["contrast_limits"] = _limits(stack, number)
+        if channels > 1:
+            color = default_colours(channels)[number]
+            options["colormap"] = np.array([[0, 0, 0, 1], [*color, 1]], np.float32)
+            options["blending"] = "additive" if number else "translucent_no_depth"
+        layers.append(ImageLayer(data=data, options=options))
+    return tuple(layers)
+
+
+def _channel(level: Any, axes: Sequence[str], number: int) -> Any:
+    if not isinstance(level, np.ndarray):
+        if np.prod(level.shape, dtype=np.float64) * np.dtype(level.dtype).itemsize <= _READ:
+            level = np.asarray(level[(slice(None),) * len(axes)])
+        else:
+            import dask.array
+
+            chunks = getattr(level, "chunks", None) or "auto"
+            level = dask.array.from_array(level, chunks=chunks)  # type: ignore[no-untyped-call]
+    if "c" not in axes:
+        return level
+    return level[tuple(number if axis == "c" else slice(None) for axis in axes)]
+
+
+def _limits(stack: Stack, number: int) -> tuple[float, float]:
+    axes = (stack.axes.index("y"), stack.axes.index("x"))
+    middle = [int(side) // 2 for side in stack.levels[0].shape]
+    index = [number if name == "c" else at for name, at in zip(stack.axes, middle, strict=True)]
+    try:
+        return auto_limits(LazyPlane(stack.levels, axes=axes, index=index))
+    except InputError:  # nothing to see; a run says so
+        return 0.0, 1.0
+
+
+def _scale(stack: Stack) -> tuple[list[float], tuple[str, ...]]:
+    """Return the scale of each axis and their units, as far as a viewer knows them."""
+    names, units = _names(stack), stack.units
+    if units is None or units.pixel is None or units.geo is not None:
+        return [1.0] * len(names), ()
+    sizes = dict(zip(("y", "x"), units.pixel, strict=True))
+    scale = [float(sizes.get(name, 1.0)) for name in names]
+    known = units.unit in ("nm", "µm", "mm", "cm", "m")
+    return scale, tuple(units.unit if name in sizes else "pixel" for name in names) * known
+
+
+def _features(regions: Sequence[tuple[Position, Region]]) -> Any:
+    """Return names of regions as a Labels layer has them; None without any."""
+    import pandas as pd
+
+    named = [region for _, region in regions if region.name or region.source_id]
+    if not named:
+        return None
+    rows = [{"index": 0, "label": "", "score": np.nan, "source_id": ""}]
+    rows += [
+        {"index": r.id, "label": r.name, "score": np.nan, "source_id": r.source_id} for r in named
+    ]
+    return pd.DataFrame(rows)
+
+
+def _why_not_drawn(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
+    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
+    if odd is not None:
+        return f"Region {odd} has a number that no label can have (1 to {2**31 - 1})."
+    if any(len(place) != len(shape) - 2 for place, _ in regions):
+        return "The regions lie on other planes than this image has; run it with batch."
+    return ""
+
+
+def _as_painted(
+    regions: Sequence[tuple[Position, Region]],
+    labels: npt.NDArray[np.int32],
+    axes: tuple[int, int],
+    names: tuple[str, ...],
+) -> tuple[RegionIdentity, ...]:
+    hard = all(region.mask.dtype == bool for _, region in regions)
+    pixels = sum(int((region.mask > 0).sum()) for _, region in regions)
+    if hard and pixels == np.count_nonzero(labels):
+        return tuple(identify(region, place) for place, region in regions)
+    if labels.ndim == 2:
+        return tuple(identify(region) for region in regions_of_labels(labels))
+    planes = regions_by_plane(labels, names=names, axes=axes, mode="each")
+    return tuple(identify(one, plane.position) for plane in planes for one in plane.regions)
+
+
+def count_regions(project: OpenProject, name: str) -> int:
+    """Return the number of regions of an image that has no results.
+
+    Raises
+    ------
+    MaskInversionError
+        If they cannot be read.
+    """
+    return len(_regions(project, name))

@@ -1,0 +1,224 @@
+"""What the panel writes for a project: one thing after the other, in a worker. No Qt, no napari."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...base.errors import MaskInversionError
+from ...batch.opened import (
+    OpenProject,
+    Place,
+    State,
+    changed_image,
+    edit,
+    free_name,
+    write_place,
+)
+from ...batch.project import Project, relative, stored_settings
+from ...results.settings import RunSettings
+
+if TYPE_CHECKING:
+    from ...base.identity import RegionIdentity
+    from ...language.labels.vocabulary import Vocabulary
+    from ...results.export.bundle import Masks
+    from ...results.results import Results
+    from ..layers.tasks import RunInput
+
+WORDS: Final = "_words.yaml"  # after the project's name: words that have groups
+_OWN: Final = ("device", "chunk_size", "series")  # of the machine or an image, not the project
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Written:
+    """What was written.
+
+    Attributes
+    ----------
+    project : OpenProject
+        As it is now.
+    image : str
+        The image whose regions or results changed; "" for none.
+    regions : tuple of RegionIdentity or None
+        Its regions, if they were written.
+    words : bool
+        Whether words or settings of the project changed.
+    """
+
+    project: OpenProject
+    image: str = ""
+    regions: tuple[RegionIdentity, ...] | None = None
+    words: bool = False
+
+
+class ProjectDisk:
+    """Writes for one open project; its methods belong in a worker, one at a time.
+
+    Attributes
+    ----------
+    project : OpenProject
+        As it was written last. Any thread may read it.
+    """
+
+    def __init__(self, project: OpenProject) -> None:
+        self.project = project
+
+    def save_regions(
+        self, name: str, run_input: RunInput, known: Iterable[RegionIdentity]
+    ) -> Written | None:
+        """Keep the regions of an image, unless they are those that are known.
+
+        Raises
+        ------
+        InputError
+            If they cannot be written; an earlier file stays.
+        """
+        from ...batch.drawn import save_drawn
+        from ...regions.annotations.annotation import Annotation, Annotations
+        from ..layers.tasks import identities
+
+        try:
+            tasks = run_input.tasks()
+        except MaskInversionError:  # no region is left, or none lies on the image
+            tasks = []
+        now = identities(tasks)
+        if set(now) == set(known):
+            return None
+        file = None
+        if now:
+            items = tuple(
+                Annotation(
+                    region=region,
+                    label=region.name,
+                    position=task.position,
+                    source_id=region.source_id,
+                )
+                for task in tasks
+                for region in task.regions
+            )
+            shape = tasks[0].regions.shape
+            file = save_drawn(self.project, name, Annotations(shape=shape, items=items))
+        path = None if file is None else relative(file, self.project.folder)
+        if path != self.project.by_name[name].regions:
+            self._edit(lambda project: changed_image(project, name, regions=path))
+        return Written(project=self.project, image=name, regions=now)
+
+    def save_results(
+        self, name: str, results: Results, masks: Masks, settings: RunSettings
+    ) -> Written | None:
+        """Keep the results of a run, if it was one that a batch would make.
+
+        Raises
+        ------
+        MaskInversionError
+            If they cannot be written.
+        """
+        from ...base.identity import identify_image
+        from ...batch.finished import Finished
+        from ...batch.image_run import store
+        from ...images.opening import open_image
+        from ...pipeline.inputs import origin
+        from ...results.export.bundle import Bundle
+
+        task = self.project.task(name)
+        if task is None:
+            return None
+        own = task.settings.changed({key: settings.get(key) for key in _OWN})
+        same_words = task.vocabulary in (None, results.info.vocabulary)
+        if own != settings or not same_words or results.info.vocabulary is None:
+            return None
+        finished = Finished.of(task)
+        with open_image(task.image, task.settings.series) as stack:
+            source = origin(task.image, task.regions, settings, stack)
+            identity = asdict(identify_image(task.image.name, stack.levels[0]))
+        bundle = Bundle(results=results, masks=masks, source=source, image=identity)
+        store(task, bundle, finished)
+        return Written(project=self.project, image=name)
+
+    def set_state(self, name: str, state: State) -> Written | None:
+        """Keep whether an image is done."""
+        if self.project.by_name[name].state == state:
+            return None
+        self._edit(lambda project: changed_image(project, name, state=state))
+        return Written(project=self.project)
+
+    def set_words(self, vocabulary: Vocabulary, settings: RunSettings) -> Written | None:
+        """Keep words and settings for the images that follow.
+
+        Raises
+        ------
+        InputError
+            If they cannot be written.
+        """
+        before, folder = self.project, self.project.folder
+        settings = settings.changed({"threshold": vocabulary.threshold})
+        own = {key: before.settings.get(key) for key in _OWN}
+        stored = stored_settings(settings.changed(own), folder)
+        same_words = _known(lambda: before.vocabulary) == vocabulary
+        if same_words and stored == stored_settings(before.settings, folder):
+            return None
+        words = {} if same_words else self._words(vocabulary)
+        self._edit(lambda project: Project(**{**dict(project), "settings": stored, **words}))
+        return Written(project=self.project, words=True)
+
+    def _words(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        fields = words_of(vocabulary)
+        if any(vocabulary.groups):  # which a list cannot hold
+            usual = self.project.file.with_name(f"{self.project.file.stem}{WORDS}")
+            file = free_name(usual, lambda one: self.project.project.labels == one.name)
+            replace(vocabulary, threshold=None).save(file, overwrite=True)
+            fields["labels"] = file.name
+        return fields
+
+    def add(self, change: Callable[[Project], Project]) -> Written:
+        """Change the list of images.
+
+        Raises
+        ------
+        InputError
+            If the project would not work, or cannot be written.
+        """
+        self._edit(change)
+        return Written(project=self.project)
+
+    def keep_place(self, place: Place) -> None:
+        """Keep where the user is."""
+        write_place(self.project.file, place)
+
+    def _edit(self, change: Callable[[Project], Project]) -> None:
+        self.project = self.project.with_project(edit(self.project.file, change))
+
+
+def words_of(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the fields of a project that hold words; groups have no place there."""
+    from ...language.labels.templates import TEMPLATES
+    from ...language.labels.vocabulary import to_text
+
+    named = zip(vocabulary.labels, vocabulary.colors, strict=False)
+    usual = vocabulary.templates == TEMPLATES["photo"]
+    listed = to_text(vocabulary.full_labels) if vocabulary.synonyms else vocabulary.labels
+    return {
+        "labels": listed,
+        "templates": () if usual else vocabulary.templates,
+        "colors": {name: color for name, color in named if color},
+    }
+
+
+def defaults(vocabulary: Vocabulary | None, settings: RunSettings, folder: Path) -> Project:
+    """Return a project without images that has these words and settings."""
+    words: dict[str, Any] = {}
+    if vocabulary is not None:
+        words = words_of(vocabulary)
+        settings = settings.changed({"threshold": vocabulary.threshold})
+    usual = RunSettings()
+    own = {key: usual.get(key) for key in _OWN}
+    return Project(settings=stored_settings(settings.changed(own), folder), **words)
+
+
+def _known(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except MaskInversionError:  # a file of words that is gone
+        return None

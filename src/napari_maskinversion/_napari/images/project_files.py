@@ -1,0 +1,166 @@
+"""What a user opens as a project: its file, a folder, or images. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ...base.errors import InputError
+from ...batch.opened import OpenProject, added_images
+from ...batch.pairing import Pair, Pairs, is_image, pair
+from ...batch.project import FILE, Project, check_names, write_project
+
+# Folders of regions beside images, and how names of label images among them end.
+_FOLDERS: Final = ("masks", "labels", "regions", "annotations", "segmentations")
+_ENDS: Final = ("mask", "masks", "labels", "label", "seg", "cells", "regions")
+_IMAGES: Final = ("images", "image", "img")
+_LISTED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedPlace:
+    """A project, and what was noticed when it was opened."""
+
+    project: OpenProject
+    note: str = ""
+
+
+def is_project(path: Path) -> bool:
+    """Return whether a path is opened as a project: its file, a folder, but no zarr image."""
+    if path.is_dir():
+        return not is_image(path)
+    return path.suffix.lower() in (".yaml", ".yml")
+
+
+def open_place(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
+    """Open a project, or make one of a folder or of images.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        A project's file, a folder, or images.
+    defaults : Project
+        Words and settings of a new one.
+
+    Raises
+    ------
+    InputError
+        If there is no image, or the project cannot be read or written; says what to do.
+    """
+    if len(paths) == 1 and not paths[0].is_dir() and not is_image(paths[0]):
+        return _opened(OpenProject.read(paths[0]))
+    if len(paths) == 1 and paths[0].is_dir() and not is_image(paths[0]):
+        return _folder(paths[0], defaults)
+    return _images(paths, defaults)
+
+
+def new_project(file: Path, images: Path, regions: Path | None, defaults: Project) -> OpenedPlace:
+    """Make a project of a folder of images, and a folder or file of their regions.
+
+    Raises
+    ------
+    InputError
+        If there is no image, no such regions, or a file that must not be replaced.
+    """
+    pairs = _paired(images, regions)
+    if file.exists():
+        raise InputError(f"{file} exists; open it, or choose another name.")
+    return _made(file, pairs, defaults)
+
+
+def _folder(folder: Path, defaults: Project) -> OpenedPlace:
+    if (folder / FILE).exists():
+        return _opened(OpenProject.read(folder))
+    inside = next((folder / name for name in _IMAGES if (folder / name).is_dir()), None)
+    images = folder if inside is None or any(map(is_image, folder.iterdir())) else inside
+    return _made(folder / FILE, _paired(images, None, beside=folder), defaults)
+
+
+def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
+    foreign = [path.name for path in paths if not is_image(path)]
+    if foreign:
+        raise InputError(
+            f"{', '.join(foreign[:_LISTED])} {'is' if len(foreign) == 1 else 'are'} no image; open "
+            "images, or one folder or project."
+        )
+    folder = paths[0].parent
+    if any(path.parent != folder for path in paths):
+        raise InputError(
+            "These images lie in several folders; make a project of them with 'project new "
+            "--table', which takes a list."
+        )
+    pairs = [one for one in _paired(folder, None).pairs if one.image in set(paths)]
+    known = {one.image for one in pairs}
+    pairs += [Pair(image=path) for path in paths if path not in known]
+    if (folder / FILE).exists():
+        opened = OpenProject.read(folder)
+        project = added_images(opened.project, pairs, folder)
+        added = len(project.images) - len(opened.project.images)
+        if added:
+            write_project(project, opened.file)
+        return OpenedPlace(opened.with_project(project), f"{_count(added)} added to {opened.file}.")
+    return _made(folder / FILE, Pairs(pairs=tuple(pairs)), defaults)
+
+
+def _opened(project: OpenProject) -> OpenedPlace:
+    check_names(project.project.images)
+    if not project.by_name:
+        raise InputError(f"{project.file} lists no image; add some with 'project add'.")
+    gone = [name for name in project.by_name if not project.path(name).exists()]
+    if len(gone) == len(project.by_name):
+        raise InputError(
+            f"No image of {project.file} is where it was, such as {project.path(gone[0])}; move "
+            "project and images together."
+        )
+    names = ", ".join(gone[:_LISTED]) + ", ..." * (len(gone) > _LISTED)
+    return OpenedPlace(project, f"{_count(len(gone))} not there: {names}." if gone else "")
+
+
+def _made(file: Path, pairs: Pairs, defaults: Project) -> OpenedPlace:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    project = added_images(defaults, pairs.pairs, file.parent)
+    write_project(project, file)
+    some = sum(one.regions is not None for one in project.images)
+    note = f"Made {file.name} in {file.parent}: {_count(len(project.images))}, {some} with regions."
+    more = f" {pairs.notes[0]}" if pairs.notes else ""
+    return OpenedPlace(OpenProject(file.absolute(), project), note + more)
+
+
+def _paired(images: Path, regions: Path | None, beside: Path | None = None) -> Pairs:
+    """Pair images with regions; without a place for these, look where they usually are."""
+    whole = pair(str(images), None)
+    for place in _places(images, beside) if regions is None else (str(regions),):
+        try:
+            pairs = pair(str(images), place)
+        except InputError:
+            if regions is not None:
+                raise
+            continue
+        taken = {one.regions for one in pairs.pairs}
+        kept = [one for one in pairs.pairs if one.image not in taken]
+        if any(one.regions for one in kept):
+            return Pairs(pairs=tuple(kept), notes=_stray(whole))
+    return Pairs(pairs=whole.pairs, notes=_stray(whole))
+
+
+def _stray(pairs: Pairs) -> tuple[str, ...]:
+    own = tuple(note for note in pairs.notes if "is no image" in note)
+    return (f"{len(own)} other files were left out.",) if len(own) > 1 else own
+
+
+def _places(images: Path, beside: Path | None) -> Iterator[str]:
+    for folder in dict.fromkeys((images, beside or images, images.parent)):
+        for name in _FOLDERS:
+            if (folder / name).is_dir():
+                yield str(folder / name)
+    for end in _ENDS:
+        for suffix in (".png", ".tif", ".tiff", ".npy"):
+            yield str(images / f"{{name}}_{end}{suffix}")
+    for suffix in (".geojson", ".json", ".xml", ".txt", ".zip"):
+        yield str(images / f"{{name}}{suffix}")
+
+
+def _count(number: int) -> str:
+    return f"{number:,} image{'s' * (number != 1)}"

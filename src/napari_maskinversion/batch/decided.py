@@ -1,0 +1,295 @@
+"""Decisions about the images of a project, without a window: read, counted, made for many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..base.errors import InputError, InUseError, MaskInversionError
+from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
+from ..results.export.archive import open_archive
+from ..results.export.bundle import Bundle
+from ..results.export.catalogue import FORMATS
+from ..review.decision_file import path_in_cache, path_next_to
+from ..review.decision_log import Run, read
+from ..review.decisions import Decision, Decisions, Suggestion
+from ..review.matching import restore
+from ..review.reporting import decision_columns, decision_records
+from ..review.review import Review
+from .finished import FILE
+from .image_task import ALWAYS, archive_of
+from .opened import OpenProject
+
+if TYPE_CHECKING:
+    from ..results.region_result import RegionResult
+
+ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a list of images shows of one.
+
+    Attributes
+    ----------
+    regions : int or None
+        None while they are not counted.
+    decided : int
+    flagged : int
+        Undecided regions whose suggestion is flagged.
+    suggested : bool
+        Whether there are suggestions.
+    problem : str
+        Why it cannot be used; one line.
+    """
+
+    regions: int | None = None
+    decided: int = 0
+    flagged: int = 0
+    suggested: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What one acceptance across images did.
+
+    Attributes
+    ----------
+    word : str
+    regions : mapping
+        Keys of the regions by name of the image.
+    problems : mapping
+        Why images were left out, by name.
+    """
+
+    word: str
+    regions: Mapping[str, Sequence[RegionKey]] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many regions were accepted."""
+        return sum(map(len, self.regions.values()))
+
+
+def archive_file(project: OpenProject, name: str) -> Path | None:
+    """Return the archive of an image; None if it was not computed to its end."""
+    folder = archive_of(project.out, name)
+    file = folder / FORMATS[ALWAYS].file
+    return file if (folder / FILE).is_file() and file.is_file() else None
+
+
+def summarize(project: OpenProject, name: str) -> Summary:
+    """Count regions, decisions and flags of an image that was computed.
+
+    Raises
+    ------
+    InputError
+        If its archive or decisions cannot be read.
+    """
+    file = archive_file(project, name)
+    if file is None:
+        return Summary()
+    bundle = open_archive(file)
+    decisions = decisions_of(bundle, project.path(name))
+    return counted(bundle, decisions)
+
+
+def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
+    """Count regions, decisions about them, and flags of the others."""
+    regions = bundle.results.regions
+    open_ = [region for region in regions if _key(region) not in decisions]
+    return Summary(
+        regions=len(regions),
+        decided=len(regions) - len(open_),
+        flagged=sum(region.status != "ok" for region in open_),
+        suggested=bundle.results.info.vocabulary is not None,
+    )
+
+
+def identities_of(bundle: Bundle) -> list[RegionIdentity]:
+    """Return what tells the regions of an archive from others."""
+    return [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
+
+
+def image_of(bundle: Bundle) -> ImageIdentity:
+    """Return what tells the image of an archive from others.
+
+    Raises
+    ------
+    InputError
+        If the archive does not say.
+    """
+    about = bundle.image
+    try:
+        shape = tuple(int(side) for side in about["shape"])
+        name, dtype, content = (str(about[key]) for key in ("name", "dtype", "content"))
+    except (KeyError, TypeError, ValueError):
+        raise InputError("The archive does not say which image it is of; run it again.") from None
+    return ImageIdentity(name, shape, dtype, content)
+
+
+def decisions_of(bundle: Bundle, image: Path) -> Decisions:
+    """Read the decisions about the regions of an archive; the file is not locked.
+
+    Raises
+    ------
+    InputError
+        If the file is not one of decisions.
+    """
+    identity = image_of(bundle)
+    runs: list[Run] = []
+    for file in (path_next_to(image), path_in_cache(image, identity)):
+        try:
+            runs += read(file.read_bytes(), str(file)).runs
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise InputError(f"{file} cannot be read ({error.strerror}).") from error
+    if bundle.decisions and not runs:
+        runs = list(read(bundle.decisions, "The archive").runs)
+    runs.sort(key=lambda run: run.time)
+    return restore(runs, identity, identities_of(bundle)).decisions
+
+
+def decided_bundle(bundle: Bundle, image: Path) -> Bundle:
+    """Return a bundle with the decisions about it as columns and records.
+
+    Raises
+    ------
+    InputError
+        As `decisions_of`.
+    """
+    decisions = decisions_of(bundle, image)
+    return replace(
+        bundle,
+        columns=decision_columns(bundle.results, decisions),
+        records=decision_records(bundle.results, decisions),
+    )
+
+
+def accept_steps(
+    project: OpenProject, names: Iterable[str], word: str, confidence: float
+) -> Iterator[tuple[str, Sequence[RegionKey], str]]:
+    """Accept a word in many images wherever it is suggested and nothing is decided.
+
+    Parameters
+    ----------
+    project : OpenProject
+    names : iterable of str
+        Images; those without results are passed over.
+    word : str
+    confidence : float
+        Least confidence, 0..1.
+
+    Yields
+    ------
+    name, keys of the accepted regions, and why the image was left out.
+    """
+    for name in names:
+        try:
+            yield name, _accept(project, name, word, confidence - ROUNDING), ""
+        except (MaskInversionError, OSError) as error:
+            yield name, (), _line(error)
+
+
+def take_back_steps(
+    project: OpenProject, accepted: Accepted
+) -> Iterator[tuple[str, Sequence[RegionKey], str]]:
+    """Make regions undecided that `accept_steps` accepted, unless somebody has decided again.
+
+    Yields
+    ------
+    As `accept_steps`.
+    """
+    for name, keys in accepted.regions.items():
+        try:
+            yield name, _take_back(project, name, accepted.word, keys), ""
+        except (MaskInversionError, OSError) as error:
+            yield name, (), _line(error)
+
+
+def rows_above(
+    regions: Iterable[RegionResult], word: str, confidence: float
+) -> Iterator[RegionResult]:
+    """Yield the regions for which a word is suggested with at least a confidence."""
+    for region in regions:
+        ranking = region.ranking
+        if (
+            ranking is not None
+            and region.suggestion == word
+            and float(ranking.probabilities[0]) >= confidence
+        ):
+            yield region
+
+
+def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Sequence[RegionKey]:
+    opened = _opened(project, name)
+    if opened is None:
+        return ()
+    bundle, image = opened
+    likely = list(rows_above(bundle.results.regions, word, confidence))
+    if not likely:
+        return ()
+    with Review(image, identities_of(bundle), bundle.results.info, file=project.path(name)) as own:
+        decisions = [
+            Decision(
+                region=_key(region),
+                status="accepted",
+                label=word,
+                suggestion=_suggestion(region),
+            )
+            for region in likely
+            if _key(region) not in own.decisions
+        ]
+        if decisions:
+            own.decide(*decisions)
+    return [decision.region for decision in decisions]
+
+
+def _take_back(
+    project: OpenProject, name: str, word: str, keys: Sequence[RegionKey]
+) -> Sequence[RegionKey]:
+    opened = _opened(project, name)
+    if opened is None or not keys:
+        return ()
+    bundle, image = opened
+    with Review(image, identities_of(bundle), bundle.results.info, file=project.path(name)) as own:
+        if {change.region for change in own.decisions.last} == set(keys):
+            own.undo()
+            return keys
+        same = [key for key in keys if key in own.decisions and own.decisions[key].label == word]
+        if same:
+            own.clear(*same)
+        return same
+
+
+def _opened(project: OpenProject, name: str) -> tuple[Bundle, ImageIdentity] | None:
+    file = archive_file(project, name)
+    if file is None:
+        return None
+    bundle = open_archive(file)
+    return bundle, image_of(bundle)
+
+
+def _suggestion(region: RegionResult) -> Suggestion:
+    ranking: Any = region.ranking
+    return Suggestion(
+        label=ranking.labels[0],
+        rank=1,
+        similarity=float(ranking.similarities[0]),
+        score=float(ranking.probabilities[0]),
+    )
+
+
+def _key(region: RegionResult) -> RegionKey:
+    return RegionKey(region.id, region.position)
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, InUseError):
+        return "its decisions are open in another window or program"
+    return " ".join(str(error).split())

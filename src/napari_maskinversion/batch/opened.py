@@ -1,0 +1,234 @@
+"""A project that is open in a program: its images by name, and where their files lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel
+
+from ..base.atomic_files import atomic_path
+from ..base.errors import InputError
+from ..base.reading import read_json, validated
+from ..language.labels.vocabulary import Vocabulary
+from ..results.settings import RunSettings
+from .image_task import ImageTask
+from .pairing import Pair
+from .project import (
+    FILE,
+    Project,
+    ProjectImage,
+    project_file,
+    read_project,
+    relative,
+    write_project,
+)
+from .running import task_of
+
+OUT: Final = "maskinversion_batch"  # where the command batch writes by default
+DRAWN: Final = "drawn_regions"
+State = Literal["open", "done", "skip"]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenProject:
+    """A project and its file. Frozen: what changes it returns another one.
+
+    Attributes
+    ----------
+    file : Path
+    project : Project
+    results : Path or None
+        The folder of its results, if it is another than `out` usually is.
+    """
+
+    file: Path
+    project: Project
+    results: Path | None = None
+
+    @classmethod
+    def read(cls, place: Path) -> Self:
+        """Read it; the place is a file, or a folder with ``project.yaml``.
+
+        Raises
+        ------
+        InputError
+            As `read_project`.
+        """
+        file = project_file(place).absolute()
+        return cls(file, read_project(file))
+
+    @property
+    def folder(self) -> Path:
+        """The folder to which its paths are relative."""
+        return self.file.parent
+
+    @property
+    def title(self) -> str:
+        """What to call it: the folder, or the file if it has another name than usual."""
+        return self.folder.name if self.file.name == FILE else self.file.stem
+
+    @property
+    def out(self) -> Path:
+        """The folder of its results, the one that ``batch`` uses in the project's folder."""
+        if self.results is not None:
+            return self.results
+        return self.folder / (OUT if self.file.name == FILE else f"{OUT}_{self.file.stem}")
+
+    @cached_property
+    def by_name(self) -> dict[str, ProjectImage]:
+        """Its images by name, in order, without those to be skipped."""
+        return {one.name: one for one in self.project.images if one.state != "skip"}
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The place of each image in the file, from 1: it stays when images are added."""
+        return {one.name: number for number, one in enumerate(self.project.images, 1)}
+
+    @cached_property
+    def done(self) -> frozenset[str]:
+        """Names of the images that somebody has decided about."""
+        return frozenset(name for name, one in self.by_name.items() if one.state == "done")
+
+    @cached_property
+    def settings(self) -> RunSettings:
+        """The settings of its runs."""
+        return self.project.run_settings(self.folder)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """Its words; None where the files of regions have names.
+
+        Raises
+        ------
+        InputError
+            If there are no such words.
+        """
+        return self.project.vocabulary(self.folder, self.settings.threshold)
+
+    def settings_of(self, name: str) -> RunSettings:
+        """Return the settings of an image, which may be one of several in its file."""
+        series = self.by_name[name].series
+        return self.settings if series is None else self.settings.changed({"series": series})
+
+    def path(self, name: str) -> Path:
+        """Return the file of an image."""
+        return self.folder / self.by_name[name].image
+
+    def regions(self, name: str) -> Path | None:
+        """Return the file with the regions of an image; None without one."""
+        regions = self.by_name[name].regions
+        return None if regions is None else self.folder / regions
+
+    def task(self, name: str) -> ImageTask | None:
+        """Return the task that computes an image; None if it has no regions.
+
+        Raises
+        ------
+        InputError
+            If the words cannot be used.
+        """
+        image = self.by_name[name]
+        if image.regions is None:
+            return None
+        words = self.vocabulary
+        return task_of(self.project, image, self.folder, self.out, self.settings, words)
+
+    def with_results(self, folder: Path) -> Self:
+        """Return the same project with its results in another folder."""
+        return replace(self, results=folder)
+
+    def with_project(self, project: Project) -> Self:
+        """Return the same file with another content."""
+        return replace(self, project=project)
+
+
+def changed_image(project: Project, name: str, **values: Any) -> Project:
+    """Return a project in which one image has other values."""
+    images = tuple(
+        ProjectImage(**{**dict(one), **values}) if one.name == name else one
+        for one in project.images
+    )
+    return Project(**{**dict(project), "images": images})
+
+
+def added_images(project: Project, pairs: Iterable[Pair], folder: Path) -> Project:
+    """Return a project with more images; those that it has already stay as they are.
+
+    Raises
+    ------
+    InputError
+        If two images would have one name.
+    """
+    known = {(one.image, one.series) for one in project.images}
+    new = []
+    for pair in pairs:
+        image = relative(pair.image, folder)
+        regions = None if pair.regions is None else relative(pair.regions, folder)
+        values = {"name": pair.name, "image": image, "regions": regions, "series": pair.series}
+        if (image, pair.series) not in known:
+            new.append(validated(ProjectImage, values, pair.image))
+    return Project(**{**dict(project), "images": (*project.images, *new)})
+
+
+def edit(file: Path, change: Callable[[Project], Project]) -> Project:
+    """Change a project on the disk: what other programs wrote meanwhile stays.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or written.
+    """
+    before = read_project(file)
+    after = change(before)
+    if after != before:
+        write_project(after, file)
+    return after
+
+
+def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
+    """Return a path, or the first one with a number, at which there is no file of the user's."""
+    number, free = 1, path
+    while free.exists() and not is_ours(free):
+        number += 1
+        free = path.with_name(f"{path.stem}_{number}{path.suffix}")
+    return free
+
+
+class Place(BaseModel):
+    """Where somebody was in a project.
+
+    Attributes
+    ----------
+    image : str
+    region : int or None
+    position : dict
+        Plane of the region.
+    """
+
+    image: str = ""
+    region: int | None = None
+    position: dict[str, int] = {}
+
+
+def _place_file(file: Path) -> Path:
+    return file.with_name(f".{file.stem}.place.json")
+
+
+def read_place(file: Path) -> Place:
+    """Return where somebody was in a project; the beginning, if nobody knows."""
+    try:
+        return validated(Place, read_json(_place_file(file)), _place_file(file))
+    except InputError:
+        return Place()
+
+
+def write_place(file: Path, place: Place) -> None:
+    """Keep where somebody is; a disk that refuses is no reason to stop."""
+    with suppress(InputError, OSError), atomic_path(_place_file(file)) as part:
+        part.write_text(json.dumps(place.model_dump()), encoding="utf-8")

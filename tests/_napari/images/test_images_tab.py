@@ -1,0 +1,233 @@
+"""The tab for many images in the real window."""
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion.batch.decided import archive_file, summarize
+from napari_maskinversion.batch.drawn import is_drawn
+from napari_maskinversion.batch.opened import OpenProject, read_place
+from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.regions.reading import read_regions
+
+from ..panel.test_frame import MOST, NARROW, controls, names
+from ..panel.test_keyboard import CTRL, bring, press
+from .conftest import ids
+
+WAIT = 60_000
+
+
+def open_project(qtbot, panel, place):
+    panel.open_images([place])
+    qtbot.waitUntil(lambda: panel.images.shown is not None, timeout=WAIT)
+
+
+def go(qtbot, panel, name):
+    panel.images.go(name)
+    qtbot.waitUntil(lambda: panel.session.project.current == name, timeout=WAIT)
+
+
+def on_disk(qtbot, panel):
+    """Wait until nothing is left to be written."""
+    images = panel.images
+    for later in (images._drawn_later, images._words_later, images._place_later):
+        later.flush()
+    qtbot.waitUntil(lambda: not images.writing.busy, timeout=WAIT)
+
+
+def suggested(qtbot, panel):
+    """Suggest for all images."""
+    panel.images.part.suggest.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
+
+
+def paint(layer, value, box):
+    y0, x0, y1, x1 = box
+    layer.data_setitem(tuple(np.mgrid[y0:y1, x0:x1].reshape(2, -1)), value)
+
+
+def test_only_the_projects_own_layers_come_and_go(qtbot, panel, project):
+    viewer = panel._viewer
+    own = viewer.add_points(np.zeros((1, 2)), name="mine")
+    photo = viewer.add_image(np.zeros((9, 9)), name="photo")
+    open_project(qtbot, panel, project)
+    assert panel.session.image.name == "cell-1.png"
+    assert ids(panel.session.regions.data) == ids(panel.images.shown.labels.data) != []
+    go(qtbot, panel, "cell-2.png")
+    assert panel.session.image.name == "cell-2.png"
+    assert [layer.name for layer in viewer.layers if layer not in (own, photo)] == [
+        "cell-2.png",
+        "cell-2.png: regions",
+    ]
+    assert own in viewer.layers
+    assert photo in viewer.layers
+
+
+def test_regions_drawn_by_hand_are_beside_the_project_when_the_next_image_follows(
+    qtbot, panel, project
+):
+    before = (project / "masks" / "cell-1.png").read_bytes()
+    open_project(qtbot, panel, project)
+    paint(panel.session.regions, 77, (40, 2, 46, 9))
+    panel.images.move(1)
+    qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png", timeout=WAIT)
+    on_disk(qtbot, panel)
+    opened = OpenProject.read(project)
+    file = opened.regions("cell-1.png")
+    assert is_drawn(file)
+    assert 77 in [region.id for region in read_regions(file, (64, 64), image="cell-1.png")]
+    assert (project / "masks" / "cell-1.png").read_bytes() == before
+    assert opened.by_name["cell-2.png"].regions == "masks/cell-2.png"  # untouched
+    go(qtbot, panel, "cell-1.png")
+    assert 77 in ids(panel.session.regions.data)
+
+
+def test_the_first_regions_of_an_image_are_kept_without_a_step_more(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, "cell-3.png")
+    assert panel.foot.button.text() == "Draw regions"
+    paint(panel.session.regions, 1, (4, 4, 20, 20))
+    qtbot.waitUntil(lambda: read_project(project).images[2].regions is not None, timeout=WAIT)
+
+
+def test_results_of_a_run_are_those_of_the_project(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    panel.start()
+    qtbot.waitUntil(lambda: bool(panel.session.results), timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    on_disk(qtbot, panel)
+    opened = OpenProject.read(project)
+    assert archive_file(opened, "cell-1.png") is not None
+    go(qtbot, panel, "cell-2.png")
+    go(qtbot, panel, "cell-1.png")
+    assert panel.session.results is not None
+    assert panel.session.record.reopened
+
+
+def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, panel, project):
+    bring(qtbot, panel)
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    for name in ("cell-1.png", "cell-2.png"):
+        qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+        assert panel.session.project.current == name
+        state = panel.review.state
+        for count in range(len(panel.session.results)):
+            assert panel.session.rows in ((), (panel.session.row,))  # never several at once
+            press("A")
+            qtbot.waitUntil(lambda n=count: panel.session.decided == n + 1, timeout=WAIT)
+        if name == "cell-1.png":
+            assert panel.foot.button.text() == "Next image"
+            press("Return", CTRL)
+            qtbot.waitUntil(lambda s=state: panel.review.state not in (None, s), timeout=WAIT)
+            assert panel.session.tab == "review"
+    on_disk(qtbot, panel)
+    opened = OpenProject.read(project)
+    assert opened.done == {"cell-1.png", "cell-2.png"}
+    assert panel.tabs.tabText(3) == "Images 2/3"
+    for name in opened.done:
+        assert summarize(opened, name).decided == summarize(opened, name).regions
+
+
+def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    part, opened = panel.images.part, panel.images.project
+    part.limit.setValue(0)
+    for word in ("car", "dog"):
+        part.word.setCurrentText(word)
+        part.accept.click()
+        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+        if part.undo.isEnabled():
+            break
+    names_ = ("cell-1.png", "cell-2.png")
+    assert sum(summarize(opened, name).decided for name in names_) > 0
+    part.undo.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert sum(summarize(opened, name).decided for name in names_) == 0
+
+
+def test_a_project_opened_again_goes_on_at_the_same_image_and_region(
+    qtbot, panel, project, make_napari_viewer
+):
+    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    go(qtbot, panel, "cell-2.png")
+    qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
+    panel.session.select(1)
+    on_disk(qtbot, panel)
+    region = panel.session.results.regions[1].id
+    assert read_place(project / "project.yaml").region == region
+    panel.shut_down()
+    viewer = make_napari_viewer()
+    other = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(other, name="test")
+    open_project(qtbot, other, project)
+    assert other.session.project.current == "cell-2.png"
+    assert other.session.row == 1
+    other.shut_down()
+
+
+def test_a_broken_image_is_named_and_the_others_go_on(qtbot, panel, project):
+    (project / "images" / "cell-2.png").write_bytes(b"no picture")
+    open_project(qtbot, panel, project)
+    panel.images.move(1)
+    qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png", timeout=WAIT)
+    assert "cell-2.png" in panel.foot.status.text()
+    assert panel.images.part.model.summary("cell-2.png").problem
+    paint(panel.images.shown.labels, 9, (40, 2, 46, 9))  # still the first image's
+    panel.images.move(1)
+    qtbot.waitUntil(lambda: panel.session.project.current == "cell-3.png", timeout=WAIT)
+    on_disk(qtbot, panel)
+    files = {one.name: one.regions for one in read_project(project).images}
+    assert "drawn" in files["cell-1.png"]
+    assert files["cell-2.png"] == "masks/cell-2.png"
+
+
+def test_few_controls_that_fit_320_pixels_and_all_have_keys(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    inside = panel.tabs.areas["images"].widget()
+    shown = list(controls(inside))
+    assert 5 < len(shown) <= MOST, names(shown)
+    assert inside.minimumSizeHint().width() <= NARROW - 20
+    for one in shown:
+        assert one.accessibleName() or one.text()
+        assert one.focusPolicy() & Qt.FocusPolicy.TabFocus, one
+    table = panel.images.part.list
+    table.setCurrentIndex(panel.images.part.model.index(1, 0))
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: panel.session.project.current == "cell-2.png", timeout=WAIT)
+
+
+def test_a_thousand_images_are_read_where_they_are_in_view_only(qtbot, panel, tmp_path, project):
+    from napari_maskinversion.batch.project import Project, ProjectImage, write_project
+
+    first = read_project(project).images[0]
+    images = [
+        ProjectImage(name=f"{number}.png", image=first.image, regions=first.regions)
+        for number in range(1000)
+    ]
+    write_project(Project(images=tuple(images)), project / "many.yaml")
+    bring(qtbot, panel)
+    open_project(qtbot, panel, project / "many.yaml")
+    part = panel.images.part
+    known = part.model
+    qtbot.waitUntil(lambda: not known.unknown(*part.rows_in_view), timeout=WAIT)
+    assert known.rowCount() == 1000
+    assert len(known.unknown(0, 999)) > 900
+    part.list.scrollToBottom()
+    qtbot.waitUntil(lambda: not known.unknown(995, 999), timeout=WAIT)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_the_keys_of_previous_and_next_work_from_the_canvas(qtbot, panel, project, step):
+    bring(qtbot, panel)
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, "cell-2.png")
+    press("PageDown" if step > 0 else "PageUp", Qt.KeyboardModifier.AltModifier)
+    expected = "cell-3.png" if step > 0 else "cell-1.png"
+    qtbot.waitUntil(lambda: panel.session.project.current == expected, timeout=WAIT)

@@ -1,0 +1,156 @@
+"""What the panel writes for a project, without a window."""
+
+from dataclasses import replace
+
+import pytest
+
+from napari_maskinversion._napari.images.images_work import (
+    ModelLoader,
+    Suggested,
+    suggest_work,
+)
+from napari_maskinversion._napari.images.opening import is_computed, open_project_image
+from napari_maskinversion._napari.images.project_disk import ProjectDisk, defaults
+from napari_maskinversion._napari.session import ManyImages
+from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.base.errors import Cancelled
+from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.language.labels.label import Label
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+
+
+def suggest(project, stop_after=None):
+    """Suggest for all, as the button does; stop after some images."""
+    work = suggest_work(project, ModelLoader(project, "cpu", ModelStore()))
+    told = []
+    try:
+        value = next(work)
+        while True:
+            told.append(value)
+            images = sum(not isinstance(one, (ManyImages, str)) for one in told)
+            if stop_after is not None and images > stop_after:
+                value = work.throw(Cancelled("stop"))
+            else:
+                value = next(work)
+    except StopIteration as end:
+        return end.value, told
+    except Cancelled:
+        return None, told
+
+
+def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(project):
+    opened = OpenProject.read(project)
+    ended, told = suggest(opened, stop_after=0)
+    assert ended is None  # stopped after the first image
+    assert is_computed(opened.task("cell-1.png"))
+    ended, told = suggest(opened)
+    assert (ended.done, ended.total) == (1, 1)
+    assert any(
+        "Image 1 of 1: cell-2.png" in one.text for one in told if isinstance(one, ManyImages)
+    )
+    ended, _ = suggest(opened)
+    assert ended.text == "All images with regions have suggestions."
+
+
+def test_a_broken_image_is_named_and_the_others_are_computed(project):
+    (project / "images" / "cell-1.png").write_bytes(b"no picture")
+    opened = OpenProject.read(project)
+    ended, _ = suggest(opened)
+    assert (ended.done, ended.total) == (1, 2)
+    assert list(ended.problems) == ["cell-1.png"]
+    assert "cell-1.png was left out" in ended.text
+
+
+def test_one_line_tells_how_the_work_on_all_ended():
+    assert "goes on where it stopped" in Suggested(done=4, total=10, stopped=True).text
+    assert Suggested(done=4, total=10, stopped=True).text.startswith("4 of 10 images")
+
+
+def test_an_image_is_opened_with_its_regions_and_then_with_its_results(opened):
+    bare = open_project_image(opened, "cell-1.png")
+    assert bare.bundle is None
+    assert bare.summary.regions == len(bare.identities) > 0
+    suggest(opened)
+    whole = open_project_image(opened, "cell-1.png")
+    assert whole.bundle is not None
+    assert whole.identities == bare.identities
+    assert (whole.labels == bare.labels).all()
+    assert not open_project_image(opened, "cell-3.png").labels.any()
+
+
+def test_regions_of_another_size_are_told_and_the_image_is_shown(project, opened):
+    import shutil
+
+    import numpy as np
+    import skimage.io
+
+    wide = np.ones((32, 99), np.uint8)
+    skimage.io.imsave(project / "masks" / "cell-1.png", wide, check_contrast=False)
+    shown = open_project_image(opened, "cell-1.png")
+    assert "32" in shown.problem
+    assert not shown.labels.any()
+    shutil.rmtree(project / "masks")
+    assert "masks" in open_project_image(opened, "cell-1.png").problem
+
+
+def test_words_are_kept_for_the_images_that_follow_with_groups_in_a_file_of_our_own(project):
+    users = project / "project_words.yaml"
+    users.write_text("mine")
+    disk = ProjectDisk(OpenProject.read(project))
+    settings = disk.project.settings
+    same = Vocabulary(("car", "dog"))
+    assert disk.set_words(same, settings) is None  # nothing changed
+    plain = Vocabulary(("car", "cat"), synonyms=(("auto",), ()), threshold=0.2)
+    assert disk.set_words(plain, settings).words
+    assert OpenProject.read(project).vocabulary == plain
+    grouped = Vocabulary.of([Label("car", group="things", color="#ff0000"), Label("dog")])
+    disk.set_words(grouped, settings)
+    disk.set_words(replace(grouped, threshold=0.1), settings)
+    again = OpenProject.read(project)
+    assert again.vocabulary == replace(grouped, threshold=0.1)
+    assert users.read_text() == "mine"
+
+
+def test_settings_of_the_machine_are_not_those_of_the_project(project):
+    disk = ProjectDisk(OpenProject.read(project))
+    settings = disk.project.settings.changed({"device": "cpu", "inversion.alpha": 3.0})
+    disk.set_words(disk.project.vocabulary, settings)
+    stored = OpenProject.read(project).project.settings
+    assert stored["inversion.alpha"] == 3.0
+    assert "device" not in stored
+
+
+def test_a_new_project_takes_words_and_settings_of_the_panel(project, opened):
+    words = Vocabulary(("car", "dog"), synonyms=(("auto",), ()))
+    made = defaults(words, opened.settings, project)
+    assert made.vocabulary(project, None) == words
+    assert made.run_settings(project) == opened.settings
+
+
+def test_an_image_is_done_once_and_open_again(project):
+    disk = ProjectDisk(OpenProject.read(project))
+    disk.set_state("cell-1.png", "done")
+    assert OpenProject.read(project).done == {"cell-1.png"}
+    assert disk.set_state("cell-1.png", "done") is None
+    disk.set_state("cell-1.png", "open")
+    assert OpenProject.read(project).done == frozenset()
+
+
+@pytest.mark.parametrize("name", ["cell-1.png"])
+def test_a_full_disk_is_told_and_the_earlier_project_stays(project, name, monkeypatch):
+    from napari_maskinversion.base.errors import InputError
+    from napari_maskinversion.batch import opened as module
+
+    disk = ProjectDisk(OpenProject.read(project))
+    before = (project / "project.yaml").read_bytes()
+
+    def refuse(*_):
+        raise InputError("project.yaml could not be written (No space left on device).")
+
+    monkeypatch.setattr(module, "write_project", refuse)
+    with pytest.raises(InputError, match="No space"):
+        disk.set_state(name, "done")
+    assert (project / "project.yaml").read_bytes() == before
+    monkeypatch.undo()
+    disk.set_state(name, "done")
+    assert OpenProject.read(project).done == {name}

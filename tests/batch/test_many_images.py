@@ -1,0 +1,212 @@
+"""A project as the panel keeps it: decisions across images, one export, drawn regions."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from pycocotools.coco import COCO
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.regions import Region
+from napari_maskinversion.batch.decided import (
+    Accepted,
+    accept_steps,
+    archive_file,
+    identities_of,
+    image_of,
+    summarize,
+    take_back_steps,
+)
+from napari_maskinversion.batch.drawn import is_drawn, save_drawn
+from napari_maskinversion.batch.exporting import export_steps
+from napari_maskinversion.batch.opened import (
+    OpenProject,
+    Place,
+    changed_image,
+    edit,
+    read_place,
+    write_place,
+)
+from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.review.decisions import Decision
+from napari_maskinversion.review.review import Review
+
+
+@pytest.fixture
+def computed(project, call):
+    """The project of two images with their results."""
+    code, _, err = call("batch", ".")
+    assert code == 0, err
+    return OpenProject.read(project)
+
+
+def accept(project, word, confidence=0.0, names=None):
+    steps = list(accept_steps(project, names or project.by_name, word, confidence))
+    regions = {name: keys for name, keys, _ in steps if keys}
+    return Accepted(word=word, regions=regions, problems={n: w for n, _, w in steps if w})
+
+
+def suggested(project, word):
+    rows = pd.read_parquet(project.out / "regions.parquet")
+    return sum(rows["suggestion"] == word), len(rows)
+
+
+def test_a_word_is_accepted_in_all_images_and_taken_back_in_one(computed):
+    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
+    count, total = suggested(computed, word)
+    accepted = accept(computed, word)
+    assert accepted.count == count > 0
+    summaries = [summarize(computed, name) for name in computed.by_name]
+    assert sum(one.regions for one in summaries) == total
+    assert sum(one.decided for one in summaries) == count
+    assert accept(computed, word).count == 0  # nothing is decided twice
+    list(take_back_steps(computed, accepted))
+    assert sum(summarize(computed, name).decided for name in computed.by_name) == 0
+    assert accept(computed, word, confidence=1.01).count == 0
+
+
+def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed):
+    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
+    accepted = accept(computed, word)
+    name, keys = next(iter(accepted.regions.items()))
+    bundle = open_archive(archive_file(computed, name))
+    args = image_of(bundle), identities_of(bundle), bundle.results.info
+    with Review(*args, file=computed.path(name)) as review:
+        review.decide(Decision(region=keys[0], status="accepted", label="own word"))
+    list(take_back_steps(computed, accepted))
+    assert summarize(computed, name).decided == 1
+
+
+def test_an_image_that_is_open_elsewhere_is_named_and_the_others_go_on(computed):
+    first, second = computed.by_name
+    words = pd.read_parquet(computed.out / "regions.parquet")
+    word = words[words["image"] == second]["suggestion"].iloc[0]
+    bundle = open_archive(archive_file(computed, first))
+    args = image_of(bundle), identities_of(bundle), bundle.results.info
+    steps = {}
+    with Review(*args, file=computed.path(first)):
+        for name, keys, problem in accept_steps(computed, computed.by_name, word, 0.0):
+            steps[name] = keys, problem
+    if any(words[words["image"] == first]["suggestion"] == word):
+        assert "another window" in steps[first][1]
+    assert len(steps[second][0]) > 0
+
+
+def export(project, out, **options):
+    *_, (_, exported) = export_steps(project, out, ["coco", "csv", "parquet"], **options)
+    return exported
+
+
+def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_path):
+    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
+    count = accept(computed, word).count
+    export(computed, tmp_path / "one")
+    whole = COCO(tmp_path / "one" / "coco.json")
+    table = pd.read_csv(tmp_path / "one" / "regions.csv")
+    parts = pd.read_parquet(tmp_path / "one" / "regions.parquet")
+    assert len(whole.anns) == len(table) == len(parts) == suggested(computed, word)[1]
+    assert {one["file_name"] for one in whole.imgs.values()} == set(computed.by_name)
+    for rows in (table, parts):
+        assert sum(rows["accepted_label"] == word) == count
+    # A third image is added, and the numbers of the others stay.
+    shutil.copy(tmp_path / "images/cell-1.png", tmp_path / "images/cell-3.png")
+    shutil.copy(tmp_path / "masks/cell-1_mask.png", tmp_path / "masks/cell-3_mask.png")
+    assert call("project", "add", ".", "--images", "images", "--regions", "masks")[0] == 0
+    assert call("batch", ".")[0] == 0
+    code, _, err = call("project", "export", ".", "--out", "two")
+    assert code == 0, err
+    later = COCO(tmp_path / "two" / "coco.json")
+    assert len(later.imgs) == 3
+    for number, one in whole.anns.items():
+        assert later.anns[number]["segmentation"] == one["segmentation"]
+        assert later.anns[number]["category_id"] == one["category_id"]
+
+
+def test_accepted_regions_alone_are_exported(computed, tmp_path):
+    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
+    with pytest.raises(InputError, match="nothing to export"):
+        export(computed, tmp_path / "one", accepted_only=True)
+    count = accept(computed, word).count
+    exported = export(computed, tmp_path / "one", accepted_only=True)
+    assert exported.regions == count
+    assert len(pd.read_parquet(tmp_path / "one" / "regions.parquet")) == count
+
+
+def test_an_export_replaces_nothing_unasked_and_never_the_results(computed, tmp_path):
+    export(computed, tmp_path / "one")
+    with pytest.raises(InputError, match="already has"):
+        export(computed, tmp_path / "one")
+    export(computed, tmp_path / "one", overwrite=True)
+    with pytest.raises(InputError, match="results of the project"):
+        export(computed, computed.out, overwrite=True)
+
+
+def test_an_image_without_results_is_left_out_and_named(computed, tmp_path):
+    first, _second = computed.by_name
+    shutil.rmtree(archive_file(computed, first).parent)
+    exported = export(computed, tmp_path / "one")
+    assert list(exported.left_out) == [first]
+    assert exported.images == 1
+
+
+def annotations(value=1):
+    mask = np.zeros((5, 6), bool)
+    mask[1:4, 2:5] = True
+    region = Region.from_mask(value, mask, (10, 20))
+    return Annotations(shape=(64, 64), items=(Annotation(region=region, label="cat"),))
+
+
+def test_drawn_regions_are_read_again_and_never_replace_a_file_of_the_users(project):
+    opened = OpenProject.read(project)
+    name = next(iter(opened.by_name))
+    users = opened.folder / "drawn_regions" / f"{name}.json"
+    users.parent.mkdir()
+    users.write_text('{"mine": 1}')
+    file = save_drawn(opened, name, annotations())
+    assert json.loads(users.read_text()) == {"mine": 1}
+    assert is_drawn(file)
+    assert not is_drawn(users)
+    again = read_regions(file, (64, 64), image=name)
+    assert [(r.id, r.bbox, r.name) for r in again] == [(1, (11, 22, 14, 25), "cat")]
+    # The next time the same file is used.
+    edit(opened.file, lambda p: changed_image(p, name, regions=f"drawn_regions/{file.name}"))
+    opened = OpenProject.read(project)
+    assert save_drawn(opened, name, annotations(value=7)) == file
+    assert [region.id for region in read_regions(file, (64, 64), image=name)] == [7]
+
+
+def test_what_others_write_to_the_project_meanwhile_stays(project):
+    opened = OpenProject.read(project)
+    first, second = opened.by_name
+    edit(opened.file, lambda p: changed_image(p, first, state="skip"))  # by another program
+    edit(opened.file, lambda p: changed_image(opened.project and p, second, state="done"))
+    states = {image.name: image.state for image in read_project(opened.file).images}
+    assert states == {first: "skip", second: "done"}
+
+
+def test_the_place_comes_back_and_a_damaged_one_is_the_beginning(project):
+    file = OpenProject.read(project).file
+    assert read_place(file) == Place()
+    write_place(file, Place(image="a.png", region=3, position={"z": 2}))
+    assert read_place(file) == Place(image="a.png", region=3, position={"z": 2})
+    (kept,) = file.parent.glob(".*place.json")
+    kept.write_text("{")
+    assert read_place(file) == Place()
+
+
+def test_decisions_about_other_pixels_do_not_count(computed):
+    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
+    accepted = accept(computed, word)
+    name = next(iter(accepted.regions))
+    bundle = open_archive(archive_file(computed, name))
+    other = replace(bundle, image={**bundle.image, "content": "0" * 32})
+    from napari_maskinversion.batch.decided import decisions_of
+
+    assert len(decisions_of(bundle, computed.path(name))) == len(accepted.regions[name])
+    assert len(decisions_of(other, computed.path(name))) == 0
