@@ -43,7 +43,7 @@ class Person:
         self.longest, self.panel = 0.0, None
         self.begun = time.monotonic()
 
-    def wait(self, done: Callable[[], bool], seconds: float = 90.0) -> None:
+    def wait(self, done: Callable[[], bool], seconds: float = 300.0) -> None:
         """Wait until something is seen."""
         from qtpy.QtWidgets import QApplication
 

@@ -68,7 +68,7 @@ def attack(call, folder, *words, names=(), anywhere=False):
     leaves no file half written, and needs little memory. ``anywhere`` lets it write new files
     outside of `OUT`.
     """
-    before = contents(folder)
+    before, standing = contents(folder), set((folder / OUT).rglob("*"))
     with _limited(), _peak() as memory:
         code, out, err = call(*words)
     ending = Ending(code, out, err, memory())
@@ -86,10 +86,9 @@ def attack(call, folder, *words, names=(), anywhere=False):
     if anywhere:
         after = {path: after.get(path) for path in before}
     assert after == before, said
-    target = folder / OUT
-    written = list(target.rglob("*")) if target.exists() else []
+    written = set((folder / OUT).rglob("*")) - standing
     assert not [path for path in folder.rglob("*") if _LEFTOVERS.search(path.name)], said
-    assert code == 0 or written == [], (said, written)
+    assert code == 0 or not written, (said, written)
     assert ending.memory < MOST_MEMORY, (said, ending.memory)
     return ending
 

@@ -1,6 +1,8 @@
 """Damaged files and files of other things are refused in one line that names them."""
 
 import io
+import struct
+import zlib
 
 import imagecodecs
 import numpy as np
@@ -43,6 +45,40 @@ def test_a_tiff_that_is_cut_off_is_refused(tmp_path, codec, read, pixels):
         cut.write_bytes(content[: int(share * len(content))])
         with pytest.raises(InputError, match=r"cut\.tif could not be read"):
             read(cut)
+
+
+def _jpeg(tile):
+    place = tile.index(b"\xff\xc0") + 5
+    return tile[:place] + struct.pack(">HH", 65500, 65500) + tile[place + 4 :]
+
+
+def _jpeg2000(tile):
+    place = tile.index(b"\xff\x4f\xff\x51") + 8
+    size = struct.pack(">II", 12000, 12000)
+    return tile[:place] + size + tile[place + 8 : place + 16] + size + tile[place + 24 :]
+
+
+def _png(tile):
+    place = tile.index(b"IHDR")
+    head = b"IHDR" + struct.pack(">II", 12000, 12000) + tile[place + 12 : place + 17]
+    check = struct.pack(">I", zlib.crc32(head))
+    return tile[:place] + head + check + tile[place + 21 :]
+
+
+@pytest.mark.parametrize(
+    ("codec", "enlarge"), [("jpeg", _jpeg), ("jpeg2000", _jpeg2000), ("png", _png)]
+)
+def test_a_tile_that_declares_more_pixels_than_it_has_is_refused(
+    tmp_path, monkeypatch, codec, enlarge
+):
+    path = tmp_path / "tiles.tif"
+    tifffile.imwrite(path, COLOURS, compression=codec, tile=(64, 64), photometric="rgb")
+    read_image(path)
+    path.write_bytes(enlarge(path.read_bytes()))
+    for name in ("jpeg_decode", "jpeg2k_decode", "png_decode", "jpegxl_encode_jpeg"):
+        monkeypatch.setattr(imagecodecs, name, lambda *_, **__: pytest.fail("it is allocated"))
+    with pytest.raises(InputError, match=r"tiles\.tif could not .*(declares more|exceeds limit)"):
+        read_image(path)
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "bmp", "gif"])
@@ -308,3 +344,27 @@ def test_chunks_larger_than_the_memory_are_refused(tmp_path):
     assert array.shape == (10**6, 10**6)
     with pytest.raises(InputError, match=r"a\.zarr needs 1,000\.0 GB of memory"):
         read_labels(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize(("codec", "name"), [("webp", "WebP"), ("jpeg2000", "JPEG 2000")])
+def test_pixels_without_a_checksum_are_told(tmp_path, codec, name):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, COLOURS, compression=codec, tile=(64, 64), photometric="rgb")
+    with open_image(path) as stack:
+        assert f"a.tif stores its pixels as {name}" in stack.notes[0]
+    tifffile.imwrite(path, COLOURS, compression="zlib", photometric="rgb")
+    with open_image(path) as stack:
+        assert stack.notes == ()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_missing_chunks_of_a_zarr_folder_are_told(tmp_path, version):
+    folder = tmp_path / "a.zarr"
+    zarr.create_array(
+        folder, data=np.ones((99, 99), np.uint8), chunks=(50, 50), zarr_format=version
+    )
+    with open_image(folder) as stack:
+        assert stack.notes == ()
+    (folder / ("0.1" if version == 2 else "c/0/1")).unlink()
+    with open_image(folder) as stack:
+        assert "a.zarr: 1 of 4 chunks are not stored and are read as 0" in stack.notes[0]

@@ -7,11 +7,14 @@ process that made it, so what a killed one left behind is found and cleared by `
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from .errors import InputError
+from .reading import special_kind
 
 PART, COMMIT, COMMIT_NEW = ".part", ".commit", ".commit-new"
 _STEM: Final = 40  # characters of a file's name in its hidden one, which systems limit
@@ -29,6 +33,8 @@ _HIDDEN: Final = re.compile(
     r"|\.commit-new)"
 )
 _OLD: Final = "old"
+_OLD_PART: Final = re.compile(r"[a-z0-9_]{8}\.part")  # of version 0.1, after the file's name
+_LONGEST_RUN: Final = 24 * 3600  # seconds
 
 
 class FileSet:
@@ -67,6 +73,8 @@ class FileSet:
         for path in (self.folder / name for name in self._names):
             if path.is_dir() and not (self.place / path.name).is_dir():
                 raise InputError(_failed(path, _error(errno.EISDIR)))
+            if special_kind(path):
+                raise InputError(_failed(path, _not_a_file(path)))
             if path.exists() and not self._overwrite:
                 raise InputError(_taken(path))
         written, ending = self.place, COMMIT if self._overwrite else COMMIT_NEW
@@ -184,8 +192,11 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     files = _current.get()
     if files is not None and files.folder != path.parent:
         files = None
+    if special_kind(path):
+        raise _not_a_file(path)
     if files is None:
         recover(path.parent)
+    _remove_old_parts(path)
     folder = path.parent if files is None else files.place
     handle, name = tempfile.mkstemp(dir=folder, prefix=_prefix(path.stem), suffix=PART)
     os.close(handle)
@@ -254,7 +265,7 @@ def atomic_path(path: Path) -> Generator[Path, None, None]:
             begun = True
             yield part
     except OSError as error:
-        if not begun:
+        if not begun and not special_kind(path):
             raise InputError(_refused(path.parent, error)) from None
         raise InputError(_failed(path, error)) from error
 
@@ -283,6 +294,16 @@ def recover(folder: Path) -> None:
                     _remove(entry)
                 else:
                     _finish(entry, folder, overwrite=parts["kind"] == COMMIT)
+
+
+def _remove_old_parts(path: Path) -> None:
+    """Clear what a killed process of version 0.1 left of this file, which names no process."""
+    with suppress(OSError):
+        for part in path.parent.glob(f".{glob.escape(path.stem)}.*{PART}"):
+            about = part.lstat()
+            old = time.time() - about.st_mtime > _LONGEST_RUN and stat.S_ISREG(about.st_mode)
+            if old and _OLD_PART.fullmatch(part.name[len(path.stem) + 2 :]):
+                part.unlink()
 
 
 def _finish(place: Path, folder: Path, *, overwrite: bool) -> None:
@@ -381,6 +402,10 @@ def _is_gone(host: str, process: int, start: str) -> bool:
         return True
     except psutil.Error:
         return False
+
+
+def _not_a_file(path: Path) -> OSError:
+    return OSError(errno.EEXIST, f"it is {special_kind(path)}, not a file")
 
 
 def _error(number: int) -> OSError:

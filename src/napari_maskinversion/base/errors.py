@@ -2,9 +2,20 @@
 
 from typing import Final
 
+_LONGEST: Final = 2000  # characters
+_BEGINNING: Final = 1000
+_END: Final = 500
+
 
 class MaskInversionError(Exception):
-    """Base of every error this package raises on purpose; its text is written for users."""
+    """Base of every error this package raises on purpose; its text is written for users.
+
+    A text that quotes a very long value is shortened in its middle.
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= _LONGEST else f"{text[:_BEGINNING]} ... {text[-_END:]}"
 
 
 class ConfigError(MaskInversionError, ValueError):

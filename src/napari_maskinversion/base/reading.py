@@ -78,14 +78,19 @@ def check_file(
 
 def check_kind(path: Path, mode: int | None = None) -> None:
     """Refuse a pipe, a socket or a device; anything else passes, also what does not exist."""
+    kind = special_kind(path, mode)
+    if kind:
+        raise InputError(f"{path} is {kind}, not a file; save its content in a file first.")
+
+
+def special_kind(path: Path, mode: int | None = None) -> str:
+    """Return "a pipe", "a socket" or "a device"; "" for anything else."""
     if mode is None:
         try:
             mode = path.stat().st_mode
         except (OSError, ValueError):
-            return
-    for fits, kind in _KINDS:
-        if fits(mode):
-            raise InputError(f"{path} is {kind}, not a file; save its content in a file first.")
+            return ""
+    return next((kind for fits, kind in _KINDS if fits(mode)), "")
 
 
 def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> bytes:

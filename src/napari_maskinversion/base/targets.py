@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .atomic_files import recover
 from .errors import InputError
+from .reading import special_kind
 
 
 def check_targets(
@@ -49,6 +50,12 @@ def check_targets(
     for target in there:
         if target.is_dir() and not is_our_store(target):
             raise InputError(f"{target} is a folder; a file of this name is to be written there.")
+        kind = special_kind(target)
+        if kind:
+            raise InputError(
+                f"{target} is {kind}; a file of this name is to be written there. Choose another "
+                "name."
+            )
         for file in read:
             inside = _is_within(target, file) and not is_ours(target)
             if inside or _is_same(target, file):

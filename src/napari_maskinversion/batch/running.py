@@ -182,10 +182,24 @@ def check_out(tasks: Sequence[ImageTask], out: Path, *, overwrite: bool) -> None
     for task in tasks:
         files = [task.archive / name for name in (*check_formats(task.formats), FILE)]
         check_targets(files, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
+        # A part without a mark is that of a batch which was killed.
+        is_ours = _is_our_part if not is_marked(task) else lambda _: True
+        check_targets([task.part], overwrite=overwrite, inputs=inputs, is_ours=is_ours)
 
 
 def _is_ours(file: Path) -> bool:
     return (file.parent / FILE).is_file()
+
+
+def _is_our_part(file: Path) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(file).metadata or {}
+    except (OSError, pa.ArrowException):
+        return False
+    return b"napari-maskinversion" in metadata
 
 
 @dataclass(frozen=True, slots=True)

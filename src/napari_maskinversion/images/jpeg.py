@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, Final
 
 _START: Final = b"\xff\xd8"
@@ -26,6 +27,8 @@ _COLOURS_OF_SCAN: Final = 4  # bytes from a scan's marker
 _PADDING: Final = b"\x00\xff"
 _LOOK_AHEAD: Final = 8  # bytes that libjpeg reads before it needs them
 _IN_TIFF: Final = {6, 7, 33007, 34892}  # compressions that are JPEG
+_SIZED_IN_TIFF: Final = {33003, 33004, 33005, 34712, 34933}  # JPEG 2000, PNG
+_MOST_DECLARED: Final = 4  # times the pixels of a tile; the last one may be smaller
 
 
 def check_jpeg(data: bytes) -> None:
@@ -40,9 +43,11 @@ def check_jpeg(data: bytes) -> None:
 
 
 def check_tiles(pages: Iterable[Any]) -> None:
-    """Let pages of an open TIFF file refuse damaged JPEG tiles and strips when they are decoded.
+    """Let pages of an open TIFF file refuse damaged tiles and strips when they are decoded.
 
-    Those of NDPI, which are parts of one large JPEG, are not looked at.
+    JPEG is looked at as by `is_damaged`. JPEG, JPEG 2000 and PNG that declare more pixels than
+    the tile has are refused before a decoder allocates them. WebP and JPEG 2000 have no checksum:
+    a damage that leaves valid codes is not seen.
 
     Parameters
     ----------
@@ -50,17 +55,40 @@ def check_tiles(pages: Iterable[Any]) -> None:
         Keyframes: their ``decode`` then raises ValueError.
     """
     for page in dict.fromkeys(pages):
-        if page.compression in _IN_TIFF:
-            page.decode = partial(_check_and_decode, page.decode)
+        if page.compression in _IN_TIFF | _SIZED_IN_TIFF:
+            is_jpeg = page.compression in _IN_TIFF
+            page.decode = partial(_check_and_decode, page.decode, page.chunks, is_jpeg)
 
 
 def _check_and_decode(
-    decode: Callable[..., Any], data: bytes | None, index: int, /, **options: Any
+    decode: Callable[..., Any],
+    shape: Sequence[int],
+    is_jpeg: bool,
+    data: bytes | None,
+    index: int,
+    /,
+    **options: Any,
 ) -> Any:
-    if data is not None and options.get("jpegheader") is None:
-        # Tables that all tiles share are a stream of their own.
-        check_jpeg((options.get("jpegtables") or b"") + data)
+    if data is not None:
+        # NDPI is one large JPEG in pieces; tifffile has a header for each.
+        stream = (options.get("jpegheader") or b"") + data
+        if prod(_declared(stream)) > _MOST_DECLARED * prod(shape):
+            raise ValueError("a tile of it declares more pixels than it has; copy it again.")
+        if is_jpeg:
+            # Tables that all tiles share are a stream of their own.
+            check_jpeg((options.get("jpegtables") or b"") + stream)
     return decode(data, index, **options)
+
+
+def _declared(stream: bytes) -> tuple[int, int]:
+    """Return the size that a stream declares; (0, 0) if Pillow does not know it."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(stream), formats=["JPEG", "JPEG2000", "PNG"]) as picture:
+            return picture.size
+    except (UnidentifiedImageError, SyntaxError):
+        return 0, 0
 
 
 def is_damaged(data: bytes) -> bool:

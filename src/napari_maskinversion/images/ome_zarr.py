@@ -14,6 +14,7 @@ from ..base.units import Units
 from .decoding import reading_errors
 from .stack import Stack, check_series, stack_of
 
+_MOST_COUNTED: Final = 20_000  # chunks; counting lists all of their files
 _METADATA_FILES: Final = ("zarr.json", ".zarray", ".zgroup")
 _NEWEST: Final = "0.5"  # version of OME-Zarr
 _ITSELF: Final = ("",)
@@ -22,6 +23,19 @@ _ITSELF: Final = ("",)
 def is_zarr(path: Path) -> bool:
     """Return whether a path is a zarr array or group."""
     return path.is_dir() and any((path / name).is_file() for name in _METADATA_FILES)
+
+
+def _missing(array: Any, path: Path) -> tuple[str, ...]:
+    """Return a note on chunks that are not stored; zarr reads them as its fill value."""
+    if array.nchunks > _MOST_COUNTED:
+        return ()
+    missing = array.nchunks - array.nchunks_initialized
+    if missing <= 0:
+        return ()
+    return (
+        f"{path}: {missing} of {array.nchunks} chunks are not stored and are read as "
+        f"{array.fill_value}; they are empty, or lost.",
+    )
 
 
 def open_zarr(path: Path, number: int = 0) -> Stack:
@@ -192,6 +206,11 @@ def _check_version(about: Mapping[str, Any], path: Path) -> None:
 
 
 def _open_node(node: Any, path: Path) -> Stack:
+    stack = _of_node(node, path)
+    return replace(stack, notes=_missing(stack.levels[0], path))
+
+
+def _of_node(node: Any, path: Path) -> Stack:
     import zarr
 
     if isinstance(node, zarr.Array):

@@ -36,6 +36,8 @@ class Stack:
         file can hold only one.
     series : int
         The number of this one among them.
+    notes : tuple of str
+        What its reader cannot know about its pixels, for the user.
     """
 
     levels: tuple[Any, ...]
@@ -46,6 +48,7 @@ class Stack:
     on_close: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     images: tuple[str, ...] = ()
     series: int = 0
+    notes: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Close the underlying file; planes cannot be read after this."""

@@ -19,6 +19,10 @@ from .stack import Stack, check_series
 
 # Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
+_UNCHECKED: Final = {
+    **dict.fromkeys((33003, 33004, 33005, 34712), "JPEG 2000"),
+    **dict.fromkeys((34927, 50001), "WebP"),
+}
 _METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
 
 
@@ -65,6 +69,16 @@ def open_tiff(path: Path, number: int = 0) -> Stack:
         on_close=file.close,
         images=names,
         series=number,
+        notes=_unchecked(series.keyframe, path),
+    )
+
+
+def _unchecked(page: Any, path: Path) -> tuple[str, ...]:
+    codec = _UNCHECKED.get(int(page.compression))
+    if codec is None:
+        return ()
+    return (
+        f"{path} stores its pixels as {codec}, which has no checksum: damage may not be noticed.",
     )
 
 

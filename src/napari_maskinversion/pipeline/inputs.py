@@ -100,8 +100,8 @@ def open_stack(
 ) -> Stack:
     """Open an image.
 
-    ``on_note`` is called with a line that says which one of several is used, and with one that
-    names the channels if none are chosen.
+    ``on_note`` is called with a line that says which one of several is used, with one that names
+    the channels if none are chosen, and with the notes of the stack.
 
     Raises
     ------
@@ -114,6 +114,8 @@ def open_stack(
             f"{image} holds {len(stack.images)} images ({_listed(stack.images)}); the first one is "
             "used. Choose another with --series 1 and so on."
         )
+    for note in stack.notes:
+        on_note(note)
     names = stack.channel_names
     if len(names) > 1 and settings.channels is None:
         on_note(

@@ -108,6 +108,7 @@ def test_after_a_run_come_update_review_and_export(session):
     session.record = record_of(session, 43, 43)
     assert step_of(session).title == "Review 43 suggestions"
     assert step_of(session).beside == ("run",)
+    assert step_of(session).hint.startswith("Check each with one key")
     session.decided = 42
     assert step_of(session).title == "Review 1 suggestion"
     session.decided = 43

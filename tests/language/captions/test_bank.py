@@ -24,7 +24,7 @@ from napari_maskinversion.language.captions.building import (
     continue_bank_steps,
 )
 from napari_maskinversion.language.captions.caption_files import Captions
-from napari_maskinversion.language.captions.store import VectorFile
+from napari_maskinversion.language.captions.store import CaptionStore, VectorFile
 from tests.scenes import collect, demo_model
 
 WIDTH = 16
@@ -322,6 +322,17 @@ def test_a_record_that_cannot_be_read_is_made_again(model, tmp_path, content):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="damaged or no caption bank"):
         build_bank(model, numbered_captions(), tmp_path)
+
+
+@pytest.mark.parametrize("step", ["write_texts", "lay_out"])
+def test_a_bank_whose_beginning_was_stopped_is_begun_again(model, tmp_path, monkeypatch, step):
+    folder = tmp_path / "bank"
+    with monkeypatch.context() as patch:
+        patch.setattr(CaptionStore, step, lambda *_: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            build_bank(model, numbered_captions(10), folder)
+    bank = build_bank(model, numbered_captions(10), folder)
+    assert_search_is_exact(bank, numbered_captions(10).texts)
 
 
 def test_a_bank_of_a_newer_version_is_left_as_it_is(model, tmp_path):

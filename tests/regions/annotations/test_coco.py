@@ -126,6 +126,7 @@ def test_a_crowd_is_one_region_with_a_note(read):
         ({"size": [7, 9], "counts": "X"}, "ends too early"),
         ({"size": [7, 9], "counts": "ä"}, "not COCO.s compressed text"),
         ({"size": [7, 9], "counts": 5}, "not a list of run lengths"),
+        ({"size": [7, 9], "counts": [70, -7]}, "run lengths are broken: one of them is -7"),
         ({"size": [9, 7], "counts": [0, 63]}, r"has \[9, 7\] px"),
         ([[1, 1, 2, 2]], "polygon of 4 numbers"),
         ([[1, 1, 2, 2, None, 3]], "not a list of numbers"),

@@ -113,3 +113,15 @@ def test_edges_that_cross_too_many_rows_are_refused():
     ring = np.tile([[0, 0], [9, 20_000]], (3000, 1)).astype(float)
     with pytest.raises(ValueError, match="too many long edges"):
         fill([ring], (20_000, 10))
+
+
+def test_very_many_corners_on_each_other_are_not_left_to_geos(monkeypatch):
+    """It needs 16 seconds to say what is wrong with 300,000 corners."""
+    there_and_back = shapely.Polygon(np.tile([[5, 5], [25, 25], [25, 5]], (10_000, 1)))
+    monkeypatch.setattr(shapely, "is_valid_reason", lambda _: pytest.fail("it takes long"))
+    assert repair([there_and_back]) == ([there_and_back], "self-intersection")
+
+
+def test_very_many_corners_of_a_plain_outline_are_valid():
+    circle = shapely.Point(500, 500).buffer(400, quad_segs=6_000)
+    assert repair([circle]) == ([circle], "")

@@ -131,7 +131,10 @@ def step_of(session: Session) -> Step:
             ("review", "run"),
         ),
         NextStep.REVIEW: Step(
-            f"Review {_several(session.undecided, 'suggestion')}", "review", "", ("run",)
+            f"Review {_several(session.undecided, 'suggestion')}",
+            "review",
+            "Check each with one key, or export them as they are on the tab Label.",
+            ("run",),
         ),
         NextStep.EXPORT: Step(
             "Export...",

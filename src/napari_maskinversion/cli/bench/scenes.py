@@ -67,7 +67,7 @@ def is_ours(file: Path) -> bool:
     if file.suffix == ".svg":
         return mentions_us(file)
     if file.name.endswith(ENDING):
-        return True  # it is refused, and with a better reason, where it is read
+        return file.exists()  # it is refused, and with a better reason, where it is read
     try:
         if file.suffix in (".json", ".jsonl"):
             return bool(read_figures(file))

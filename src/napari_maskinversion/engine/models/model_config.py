@@ -34,8 +34,9 @@ _LARGEST: Final = {
     "vocab_size": 10_000_000,
 }
 _STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-_Number = Annotated[float, Field(allow_inf_nan=False)]
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Of pixels from 0 to 1; wider limits than any model needs, within which nothing overflows.
+_Mean = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
+_Spread = Annotated[float, Field(gt=1e-6, le=1000, allow_inf_nan=False)]
 
 
 class _TokenizerOptions(BaseModel):
@@ -85,8 +86,8 @@ _Architecture: Any = create_model(
 
 
 class _Preprocessing(BaseModel):
-    mean: tuple[_Number, _Number, _Number]
-    std: tuple[_Positive, _Positive, _Positive]
+    mean: tuple[_Mean, _Mean, _Mean]
+    std: tuple[_Spread, _Spread, _Spread]
     interpolation: Literal["bicubic", "bilinear"] = "bicubic"
 
 

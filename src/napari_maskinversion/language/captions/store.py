@@ -141,12 +141,12 @@ class CaptionStore:
             If the folder cannot be written to.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / RECORD).unlink(missing_ok=True)
         store = cls(folder, record, {})
-        store.write_texts(captions)
-        store.lay_out()
+        # The record comes first: without it captions and vectors could be the user's own.
         line = json.dumps({"format": FORMAT} | asdict(record), ensure_ascii=False) + "\n"
         _replace(folder / RECORD, [line.encode()])
+        store.write_texts(captions)
+        store.lay_out()
         return store
 
     @property

@@ -30,6 +30,7 @@ from .annotation_format import (
     whole_size,
 )
 from .polygons import draw_region, ring
+from .rle import check_counts
 from .xml_files import read_xml
 
 _QUARTER: Final = 64  # edges of a quarter of an ellipse
@@ -133,7 +134,8 @@ def _mask(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
         raise ValueError(f"its mask has {high} x {wide} px")
     check_crop(high, wide)
     counts = [int(count) for count in (drawn.get("rle") or "").split(",")]
-    if min(counts) < 0 or sum(counts) != wide * high:
+    check_counts(counts)
+    if sum(counts) != wide * high:
         raise ValueError(f"its run lengths add up to {sum(counts)} px of {wide * high}")
     inside = np.arange(len(counts)) % 2 == 1
     return place_mask(number, y, x, np.repeat(inside, counts).reshape(high, wide), shape)

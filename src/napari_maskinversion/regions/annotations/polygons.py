@@ -24,6 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 _MAX_EDGES: Final = 50_000_000  # pixel rows crossed by edges, summed over a region's edges
 _MOST_CROSSINGS: Final = 2_000  # each counted twice; GEOS takes a second for them
 _MOST_COMPARED: Final = 5_000_000  # pairs of edges whose boxes touch; outlines have ten an edge
+_MANY_CORNERS: Final = 20_000
 _PIECE: Final = 64  # edges compared with all others at once
 
 
@@ -94,11 +95,15 @@ def repair(polygons: list[Any]) -> tuple[list[Any], str]:
     import shapely
 
     whole: Any = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
+    many = shapely.get_num_coordinates(whole) > _MANY_CORNERS
+    # GEOS needs long to see what is wrong with very many corners on each other.
+    if many and _crosses_often(polygons):
+        return polygons, "self-intersection"
     # The reason alone: asking for validity first takes as long again.
     reason = str(shapely.is_valid_reason(whole)).split("[")[0].strip().lower()
     if reason == "valid geometry":
         return polygons, ""
-    if _crosses_often(polygons):
+    if not many and _crosses_often(polygons):
         return polygons, reason
     return polygons_of(shapely.make_valid(whole)), reason
 

@@ -70,7 +70,8 @@ def decode(region_id: int, segmentation: Any, shape: tuple[int, int]) -> Region 
         counts = _numbers(counts)
     if not isinstance(counts, list) or any(type(value) is not int for value in counts):
         raise ValueError("its mask is not a list of run lengths")
-    if any(value < 0 for value in counts) or sum(counts) != height * width:
+    check_counts(counts)
+    if sum(counts) != height * width:
         raise ValueError(
             f"its run lengths are broken: they add up to {sum(counts)} px of {height * width}"
         )
@@ -92,6 +93,13 @@ def decode(region_id: int, segmentation: Any, shape: tuple[int, int]) -> Region 
     np.add.at(steps, (columns, bottoms - y0), -1)
     mask = np.cumsum(steps[:, :-1], axis=1, dtype=np.int8).astype(bool).T
     return place_mask(region_id, y0, x0, np.ascontiguousarray(mask), shape)
+
+
+def check_counts(counts: list[int]) -> None:
+    """Refuse run lengths below 0; raises ValueError."""
+    wrong = next((count for count in counts if count < 0), None)
+    if wrong is not None:
+        raise ValueError(f"its run lengths are broken: one of them is {wrong}")
 
 
 def _by_column(starts: Integers, ends: Integers, height: int) -> tuple[Integers, Integers]:
