@@ -137,6 +137,14 @@ def machine() -> dict[str, Any]:
     }
 
 
+def processor() -> str:
+    """Return the name of the processor, where the system tells it."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def about() -> dict[str, Any]:
     """Return how, when and where a report was made."""
     return {

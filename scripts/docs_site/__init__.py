@@ -6,6 +6,10 @@ A page asks for them with `render_macros: true` in its head, then writes `{{ mea
 from . import figures, reference
 
 MACROS = (
+    figures.batch_costs,
+    figures.batch_kills,
+    figures.batch_note,
+    figures.batch_rates,
     figures.demo,
     figures.demo_figures,
     figures.figure,

@@ -202,3 +202,74 @@ def _cell(row, column):
     if isinstance(row, list):
         return ", ".join(map(str, row))
     return f"{row:.{3 if row >= 1 else 5}g}" if isinstance(row, float) else str(row)
+
+
+ENGINE, ONE = "engine", "one process"
+MILLION, HOUR = 1_000_000, 3600
+
+
+def _batch():
+    return kept("batch")["rows"]
+
+
+def batch_note():
+    """Return what the measurements of `benchmarks/batch.py` were made on."""
+    rows_of = _batch().values()
+    least, most = (choose(row["images"] for row in rows_of) for choose in (min, max))
+    count = f"{least} to {most}" if least < most else str(most)
+    (cores,) = {row["cores"] for row in rows_of}
+    (processor,) = {row["processor"] for row in rows_of}
+    busy = max(row["load_before"] for row in rows_of) > cores
+    also = ", beside a lot of other work on the same machine" if busy else ""
+    command = f"`python benchmarks/batch.py --images {count}`"
+    return f" by {command} on {cores} cores of an {processor}{also}"
+
+
+def batch_rates():
+    """Return the rates of `benchmarks/batch.py` as a table."""
+    rows_of = _batch()
+    alone = rows_of[ENGINE]["images_per_s"]
+    lines = [
+        [
+            "the engine alone, no files" if name == ENGINE else name,
+            str(row["images"]),
+            f"{row['images_per_s']:.2f}",
+            f"{100 * row['images_per_s'] / alone:.0f} %",
+        ]
+        for name, row in rows_of.items()
+        if not row.get("kills")
+    ]
+    head = ["50 regions an image", "images", "images a second", "of the engine alone"]
+    return table(head, lines)
+
+
+def batch_kills():
+    """Return what kills did in `benchmarks/batch.py`, as a list."""
+    lines = []
+    for name, row in _batch().items():
+        if not row.get("kills"):
+            continue
+        same = row["against_one_process"]
+        schedulers = row.get("scheduler_restarts", 0)
+        also = f" and {schedulers} of the scheduler" if schedulers else ""
+        lines.append(
+            f"- {name}, every {row['kill_every_s']:.0f} s: {row['kills']} kills of workers{also}; "
+            f"of {row['images']} images {same['lost']} lost, {same['rows_twice']} rows twice, "
+            f"{same['different']} with other bits than the undisturbed run"
+        )
+    return "\n".join(lines)
+
+
+def batch_costs():
+    """Return hours for a million regions, from the rates of `benchmarks/batch.py`."""
+    alone, one = _batch()[ENGINE], _batch()[ONE]
+    share = min(1.0, one["images_per_s"] / alone["images_per_s"])
+    images = MILLION / alone["regions"]
+    core_hours = images * alone["cpu_s_per_image"] / share / HOUR
+    lines = [
+        [f"{machines} of {cores} core{'s' * (cores != 1)}", f"{core_hours / machines / cores:.2f}"]
+        for machines, cores in ((1, 1), (1, 16), (4, 16), (16, 16))
+    ]
+    gigabytes = images * one["kilobytes_per_image"] / 1e6
+    text = f"They leave {gigabytes:.0f} GB of results."
+    return table(["machines", "hours"], lines) + f"\n\n{text}"

@@ -1,25 +1,30 @@
 """The command ``batch``."""
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
-from types import SimpleNamespace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import psutil
 import pyarrow.dataset
 import pytest
 
-from napari_maskinversion.base.errors import MaskInversionError
+from napari_maskinversion.base import reading
+from napari_maskinversion.base.errors import NotEnoughMemoryError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.fingerprint import Fingerprint
-from napari_maskinversion.batch.running import run_batch, write_failed
+from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.batch.running import plan, write_failed
+from napari_maskinversion.cli.batch import progress
+from napari_maskinversion.cli.console import ProgressBar
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests.scenes import label_image, picture
 
@@ -269,23 +274,43 @@ def test_bad_images_are_left_out_and_listed_if_wanted(spoilt, call):
     assert not (spoilt / "out" / "failed.csv").exists()
 
 
-@pytest.mark.parametrize("fails", [1, 2])
-def test_what_the_disk_refused_is_tried_once_more(project, call, monkeypatch, fails):
+REFUSALS = [OSError(5, "Input/output error"), MemoryError(), NotEnoughMemoryError("No memory.")]
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("fails", [2, 3])
+def test_what_disk_or_memory_refused_is_tried_twice_more(project, call, monkeypatch, fails, error):
     attempts = []
+    monkeypatch.setattr(image_run, "PAUSES", (0, 0))
     write = image_run.write_parquet
 
     def failing(bundle, path):
         attempts.append(path)
         if len(attempts) <= fails:
-            raise OSError(5, "Input/output error", str(path))
+            raise error
         write(bundle, path)
 
     monkeypatch.setattr(image_run, "write_parquet", failing)
     code, _, err = call("batch", ".", "--out", "out", "--skip-bad")
-    assert code == fails - 1, err
-    assert len(attempts) == 3
-    assert ("cell-1.png" in archives(project / "out")) == (fails == 1)
-    assert ("Input/output error" in err) == (fails == 2)
+    assert code == fails - 2, err
+    assert len(attempts) == 4
+    assert ("cell-1.png" in archives(project / "out")) == (fails == 2)
+    assert ("cell-1.png: " in err) == (fails == 3)
+
+
+def test_what_stays_wrong_is_not_tried_again(project, call, monkeypatch):
+    attempts = []
+
+    def refused(bundle, path):
+        attempts.append(path)
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(image_run, "write_parquet", refused)
+    code, _, err = call("batch", ".", "--out", "out", "--skip-bad")
+    assert code == 1
+    assert len(attempts) == 2  # one an image
+    assert "cell-1.png: " in err
+    assert "Permission denied" in err
 
 
 def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, monkeypatch):
@@ -366,39 +391,117 @@ def test_two_workers_killed_at_any_moment_lose_nothing(images, call):
         np.testing.assert_array_equal(killed[name], embeddings)
 
 
-def task(number):
-    return SimpleNamespace(name=f"image {number}")
-
-
-def test_any_executor_does_the_tasks_and_holds_few_of_them():
-    open_tasks, most = set(), []
-
-    class Counting(ThreadPoolExecutor):
-        def submit(self, work, one):
-            open_tasks.add(one.name)
-            most.append(len(open_tasks))
-            return super().submit(work, one)
-
-    reports = []
-    with Counting(2) as executor:
-        for name in run_batch(map(task, range(20)), executor, lambda one: one.name, at_once=4):
-            open_tasks.discard(name)
-            reports.append(name)
-    assert sorted(reports) == sorted(f"image {number}" for number in range(20))
-    assert max(most) <= 4
-
-
-def test_a_worker_that_dies_is_said_in_one_line():
-    class Broken:
-        def submit(self, work, one):
-            future = Future()
-            future.set_exception(BrokenExecutor("gone"))
-            return future
-
-    with pytest.raises(MaskInversionError, match=r"ended suddenly.*image 0, image 1\. "):
-        list(run_batch(map(task, range(2)), Broken(), None, at_once=4))
-
-
 def test_names_of_images_are_no_formulas_in_the_list_of_what_failed(tmp_path):
     write_failed({"=1+1.png": "it has no regions"}, tmp_path)
     assert "'=1+1.png,it has no regions" in (tmp_path / "failed.csv").read_text("utf-8")
+
+
+def test_captions_are_those_of_a_run(project, call):
+    (project / "captions.txt").write_text("a red square\na photo of a dog\na grey car\n")
+    words = ("--captions", "captions.txt", "--top-k", 2)
+    code, _, err = call("batch", ".", "--out", "out", *words, "--format", "csv")
+    assert code == 0, err
+    files = ("images/cell-2.png", "masks/cell-2_mask.png")
+    assert call("run", *files, *FAST, *words, "--out", "own", "--format", "csv")[0] == 0
+    own = pd.read_csv("own/regions.csv")["caption"]
+    table = pd.read_csv("out/archives/cell-2.png/regions.csv")
+    pd.testing.assert_series_equal(table["caption"], own)
+    code, _, err = call("batch", ".", "--out", "out", "--captions", "captions.txt")
+    assert "computed from other top_captions" in err
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 2
+    assert "computed from other captions" in err
+    # Captions alone, of a project whose regions have no names.
+    code, _, err = call(
+        *("project", "new", "p", "--images", "images", "--regions", "masks", *FAST[2:]),
+        *("--captions", "captions.txt"),
+    )
+    assert code == 0, err
+    assert "captions: ../captions.txt" in (project / "p" / "project.yaml").read_text("utf-8")
+    code, _, err = call("batch", "p", "--out", "alone")
+    assert code == 0, err
+    assert call("project", "status", "p", "--out", "alone")[1].endswith(
+        "2 images computed, 0 to compute\n"
+    )
+
+
+def test_a_file_about_many_images_is_parsed_and_hashed_once(images, call, monkeypatch):
+    entry = {"width": 64, "height": 64}
+    box = {"category_id": 1, "bbox": [8, 8, 20, 20]}
+    page = {
+        "images": [{"id": n, "file_name": f"cell-{n}.png", **entry} for n in (1, 2)],
+        "categories": [{"id": 1, "name": "car"}],
+        "annotations": [{"id": n, "image_id": 1 + n % 2, **box} for n in range(5)],
+    }
+    file = images / "all.json"
+    file.write_text(json.dumps(page))
+    read = []
+    parse, digest = reading.parse_json, hashlib.file_digest
+    monkeypatch.setattr(reading, "parse_json", lambda *a: read.append(a[1]) or parse(*a))
+    monkeypatch.setattr(hashlib, "file_digest", lambda f, k: read.append(f.name) or digest(f, k))
+    words = ("batch", "--images", "images", "--regions", "all.json", *FAST[2:], "--out", "out")
+    assert call(*words)[0] == 0
+    assert [str(one) for one in read].count("all.json") == 2
+    assert pd.read_parquet("out/regions.parquet")["source_id"].tolist() == list("02413")
+    # A changed one is read again.
+    page["annotations"].pop()
+    file.write_text(json.dumps(page))
+    assert call(*words, "--overwrite")[0] == 0
+    assert len(pd.read_parquet("out/regions.parquet")) == 4
+
+
+def test_the_table_is_one_for_duckdb_and_pandas(finished):
+    rows = duckdb.sql(
+        "select image, count(*) as regions, min(suggestion) as word, len(any_value(embedding)) as "
+        "size from read_parquet('out/regions.parquet/*/*.parquet', hive_partitioning = true) "
+        "group by image order by image"
+    ).df()
+    table = pd.read_parquet("out/regions.parquet")
+    assert rows["image"].tolist() == ["cell-1.png", "cell-2.png"]
+    assert rows["regions"].tolist() == table.groupby("image", observed=True).size().tolist()
+    assert set(rows["word"]) <= set(table["suggestion"])
+    assert set(rows["size"]) == {len(table["embedding"][0])}
+
+
+def test_a_worker_that_comes_late_keeps_what_another_one_wrote(finished, monkeypatch):
+    before = times(finished / "out")
+    content = read_project(finished)
+    (first, *_) = plan(content, finished, finished / "elsewhere").tasks
+    late = replace(first, out=finished / "out")
+    monkeypatch.setattr(image_run, "write_parquet", None)
+    assert image_run.run_task(late).kept
+    # Also one that noticed it only after its work.
+    answers = iter([False, True])
+    marked = image_run.is_marked
+    monkeypatch.setattr(image_run, "is_marked", lambda task: next(answers) and marked(task))
+    assert image_run.run_task(late).kept
+    assert times(finished / "out") == before
+
+
+def test_without_a_terminal_a_line_says_how_far_it_is(project, call, monkeypatch):
+    monkeypatch.setattr(progress, "_EVERY", 0)
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 0, err
+    assert re.search(r"Images: [12] of 2, about \d+ s left", err)
+
+
+@pytest.mark.parametrize(
+    ("done", "seconds", "text"),
+    [
+        (0, 9, ""),
+        (10, 5, ", about 45 s left"),
+        (10, 60, ", about 9 min left"),
+        (1, 60, ", about 1.6 h left"),
+    ],
+)
+def test_the_time_that_is_left_is_told_in_words(done, seconds, text):
+    assert progress.left(done, 100, seconds) == text
+
+
+def test_each_image_has_a_bar_while_it_is_computed():
+    with ProgressBar() as bar:
+        bar.show("Images", 0, 2)
+        bar.show_parts({"a.png": 0.5, "b.png": 0.25})
+        bar.show_parts({"b.png": 0.75})
+        tasks = [(task.description.strip(), task.completed) for task in bar.tasks]
+    assert tasks == [("Images", 0), ("b.png", 0.75)]

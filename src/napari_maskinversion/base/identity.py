@@ -6,6 +6,8 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +20,24 @@ Position = tuple[tuple[str, int], ...]
 WHOLE: Final = 16 * 2**20
 _SAMPLES: Final = 32
 _SIDE: Final = 64  # pixels of a sample along each of the two longest axes
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file; one that has not changed since the last time is not read.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    about = path.stat()
+    return _file_sha256(path, about.st_ino, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _file_sha256(path: Path, *about: int) -> str:
+    with path.open("rb") as content:  # piece by piece
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True, order=True)

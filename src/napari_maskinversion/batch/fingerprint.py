@@ -9,6 +9,8 @@ from typing import Self
 
 from pydantic import BaseModel
 
+from ..base.identity import file_sha256
+
 
 class Fingerprint(BaseModel):
     """What tells a file, or a folder of files (zarr), from others.
@@ -63,8 +65,7 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 
 def _digest(path: Path) -> str:
     if not path.is_dir():
-        with path.open("rb") as content:  # piece by piece
-            return hashlib.file_digest(content, "sha256").hexdigest()
+        return file_sha256(path)
     whole = hashlib.sha256()
     for file in _files(path):
         whole.update(f"{file.relative_to(path).as_posix()} {_digest(file)}\n".encode())

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
 from ..base.reading import read_json, validated
+from ..language.captions.bank import TOP
 from ..regions.annotations.json_files import to_json_types
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS
@@ -37,6 +38,8 @@ class Finished(BaseModel):
     words : dict
         The vocabulary, or templates and colours for names in the file of regions.
     formats : list of str
+    captions : str
+        Their hash.
     part : Fingerprint, optional
         Of the part of the data set.
     files : list of Fingerprint
@@ -49,6 +52,7 @@ class Finished(BaseModel):
     settings: dict[str, Any]
     words: dict[str, Any]
     formats: list[str]
+    captions: str = ""
     part: Fingerprint | None = None
     files: list[Fingerprint] = []
 
@@ -68,7 +72,19 @@ class Finished(BaseModel):
             settings=_settings(task),
             words=_words(task),
             formats=list(task.formats),
+            captions=task.captions,
         )
+
+    def is_of(self, other: Self) -> bool:
+        """Return whether both are of the same work on the same files, whatever came out."""
+        return self._without_results() == other._without_results()
+
+    def _without_results(self) -> dict[str, Any]:
+        """Return everything but the files of the results, and the times of the inputs."""
+        values = self.model_dump(exclude={"files", "part"})
+        for name in ("image", "regions"):
+            del values[name]["changed"]
+        return values
 
     def with_files(self, part: Path, folder: Path) -> Self:
         """Return the mark with the results: the part of the data set, and a folder's files."""
@@ -156,6 +172,8 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
         yield "regions"
     settings = _settings(task)
     for name in (*kept.settings, *(settings.keys() - kept.settings.keys())):
+        if name == "top_captions" and kept.captions != task.captions:
+            continue  # said below
         before, after = kept.settings.get(name), settings.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
             yield from (key for key in after if before.get(key) != after[key])
@@ -163,12 +181,17 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
             yield name
     if kept.words != _words(task):
         yield "labels"
+    if kept.captions != task.captions:
+        yield "captions"
     if not set(task.formats) <= set(kept.formats):
         yield from MORE_FORMATS
 
 
 def _settings(task: ImageTask) -> Any:
-    return _plain(task.settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
+    settings = task.settings
+    if not task.captions:  # how many there would be makes no difference
+        settings = settings.changed({"top_captions": TOP})
+    return _plain(settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
 
 
 def _words(task: ImageTask) -> Any:

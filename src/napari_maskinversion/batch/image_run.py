@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from threading import Lock
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any, Final
 
 from ..base.atomic_files import together
-from ..base.errors import Cancelled, InputError, MaskInversionError
+from ..base.errors import Cancelled, InputError, MaskInversionError, NotEnoughMemoryError
 from ..base.identity import identify_image
 from ..base.steps import drive
+from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import Inputs, open_inputs, origin, vocabulary_in
 from ..pipeline.run import check_tasks, run_planes
+from ..regions.annotations.annotation import Annotations
+from ..regions.annotations.reading import AnnotationFile, open_annotations, read_annotations
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import FORMATS, write_results
@@ -31,39 +36,64 @@ from .finished import (
 from .image_task import ALWAYS, ImageTask, Report
 from .project import with_colors
 
+PAUSES: Final = (0.5, 4.0)  # seconds before an image is tried once more
+_LASTING: Final = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 
 def open_task(
     task: ImageTask, on_note: Callable[[str], object] = lambda _: None
-) -> tuple[Inputs, Vocabulary]:
+) -> tuple[Inputs, Vocabulary | None]:
     """Open the inputs of a task, and refuse what cannot be run on; loads no model.
 
-    ``on_note`` is called as by `open_inputs`.
+    Without labels and names there is no vocabulary: the regions get captions alone. ``on_note`` is
+    called as by `open_inputs`.
 
     Raises
     ------
     MaskInversionError
         Names the file, and what is wrong with it.
     """
-    inputs = open_inputs(task.image, task.regions, task.settings, on_note)
+    inputs = open_inputs(task.image, task.regions, task.settings, on_note, _read)
     try:
         check_tasks(inputs.tasks)
         vocabulary = task.vocabulary
         if vocabulary is None:
             threshold = task.settings.threshold
             vocabulary = vocabulary_in(task.regions, inputs.names, task.templates, threshold)
-            if vocabulary is None:
+            if vocabulary is not None:
+                vocabulary = with_colors(vocabulary, task.colors)
+            elif not task.captions:
                 raise InputError(
                     f"{task.regions} has no names of regions; name labels: batch --labels dog,cat, "
                     "or labels: dog,cat in project.yaml."
                 )
-            vocabulary = with_colors(vocabulary, task.colors)
     except BaseException:
         inputs.stack.close()
         raise
     return inputs, vocabulary
+
+
+def _read(path: Path, shape: tuple[int, int], **about: Any) -> Annotations:
+    """Read annotations as `read_annotations` does; a file about many images is parsed once."""
+    try:
+        now = path.stat()
+    except OSError:
+        return read_annotations(path, shape, **about)  # refuses it
+    return _opened(path, now.st_size, now.st_mtime_ns).read(shape, **about)
+
+
+@lru_cache(maxsize=1)
+def _opened(path: Path, *_: int) -> AnnotationFile:
+    return open_annotations(path)
 
 
 def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: None) -> str:
@@ -79,16 +109,32 @@ def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: Non
     return ""
 
 
+def check_task(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
+    """Return a report with what a run of the task would refuse; computes nothing."""
+    notes: list[str] = []
+    problem = problem_of(task, notes.append)
+    return Report(name=task.name, problem=problem, notes=tuple(notes))
+
+
+def check_model(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
+    """Load the model of a task; return a report with why it cannot be loaded."""
+    try:
+        _loaded(task.model, task.settings.architecture, task.settings.device)
+    except (MaskInversionError, OSError) as error:
+        return Report(name=task.name, problem=_one_line(error, task))
+    return Report(name=task.name)
+
+
 def run_task(
     task: ImageTask,
     *,
     model: Backbone | None = None,
     on_step: Callable[[Any], object] | None = None,
-    attempts: int = 2,
 ) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
 
-    What an `OSError` ended is tried once more: a disk or network may be back.
+    What disk, network or memory refused is tried again: they may be back. Results that are there
+    already are kept.
 
     Parameters
     ----------
@@ -96,26 +142,39 @@ def run_task(
     model : Backbone, optional
         By default the settings' model, which this process loads once.
     on_step : callable, optional
-        Called between two steps; raises `Cancelled` to stop.
-    attempts : int
-        How often an image is tried.
+        Called with each step; raises `Cancelled` to stop.
     """
     begun = perf_counter()
-    try:
-        regions = _run(task, model, on_step)
-    except Cancelled:
-        return Report(name=task.name, stopped=True)
-    except Exception as error:
-        if attempts > 1 and _is_transient(error):
-            return run_task(task, model=model, on_step=on_step, attempts=attempts - 1)
-        internal = not isinstance(error, MaskInversionError | OSError)
-        return Report(name=task.name, problem=_one_line(error, task), internal=internal)
-    return Report(name=task.name, regions=regions, seconds=perf_counter() - begun)
+    for pause in (*PAUSES, None):
+        try:
+            regions = _run(task, model, on_step)
+        except Cancelled:
+            return Report(name=task.name, stopped=True)
+        except Exception as error:
+            if pause is not None and is_transient(error):
+                sleep(pause)
+                continue
+            internal = not isinstance(error, MaskInversionError | OSError | MemoryError)
+            return Report(name=task.name, problem=_one_line(error, task), internal=internal)
+        break
+    return Report(
+        name=task.name,
+        regions=regions or 0,
+        seconds=perf_counter() - begun,
+        kept=regions is None,
+    )
 
 
-def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None) -> int:
-    if is_marked(task) and differences(task) == MORE_FORMATS and not is_damaged(task):
-        return _add_formats(task)
+def _run(
+    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
+) -> int | None:
+    """Return the number of regions; None if their results were there already."""
+    if is_marked(task) and not is_damaged(task):
+        different = differences(task)
+        if not different:
+            return None
+        if different == MORE_FORMATS:
+            return _add_formats(task)
     settings = task.settings
     inputs, vocabulary = open_task(task)
     with inputs.stack:
@@ -123,8 +182,10 @@ def _run(task: ImageTask, model: Backbone | None, on_step: Callable[[Any], objec
         source = origin(task.image, task.regions, settings, inputs.stack)
         identity = asdict(identify_image(task.image.name, inputs.stack.levels[0]))
         if model is None:
-            model = _loaded(settings.model, settings.architecture, settings.device)
-        work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units)
+            model = _loaded(task.model, settings.architecture, settings.device)
+        bank = None if task.bank is None else _bank(task.bank)
+        units = inputs.units
+        work = run_planes(model, inputs.tasks, vocabulary, settings, units=units, bank=bank)
         results = drive(work, on_step)
     masks = compress_masks(inputs.tasks)
     bundle = Bundle(results=results, masks=masks, source=source, image=identity)
@@ -149,6 +210,8 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> None:
     """
     for folder in (task.part.parent, task.archive):
         folder.mkdir(parents=True, exist_ok=True)
+    if is_marked(task) and read_finished(task.archive).is_of(finished) and not is_damaged(task):
+        return  # a worker that was thought dead has been faster
     # The mark that the image is done comes last: what is killed before it is done again.
     write_parquet(bundle, task.part)
     with together(task.archive) as files:
@@ -167,18 +230,35 @@ def _add_formats(task: ImageTask) -> int:
     return len(bundle.results)
 
 
-@lru_cache(maxsize=1)
 def _loaded(name: str, architecture: str | None, device: str) -> Backbone:
-    """Load a model once for all images of this process."""
+    """Load a model once for all images of this process, also if several threads ask for it."""
+    with _LOADING:
+        return _load(name, architecture, device)
+
+
+_LOADING: Final = Lock()
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, architecture: str | None, device: str) -> Backbone:
     from ..engine.models.loading import load_where_it_fits
 
     return load_where_it_fits(name, device=device, architecture=architecture).model
 
 
-def _is_transient(error: BaseException | None) -> bool:
-    """Return whether an error comes from the system; our errors hide it in their context."""
+@lru_cache(maxsize=1)
+def _bank(folder: Path) -> CaptionBank:
+    """Open a caption bank once for all images of this process."""
+    return open_bank(folder)
+
+
+def is_transient(error: BaseException | None) -> bool:
+    """Return whether what caused an error may be gone soon; our errors have it in their context."""
     while error is not None:
-        if isinstance(error, OSError):
+        if isinstance(error, MemoryError | NotEnoughMemoryError | ConnectionError | TimeoutError):
+            return True
+        # Without a number it is about content, such as an image that Pillow cannot read.
+        if isinstance(error, OSError) and error.errno and not isinstance(error, _LASTING):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -186,6 +266,8 @@ def _is_transient(error: BaseException | None) -> bool:
 
 def _one_line(error: BaseException, task: ImageTask) -> str:
     text = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for it; use fewer --workers, or a machine with more."
     if isinstance(error, OSError):
         text = f"{error.filename or task.image}: {error.strerror or error}"
     elif not isinstance(error, MaskInversionError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import quote
 
 from ..language.labels.vocabulary import Vocabulary
@@ -33,8 +34,14 @@ class ImageTask:
         For these names.
     formats : tuple of str
         What is written besides the data set.
+    captions : str
+        Hash of the captions, the best of which each region gets; "" for none.
+    bank : Path, optional
+        The folder of their bank; a run needs it.
     out : Path
         The folder of the batch.
+    folder : Path
+        Where a relative path in the settings begins.
     """
 
     name: str
@@ -45,7 +52,27 @@ class ImageTask:
     templates: tuple[str, ...] = ()
     colors: Mapping[str, str] = field(default_factory=dict)
     formats: tuple[str, ...] = (ALWAYS,)
+    captions: str = ""
+    bank: Path | None = None
     out: Path
+    folder: Path = Path()
+
+    @property
+    def model(self) -> str:
+        """What the model is loaded by: its name, or the path of its file."""
+        name = self.settings.model
+        return str(self.folder / name) if os.path.isfile(self.folder / name) else name  # noqa: PTH113
+
+    def anywhere(self) -> Self:
+        """Return the task for a process with another working folder: its paths are absolute."""
+        return replace(
+            self,
+            image=self.image.absolute(),
+            regions=self.regions.absolute(),
+            bank=None if self.bank is None else self.bank.absolute(),
+            out=self.out.absolute(),
+            folder=self.folder.absolute(),
+        )
 
     @property
     def archive(self) -> Path:
@@ -83,6 +110,10 @@ class Report:
         Whether this program is to blame for it.
     stopped : bool
         Whether the work was stopped before its end.
+    kept : bool
+        Whether the results were there already.
+    notes : tuple of str
+        Choices that the user may not know of.
     """
 
     name: str
@@ -91,3 +122,5 @@ class Report:
     problem: str = ""
     internal: bool = False
     stopped: bool = False
+    kept: bool = False
+    notes: tuple[str, ...] = ()

@@ -73,6 +73,10 @@ class Project(FrozenModel):
         What ``--template`` takes.
     colors : mapping
         Colour (``#rrggbb``) of labels, by name.
+    captions : str or None
+        What ``--captions`` takes: a file, or the folder of a caption bank, as in ``labels``.
+    caption_column : str or None
+        Its column in a CSV file.
     settings : mapping
         Settings that differ from the default, by the key of a `Setting`; files as in ``labels``.
     images : tuple of ProjectImage
@@ -90,6 +94,8 @@ class Project(FrozenModel):
     labels: str | tuple[str, ...] | None = None
     templates: tuple[str, ...] = ()
     colors: dict[str, str] = Field(default_factory=dict)
+    captions: str | None = None
+    caption_column: str | None = None
     settings: dict[str, Value] = Field(default_factory=dict)
     images: tuple[ProjectImage, ...] = ()
 
@@ -129,6 +135,11 @@ class Project(FrozenModel):
         labels = _resolved(self.labels, folder)
         vocabulary = vocabulary_of(labels, self.templates, threshold)
         return with_colors(vocabulary, self.colors)
+
+
+def captions_of(project: Project, folder: Path) -> Path | None:
+    """Return the file or folder with the captions of a project in a folder; None for none."""
+    return None if project.captions is None else place_of(project.captions, folder)
 
 
 def with_colors(vocabulary: Vocabulary, colors: Mapping[str, str]) -> Vocabulary:

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from ..base.atomic_files import atomic_path
-from ..base.errors import InputError, MaskInversionError
+from ..base.errors import InputError
 from ..base.targets import check_folder, check_targets
 from ..language.labels.vocabulary import Vocabulary
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
 from ..results.spreadsheet import without_formula
+from .executors import ClusterLost, TaskExecutor, Work, WorkerDied
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
-from .image_run import problem_of
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
 from .leftovers import leftovers
 from .project import Project, ProjectImage, place_of
 
 FAILED: Final = "failed.csv"
 _LISTED: Final = 5  # names in a text
+_TOLD: Final = 0.3  # seconds between two answers about what is under way
+_DEATHS: Final = 6  # others may end workers, too, such as a cluster that needs its machines
+_DEADLY: Final = (
+    "the process that computed it ended suddenly again and again, perhaps for lack of memory; use "
+    "fewer --workers, or a machine with more memory."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +111,7 @@ def plan(
     *,
     formats: Sequence[str] = (ALWAYS,),
     changes: Mapping[str, Any] | None = None,
+    captions: str = "",
 ) -> Plan:
     """Return what is to be done for a project, and what is done already.
 
@@ -117,6 +125,8 @@ def plan(
         Names in `FORMATS`.
     changes : mapping, optional
         Settings that differ from the project's, by key.
+    captions : str
+        Hash of the captions; "" for none.
 
     Raises
     ------
@@ -133,7 +143,9 @@ def plan(
         if image.regions is None:
             bare.append(image.name)
             continue
-        task = task_of(project, image, folder, out, settings, vocabulary, formats)
+        task = replace(
+            task_of(project, image, folder, out, settings, vocabulary, formats), captions=captions
+        )
         if is_marked(task):
             different = differences(task)
             if different not in ([], MORE_FORMATS):
@@ -190,59 +202,78 @@ def _is_our_part(file: Path) -> bool:
     return b"napari-maskinversion" in metadata
 
 
-def check_images(
-    tasks: Iterable[ImageTask], on_note: Callable[[str], object] = lambda _: None
-) -> Iterator[tuple[str, str]]:
-    """Yield the name of each task, and what a run would refuse; "" if nothing.
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """What a batch does at the moment.
 
-    ``on_note`` is called as by `problem_of`.
+    Attributes
+    ----------
+    shares : mapping
+        Share (0..1) that is done of each image that was begun, by name.
+    note : str
+        One line about a trouble that it waits for, or has overcome; else "".
     """
-    for task in tasks:
-        yield task.name, problem_of(task, on_note)
+
+    shares: Mapping[str, float]
+    note: str = ""
 
 
 def run_batch(
-    tasks: Iterable[ImageTask],
-    executor: Executor,
-    work: Callable[[ImageTask], Report],
-    *,
-    at_once: int,
-) -> Generator[Report, None, None]:
-    """Do tasks in any order; yield the report of each when it is done.
+    tasks: Iterable[ImageTask], executor: TaskExecutor, work: Work
+) -> Generator[Report | Underway, None, None]:
+    """Do tasks in any order; yield the report of each when it is done, and `Underway` meanwhile.
+
+    A task whose worker died is done again, from the second time alone, so that it ends no other
+    one's. With the sixth worker it is given up.
 
     Parameters
     ----------
     tasks : iterable of ImageTask
-    executor : concurrent.futures.Executor
+    executor : TaskExecutor
         This process, others, or those of a cluster.
     work : callable
-        Does a task: `run_task`, or one with more arguments.
-    at_once : int
-        How many tasks the executor holds at most.
+        What is done with a task: `run_task` or `check_task`.
 
     Raises
     ------
     MaskInversionError
-        If a process of the executor ended by itself.
+        If a cluster went away for good.
     """
     waiting = iter(tasks)
+    is_alone = False
+    again: deque[ImageTask] = deque()
+    alone: deque[ImageTask] = deque()
+    died: Counter[str] = Counter()
     pending: dict[Future[Report], ImageTask] = {}
     try:
         while True:
-            for task in islice(waiting, at_once - len(pending)):
+            if not pending:
+                is_alone = bool(alone)
+            if alone or is_alone:
+                new = [] if pending else [alone.popleft()]
+            else:
+                room = max(0, executor.at_once - len(pending))
+                new = [again.popleft() for _ in range(min(room, len(again)))]
+                new += islice(waiting, room - len(new))
+            for task in new:
                 pending[executor.submit(work, task)] = task
             if not pending:
                 return
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                report = future.result()
-                del pending[future]
-                yield report
-    except BrokenExecutor:
-        names = ", ".join(task.name for task in list(pending.values())[:_LISTED])
-        raise MaskInversionError(
-            f"A worker process ended suddenly, perhaps for lack of memory; it computed one of: "
-            f"{names}. What is finished is kept; run the command again with fewer --workers."
-        ) from None
+            for future in wait(pending, timeout=_TOLD, return_when=FIRST_COMPLETED).done:
+                task = pending.pop(future)
+                try:
+                    yield future.result()
+                except ClusterLost as error:
+                    again.append(task)
+                    yield Underway(executor.underway(), str(error))
+                except WorkerDied as error:
+                    died[task.name] += error.times
+                    if error.times and died[task.name] >= _DEATHS:
+                        yield Report(name=task.name, problem=_DEADLY)
+                        continue
+                    (alone if died[task.name] > 1 else again).append(task)
+                    yield Underway(executor.underway(), f"{error} It is replaced.")
+            yield Underway(executor.underway(), executor.note())
     finally:
         for future in pending:
             future.cancel()

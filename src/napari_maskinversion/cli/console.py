@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Final, Self
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -55,6 +57,7 @@ class ProgressBar:
             transient=True,
         )
         self._task: TaskID | None = None
+        self._parts: dict[str, TaskID] = {}
         self._note = ""
 
     def __enter__(self) -> Self:
@@ -68,12 +71,26 @@ class ProgressBar:
         """Whether there was any progress."""
         return self._task is not None
 
+    @property
+    def tasks(self) -> list[Task]:
+        """What is shown, as rich has it."""
+        return self._progress.tasks
+
     def show(self, text: str, done: float = 0.0, total: float = 1.0) -> None:
         """Show a text and how much of the work is done."""
         if self._task is None:
             self._progress.start()
             self._task = self._progress.add_task(escape(text), total=total)
         self._progress.update(self._task, description=escape(text), completed=done, total=total)
+
+    def show_parts(self, shares: Mapping[str, float]) -> None:
+        """Show a bar below the first one for each of these names; others go away."""
+        for name in [name for name in self._parts if name not in shares]:
+            self._progress.remove_task(self._parts.pop(name))
+        for name, share in shares.items():
+            if name not in self._parts:
+                self._parts[name] = self._progress.add_task(escape(f"  {name}"), total=1.0)
+            self._progress.update(self._parts[name], completed=share)
 
     def say_note(self, text: str) -> None:
         """Print a note above the bar, unless it is empty or the one that was printed last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..base.errors import InputError
+from ..base.identity import file_sha256
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
 from ..images.ome_zarr import is_zarr, label_image
@@ -48,10 +48,11 @@ def open_inputs(
     masks: Path,
     settings: RunSettings,
     on_note: Callable[[str], object] = lambda _: None,
+    read: Callable[..., Annotations] = read_annotations,
 ) -> Inputs:
     """Open an image and its regions: the planes, channels and units that the settings name.
 
-    ``on_note`` is called as by `open_stack`.
+    ``on_note`` is called as by `open_stack`, ``read`` instead of `read_annotations`.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def open_inputs(
         if is_annotations(masks):
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
-            annotated = read_annotations(
+            annotated = read(
                 masks, stack.shape, image=image.name, geo=None if units is None else units.geo
             )
             on_planes = _on_planes(annotated, stack, position, masks, ids)
@@ -261,5 +262,4 @@ def _describe(file: Path) -> dict[str, Any]:
         return {"folder": file.resolve().name, "modified": round(about.st_mtime)}
     if about.st_size > _HASHED:
         return {"file": file.name, "bytes": about.st_size, "modified": round(about.st_mtime)}
-    with file.open("rb") as content:  # piece by piece
-        return {"file": file.name, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}
+    return {"file": file.name, "sha256": file_sha256(file)}

@@ -133,7 +133,7 @@ class ImagineWidget(QWidget):
             form(below),
             self._grid,
             margins=(0, 0, 0, 4),
-        )
+        ).addStretch(1)
         self.decoder.currentIndexChanged.connect(lambda _: self._show_defaults())
         numbers = (self.pictures, self.seed, self.steps, self.size, self.guidance)
         for number in numbers:

@@ -237,7 +237,7 @@ def _channel(level: Any, axes: Sequence[str], number: int) -> Any:
             import dask.array
 
             chunks = getattr(level, "chunks", None) or "auto"
-            level = dask.array.from_array(level, chunks=chunks)  # type: ignore[no-untyped-call]
+            level = dask.array.from_array(level, chunks=chunks)
     if "c" not in axes:
         return level
     return level[tuple(number if axis == "c" else slice(None) for axis in axes)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,26 +12,30 @@ import typer
 
 from ...base.errors import InputError
 from ...base.locks import hold
-from ...batch.executors import InThisProcess, Workers, run_in_worker
-from ...batch.image_run import run_task
+from ...batch.cluster import LOCAL
+from ...batch.executors import InThisProcess
+from ...batch.image_run import check_model, run_task
 from ...batch.image_task import DATA_SET, ImageTask
 from ...batch.leftovers import remove
-from ...batch.project import Project, project_file, read_project
+from ...batch.project import Project, captions_of, project_file, read_project
 from ...batch.running import (
     FAILED,
     Plan,
     check_out,
     listed,
     plan,
-    run_batch,
     write_failed,
 )
 from ...results.export.catalogue import FORMATS
-from ..console import INTERRUPTED, ProgressBar, say
+from ..captions.banks import CaptionSource
+from ..console import INTERRUPTED, say
 from ..loading import load
 from ..options import split_names, template_option, with_settings
 from .checking import problems_of
+from .executing import Dask, WorkerCount, check_workers, executor_of
 from .images import (
+    CaptionColumn,
+    Captions,
     Images,
     Labels,
     Positions,
@@ -40,10 +45,10 @@ from .images import (
     pairs_of,
     project_images,
 )
+from .progress import BatchProgress, follow
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
+    from ...batch.executors import TaskExecutor, Work
     from ...batch.image_task import Report
 
 INCOMPLETE: Final = 1  # exit code if images failed with --skip-bad, so that make notices
@@ -52,7 +57,6 @@ INCOMPLETE: Final = 1  # exit code if images failed with --skip-bad, so that mak
 @with_settings(
     *("model", "method", "inversion", "input", "window", "planes", "units", "labels"),
     "uncertainty",
-    without=("top_captions",),
     only_chosen=True,
 )
 def batch_command(
@@ -69,6 +73,8 @@ def batch_command(
     positions: Positions = False,
     labels: Labels = None,
     template: Annotated[list[str] | None, template_option("those of the project")] = None,
+    captions: Captions = None,
+    caption_column: CaptionColumn = None,
     out: Annotated[
         Path,
         typer.Option(help="Folder for the results; a batch that was stopped there goes on."),
@@ -81,9 +87,8 @@ def batch_command(
             f"separated by commas: {', '.join(FORMATS)}.",
         ),
     ] = "npz",
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes; each loads the model and needs its memory.")
-    ] = 1,
+    workers: WorkerCount = None,
+    dask: Dask = None,
     skip_bad: Annotated[
         bool,
         typer.Option(
@@ -99,6 +104,7 @@ def batch_command(
     ] = False,
 ) -> None:
     """Run many images: an archive of each, and one table of all (a Parquet data set)."""
+    check_workers(workers, dask)
     project, folder = _project(place, images, regions, table, positions=positions)
     words: dict[str, Any] = {}
     if labels is not None:
@@ -106,12 +112,44 @@ def batch_command(
     if template:
         words["templates"] = tuple(template)
     project = Project(**{**dict(project), **words})
+    file = captions_of(project, folder) if captions is None else captions
+    column = caption_column or project.caption_column
+    source = None if file is None else CaptionSource(file, column=column)
     _held = hold(out)  # until this function returns
-    work = plan(project, folder, out, formats=split_names(formats), changes=changes)
+    work = plan(
+        project,
+        folder,
+        out,
+        formats=split_names(formats),
+        changes=changes,
+        captions="" if source is None else source.sha256,
+    )
     _check_results(work, out, overwrite=overwrite)
     check_out(work.tasks, out, overwrite=overwrite)
-    problems = _check(work, skip_bad=skip_bad)
-    tasks = [task for task in work.tasks if task.name not in problems]
+    with executor_of(workers, dask, work.tasks) as executor:
+        if executor.about:
+            say(executor.about)
+        problems = _check(work, executor, skip_bad=skip_bad)
+        tasks = [task for task in work.tasks if task.name not in problems]
+        _say_before(work, out)
+        if work.others:
+            remove(out, work.others)
+        if tasks:
+            here = dask in (None, LOCAL)
+            problems |= _run(tasks, executor, source, here=here, skip_bad=skip_bad, out=out)
+    write_failed(problems, out)
+    if problems:
+        say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
+    if older := [name for name in work.stale if name in problems]:
+        say(f"Their older results stay: {listed(older)}.")
+    say(f"Wrote {counted(len(tasks) - len(problems.keys() & {t.name for t in tasks}))} in {out}")
+    say(f"The table of all images: {out / DATA_SET}")
+    if problems:
+        raise typer.Exit(INCOMPLETE)
+
+
+def _say_before(work: Plan, out: Path) -> None:
+    """Say what is kept and what is computed again."""
     if work.done:
         say(f"{counted(len(work.done))} of {out} {'is' if len(work.done) == 1 else 'are'} kept.")
     if work.stale:
@@ -122,19 +160,7 @@ def batch_command(
             f"{listed(work.damaged)}."
         )
     if work.others:
-        remove(out, work.others)
         say(f"Removed the results of images that are not in this batch: {listed(work.others)}.")
-    if tasks:
-        problems |= _run(tasks, workers, skip_bad=skip_bad, out=out)
-    write_failed(problems, out)
-    if problems:
-        say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
-    if older := [name for name in work.stale if name in problems]:
-        say(f"Their older results stay: {listed(older)}.")
-    say(f"Wrote {counted(len(tasks) - len(problems.keys() & {t.name for t in tasks}))} in {out}")
-    say(f"The table of all images: {out / DATA_SET}")
-    if problems:
-        raise typer.Exit(INCOMPLETE)
 
 
 def _check_results(work: Plan, out: Path, *, overwrite: bool) -> None:
@@ -175,9 +201,9 @@ def _project(
     return read_project(place), project_file(place).parent
 
 
-def _check(work: Plan, *, skip_bad: bool) -> dict[str, str]:
+def _check(work: Plan, executor: TaskExecutor, *, skip_bad: bool) -> dict[str, str]:
     """Say which images cannot be run; return why."""
-    problems = problems_of(work)
+    problems = problems_of(work, executor)
     for name, problem in problems.items():
         say(f"{name}: {problem}")
     if problems and not skip_bad:
@@ -188,30 +214,44 @@ def _check(work: Plan, *, skip_bad: bool) -> dict[str, str]:
     return problems
 
 
-def _run(tasks: Sequence[ImageTask], workers: int, *, skip_bad: bool, out: Path) -> dict[str, str]:
+def _run(
+    tasks: Sequence[ImageTask],
+    executor: TaskExecutor,
+    captions: CaptionSource | None,
+    *,
+    here: bool,
+    skip_bad: bool,
+    out: Path,
+) -> dict[str, str]:
     """Run images; return why some failed."""
     settings = tasks[0].settings
-    # Downloaded once, under a progress bar, and refused before any work.
-    model = load(settings.model, settings.architecture, settings.device)
-    workers = min(workers, len(tasks))
-    executor: Executor
-    work: Callable[[ImageTask], Report]
-    if workers == 1:
-        executor, work, at_once = InThisProcess(), partial(run_task, model=model), 1
-    else:
+    work: Work = run_task
+    if here or captions is not None:
+        # Downloaded once, under a progress bar, and refused before any work.
+        model = load(settings.model, settings.architecture, settings.device)
+        if captions is not None:
+            bank = captions.bank(model).folder
+            tasks = [replace(task, bank=bank) for task in tasks]
+        if isinstance(executor, InThisProcess):
+            work = partial(run_task, model=model)
         del model
-        executor, work, at_once = Workers(workers), run_in_worker, 2 * workers
+    else:
+        report = executor.submit(check_model, tasks[0]).result()
+        if report.problem:
+            raise InputError(report.problem)
     problems: dict[str, str] = {}
     done = 0
+
+    def keep(report: Report, progress: BatchProgress) -> None:
+        nonlocal done
+        done = progress.done
+        if report.problem:
+            _refuse(report, skip_bad=skip_bad)
+            problems[report.name] = report.problem
+            progress.say(f"{report.name}: {report.problem}")
+
     try:
-        with executor, ProgressBar(remaining=True) as bar:
-            bar.show(counted(len(tasks)), 0, len(tasks))
-            for done, report in enumerate(run_batch(tasks, executor, work, at_once=at_once), 1):
-                bar.show(f"Image {done} of {len(tasks)}: {report.name}", done, len(tasks))
-                if report.problem:
-                    _refuse(report, skip_bad=skip_bad)
-                    problems[report.name] = report.problem
-                    bar.say_note(f"{report.name}: {report.problem}")
+        follow(tasks, executor, work, keep)
     except KeyboardInterrupt:
         say(
             f"Stopped: {done - len(problems)} of {counted(len(tasks))} are finished and kept in "

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...batch.running import Plan, check_images
-from ..console import ProgressBar, say
+from ...batch.executors import InThisProcess, TaskExecutor
+from ...batch.image_run import check_task
+from ...batch.image_task import Report
+from ...batch.running import Plan
+from ..console import say
 from .images import NO_REGIONS
+from .progress import BatchProgress, follow
 
 _SAID: Final = 3  # notes in full
 
 
-def problems_of(work: Plan) -> dict[str, str]:
-    """Read all images and regions; return by name why some cannot be run."""
+def problems_of(work: Plan, executor: TaskExecutor | None = None) -> dict[str, str]:
+    """Read all images and regions; return by name why some cannot be run.
+
+    Parameters
+    ----------
+    work : Plan
+    executor : TaskExecutor, optional
+        What will do the work, where it reads the files; by default this process.
+    """
     problems = dict.fromkeys(work.bare, NO_REGIONS)
-    notes: list[str] = []
-    with ProgressBar(remaining=True) as bar:
-        for done, (name, problem) in enumerate(check_images(work.tasks, notes.append), 1):
-            bar.show("Checking images", done, len(work.tasks))
-            if problem:
-                problems[name] = problem
+    reports: dict[str, Report] = {}
+
+    def keep(report: Report, _: BatchProgress) -> None:
+        reports[report.name] = report
+
+    if executor is not None:
+        follow(work.tasks, executor, check_task, keep, title="Checked")
+    else:
+        with InThisProcess() as own:
+            follow(work.tasks, own, check_task, keep, title="Checked")
+    in_order = [reports[task.name] for task in work.tasks]
+    notes = [note for report in in_order for note in report.notes]
     for note in notes[:_SAID]:
         say(note)
     if len(notes) > _SAID:
         say(f"The same holds of other images: {len(notes) - _SAID} more lines like these.")
-    return problems
+    return problems | {report.name: report.problem for report in in_order if report.problem}

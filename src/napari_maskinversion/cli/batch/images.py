@@ -53,6 +53,15 @@ Labels = Annotated[
     ),
 ]
 
+Captions = Annotated[
+    Path | None,
+    typer.Option(
+        help="Also find the best captions, with labels or without: a caption bank, or a text or "
+        "CSV file, as for run."
+    ),
+]
+CaptionColumn = Annotated[str | None, typer.Option(help="Column of a CSV file of captions.")]
+
 NO_REGIONS: Final = "it has no regions; add them by --regions, or 'project add' with --regions"
 
 

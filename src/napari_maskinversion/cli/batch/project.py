@@ -15,8 +15,10 @@ from ...batch.opened import OpenProject
 from ...batch.project import (
     Project,
     ProjectImage,
+    captions_of,
     project_file,
     read_project,
+    relative,
     states,
     stored_labels,
     stored_settings,
@@ -24,10 +26,13 @@ from ...batch.project import (
 )
 from ...batch.running import listed, plan
 from ...results.settings import RunSettings
+from ..captions.banks import CaptionSource
 from ..console import ProgressBar, say
 from ..options import Polygons, split_names, template_option, with_paper, with_settings
 from .checking import problems_of
 from .images import (
+    CaptionColumn,
+    Captions,
     Images,
     Labels,
     Positions,
@@ -58,6 +63,8 @@ def new_command(
     template: Annotated[
         list[str] | None, template_option("those of the file or preset, else photo")
     ] = None,
+    captions: Captions = None,
+    caption_column: CaptionColumn = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a project.")] = False,
 ) -> None:
     """Make a project: pair images with regions, and keep words and settings."""
@@ -69,9 +76,13 @@ def new_command(
     made = Project(
         labels=stored_labels(labels, folder),
         templates=tuple(template or ()),
+        captions=None if captions is None else relative(captions, folder),
+        caption_column=caption_column,
         settings=stored_settings(settings, folder),
         images=tuple(project_images(pairs, folder)),
     )
+    if captions is not None:
+        CaptionSource(captions, column=caption_column)  # refuses what are no captions
     made.vocabulary(folder, settings.threshold)  # refuses what are no labels
     folder.mkdir(parents=True, exist_ok=True)
     write_project(made, file)
@@ -127,7 +138,8 @@ def status_command(
     words = [counted(len(content.images)), f"{number['done']} done", f"{number['skip']} to skip"]
     typer.echo(", ".join([*words, f"{bare} without regions"]))
     if out is not None:
-        work = plan(content, project_file(place).parent, out)
+        folder = project_file(place).parent
+        work = plan(content, folder, out, captions=captions_hash(content, folder))
         line = f"{out}: {counted(len(work.done))} computed, {len(work.tasks)} to compute"
         typer.echo(line)
         if work.stale_text:
@@ -142,7 +154,8 @@ def status_command(
 def check_command(place: ProjectPlace) -> None:
     """Read all images and regions as a batch would, and name those that it would refuse."""
     content, file = read_project(place), project_file(place)
-    work = plan(content, file.parent, file.parent)
+    captions = captions_hash(content, file.parent)
+    work = plan(content, file.parent, file.parent, captions=captions)
     problems = problems_of(work)
     for name, problem in problems.items():
         typer.echo(f"{name}: {problem}")
@@ -190,3 +203,9 @@ def export_command(
     for name, problem in exported.left_out.items():
         say(f"{name}: {problem}")
     say(f"Wrote {exported.text}")
+
+
+def captions_hash(content: Project, folder: Path) -> str:
+    """Return the hash of a project's captions; "" without any."""
+    file = captions_of(content, folder)
+    return "" if file is None else CaptionSource(file, column=content.caption_column).sha256

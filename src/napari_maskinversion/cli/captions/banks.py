@@ -70,6 +70,14 @@ class CaptionSource:
         else:
             self._captions = read_captions(path, column=column, encoding=encoding)
 
+    @property
+    def sha256(self) -> str:
+        """Hash of the captions and their order."""
+        if self._captions is not None:
+            return self._captions.sha256
+        assert self.folder is not None
+        return CaptionStore.open(self.folder).record.sha256
+
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
         """Open the bank; build or finish it first if necessary, under a progress bar.
 

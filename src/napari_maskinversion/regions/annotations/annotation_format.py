@@ -55,6 +55,9 @@ class AnnotationFormat:
         Takes the parsed content, the path (for messages) and the image. Raises `InputError` with
         file and record if the content is broken, `MaskShapeError` if the file is about an image of
         another size.
+    prepare : callable
+        Takes the parsed content and the path; returns what ``read`` takes as content. It is called
+        once for a file that many images are read from.
     in_viewer : bool
         Whether napari's *File > Open* reads such files; napari.yaml lists their endings. False if
         they need an image to be read.
@@ -69,6 +72,7 @@ class AnnotationFormat:
     load: Callable[[Path], Any]
     matches: Callable[[Any], bool]
     read: Callable[[Any, Path, ImageReference], Annotations]
+    prepare: Callable[[Any, Path], Any] = lambda content, _: content
     in_viewer: bool = True
     shared: bool = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -195,25 +196,63 @@ def _outlines(region: Region) -> list[list[float]]:
     ]
 
 
-def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CocoPage:
+    """COCO JSON sorted by image, so that many images are read from it in turn.
+
+    Attributes
+    ----------
+    listed : list of ListedImage
+    names : mapping
+        Of the categories, by id.
+    records : mapping
+        For the key of an image: its annotations, each after what messages call it.
+    notes : list of str
+        Annotations of no listed image.
+    """
+
+    listed: list[ListedImage]
+    names: Mapping[Any, str]
+    records: Mapping[Any, list[tuple[int, str, dict[str, Any]]]]
+    notes: list[str]
+
+
+def sorted_by_image(page: Any, path: Path) -> CocoPage:
+    """Sort the annotations of COCO JSON by image.
+
+    Raises
+    ------
+    InputError
+        If images, categories or annotations are broken; names the record.
+    """
+    listed = listed_images(page["images"], path)
+    records: dict[Any, list[tuple[int, str, dict[str, Any]]]] = {one.key: [] for one in listed}
+    notes = []
+    for number, record in enumerate(page["annotations"], 1):
+        where = f"{path}, annotation {_record_id(record, number)}"
+        if not isinstance(record, dict):
+            raise InputError(f"{where} is not an object.")
+        if _of(record, records):
+            records[record["image_id"]].append((number, where, record))
+        else:
+            notes.append(_no_image(where, record))
+    names = categories_of(page.get("categories"), path)
+    return CocoPage(listed=listed, names=names, records=records, notes=notes)
+
+
+def read_coco(page: CocoPage, path: Path, image: ImageReference) -> Annotations:
     """Read COCO JSON: run lengths or polygons, else boxes; see `AnnotationFormat.read`."""
     notes: list[str] = []
-    listed = listed_images(page["images"], path)
-    chosen = choose_images(listed, path, image)
+    chosen = choose_images(page.listed, path, image)
     note_other_image(path, chosen[0].name, image, notes)
     shape = size_of_images(chosen, path, image.shape)
     images = {one.key: one.position for one in chosen}
-    names = categories_of(page.get("categories"), path)
-    records = [
-        (f"{path}, annotation {_record_id(record, number)}", record)
-        for number, record in enumerate(page["annotations"], 1)
-    ]
-    for where, record in records:
-        if not isinstance(record, dict):
-            raise InputError(f"{where} is not an object.")
-    known = {one.key for one in listed}
-    notes += [_no_image(where, record) for where, record in records if not _of(record, known)]
-    records = [(where, record) for where, record in records if _of(record, images)]
+    names = page.names
+    notes += page.notes
+    in_order = sorted(
+        (part for key in images for part in page.records[key]), key=lambda part: part[0]
+    )
+    records = [(where, record) for _, where, record in in_order]
     check_not_empty(records, path, notes)
     planes = [images[record["image_id"]] for _, record in records]
     ids = [
@@ -391,4 +430,5 @@ COCO: Final = AnnotationFormat(
     load=read_json,
     matches=is_coco,
     read=read_coco,
+    prepare=sorted_by_image,
 )

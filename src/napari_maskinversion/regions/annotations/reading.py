@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,12 +107,51 @@ def read_annotations(
     EmptyMaskError
         If a region misses the image; names it.
     """
+    return open_annotations(path).read(shape, image=image, geo=geo)
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationFile:
+    """A file of annotations that was parsed, to read what it says about one image or many.
+
+    Attributes
+    ----------
+    path : Path
+    format : AnnotationFormat
+    content : object
+        What the format's ``prepare`` returned.
+    """
+
+    path: Path
+    format: AnnotationFormat
+    content: Any
+
+    def read(
+        self,
+        shape: tuple[int, int] | None = None,
+        *,
+        image: str = "",
+        geo: Georeference | None = None,
+    ) -> Annotations:
+        """Return the regions of an image, as `read_annotations` does."""
+        reference = ImageReference(name=image, shape=shape, geo=geo)
+        return self.format.read(self.content, self.path, reference)
+
+
+def open_annotations(path: Path) -> AnnotationFile:
+    """Parse a file in any of `FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If the file is in no format or broken; names it.
+    """
     check_kind(path)
     formats = _formats_for(path)
     content = formats[0].load(path) if formats else None
     for form in formats:
         if form.matches(content):
-            return form.read(content, path, ImageReference(name=image, shape=shape, geo=geo))
+            return AnnotationFile(path, form, form.prepare(content, path))
     refusal = way_out(path, content)
     if refusal:
         raise InputError(refusal)

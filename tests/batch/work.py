@@ -1,0 +1,47 @@
+"""Pieces of work on tasks, which other processes import."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from napari_maskinversion.batch.image_task import ImageTask, Report
+from napari_maskinversion.results.settings import RunSettings
+
+
+def task(number, folder=Path()):
+    """Return a task of which nothing but its name and folder is used."""
+    return ImageTask(
+        name=f"image {number}",
+        image=folder / "image.png",
+        regions=folder / "masks.png",
+        settings=RunSettings(),
+        vocabulary=None,
+        out=folder,
+    )
+
+
+def say_process(task, *, on_step):
+    """Report the number of the process."""
+    return Report(name=task.name, regions=os.getpid())
+
+
+def die_once(task, *, on_step):
+    """Be killed the first time that the second image is done; count how often each is begun."""
+    begun = task.out / task.name
+    times = len(begun.read_text()) if begun.exists() else 0
+    begun.write_text("x" * (times + 1))
+    on_step(SimpleNamespace(fraction=0.25))
+    if task.name == "image 1" and not times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Report(name=task.name)
+
+
+def wait_halfway(task, *, on_step):
+    """Tell that a half is done, until a file appears or somebody stops it."""
+    while not (task.out / "go").exists():
+        on_step(SimpleNamespace(fraction=0.5))
+        on_step(SimpleNamespace(text="a step that does not tell"))
+        time.sleep(0.02)
+    return Report(name=task.name)
