@@ -189,11 +189,10 @@ def _run(
         results = drive(work, on_step)
     masks = compress_masks(inputs.tasks)
     bundle = Bundle(results=results, masks=masks, source=source, image=identity)
-    store(task, bundle, finished)
-    return len(results)
+    return len(results) if store(task, bundle, finished) else None
 
 
-def store(task: ImageTask, bundle: Bundle, finished: Finished) -> None:
+def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
     """Write the results of an image with the mark that it is done.
 
     Parameters
@@ -203,6 +202,11 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> None:
     finished : Finished
         Made before the work: what the results were computed from.
 
+    Returns
+    -------
+    bool
+        Whether they were written; False if the same results are there already.
+
     Raises
     ------
     InputError
@@ -210,13 +214,23 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> None:
     """
     for folder in (task.part.parent, task.archive):
         folder.mkdir(parents=True, exist_ok=True)
-    if is_marked(task) and read_finished(task.archive).is_of(finished) and not is_damaged(task):
-        return  # a worker that was thought dead has been faster
+    if _is_there(task, finished):
+        return False  # a worker that was thought dead has been faster
     # The mark that the image is done comes last: what is killed before it is done again.
     write_parquet(bundle, task.part)
     with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
         write_finished(finished.with_files(task.part, files.place), task.archive)
+    return True
+
+
+def _is_there(task: ImageTask, finished: Finished) -> bool:
+    """Return whether results of the same work are there, whole."""
+    try:
+        same = is_marked(task) and read_finished(task.archive).is_of(finished)
+    except InputError:
+        return False
+    return same and not is_damaged(task)
 
 
 def _add_formats(task: ImageTask) -> int:

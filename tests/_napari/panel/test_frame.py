@@ -142,6 +142,7 @@ def test_draw_regions_makes_a_layer_with_the_brush_ready(widget):
     layer = viewer.layers.selection.active
     assert layer is widget.input.regions.layer
     assert layer.mode == "paint"
+    assert layer.opacity < 0.5  # the heatmap below it has to be seen
     assert (layer.data.shape, tuple(layer.scale)) == ((160, 200), (2, 2))
     layer.data[3:20, 3:20] = 1
     layer.refresh()

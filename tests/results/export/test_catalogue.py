@@ -173,10 +173,10 @@ def test_a_disk_that_fills_leaves_the_old_table(results, tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_written_is_named(results, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written to"):
-        write("csv", None, tmp_path / "file" / "regions.csv")
+        write("csv", results, tmp_path / "file" / "regions.csv")
 
     # Simulated: an administrator may write everywhere.
     def refuse(*_, **__):
@@ -184,7 +184,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr("tempfile.mkstemp", refuse)
     with pytest.raises(InputError, match="cannot be written to .Permission denied"):
-        write("csv", None, tmp_path / "a.csv")
+        write("csv", results, tmp_path / "a.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.layers import FILE
-from ..layers.placing import place_of, remove_layer
+from ..layers.placing import REGIONS_OPACITY, place_of, remove_layer
 from ..layers.tasks import PlaneFinder, RunInput, copy_regions
 from ..run_requests.preparing import prepare
 from ..run_requests.stored_results import stored_record
@@ -52,7 +52,11 @@ def show_image(viewer: Any, session: Session, opened: OpenedImage) -> ShownImage
         ]
         more = {} if opened.features is None else {"features": opened.features}
         labels = viewer.add_labels(
-            opened.labels, name=f"{opened.file.name}: regions", **more, **place_of(images[0])
+            opened.labels,
+            name=f"{opened.file.name}: regions",
+            opacity=REGIONS_OPACITY,
+            **more,
+            **place_of(images[0]),
         )
     session.choose(image=images[0], regions=labels)
     channels: Literal["layer", "displayed"] = "displayed" if len(images) > 1 else "layer"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..layers.layers import is_shapes, levels_of
-from ..layers.placing import place_of
+from ..layers.placing import REGIONS_OPACITY, place_of
 
 # A label image of more pixels would take gigabytes: shapes instead.
 _MOST_PIXELS: Final = 2**28
@@ -43,4 +43,5 @@ def _new_layer(viewer: Any, image: Any) -> Any:
     name = f"{image.name}: regions"
     if prod(shape) > _MOST_PIXELS:
         return viewer.add_shapes(ndim=image.ndim, name=name, **place)
-    return viewer.add_labels(np.zeros(shape, dtype=np.int32), name=name, **place)
+    blank = np.zeros(shape, dtype=np.int32)
+    return viewer.add_labels(blank, name=name, opacity=REGIONS_OPACITY, **place)

@@ -15,6 +15,8 @@ from ...images.windows import FloatBox
 from .coordinates import Plane
 from .layers import OURS
 
+# Of layers of regions that we make: the heatmap lies below them, so that one can paint.
+REGIONS_OPACITY: Final = 0.35
 OwnLayer = TypeVar("OwnLayer", bound=Layer)
 _COLLECTED: Final = 256 * 2**20  # bytes of removed layers until napari may search for garbage
 _uncollected = 0

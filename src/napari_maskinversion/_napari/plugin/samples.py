@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...images.sample_scenes import load_scene
+from ..layers.placing import REGIONS_OPACITY
 
 LayerTuple = tuple[Any, dict[str, Any], str]
 
@@ -17,7 +18,7 @@ def open_scene(name: str) -> list[LayerTuple]:
         (scene.image, {"name": scene.title, "rgb": True, "metadata": metadata}, "image"),
         (
             scene.regions.astype("int32"),
-            {"name": f"{scene.title}: regions", "metadata": metadata, "opacity": 0.35},
+            {"name": f"{scene.title}: regions", "metadata": metadata, "opacity": REGIONS_OPACITY},
             "labels",
         ),
     ]

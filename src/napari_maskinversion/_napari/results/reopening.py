@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base.errors import InputError, MaskShapeError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
-from ..layers.placing import place_of
+from ..layers.placing import REGIONS_OPACITY, place_of
 from ..layers.tasks import PlaneFinder
 from ..run_requests.stored_results import painted, stored_record
 from ..session import Session
@@ -146,4 +146,5 @@ def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -
     """Add the regions as Labels on the pixels of the image."""
     labels = painted(reopened.regions, grid.shape, axes)
     name = f"regions of {reopened.path.stem}"
-    return viewer.add_labels(labels, name=name, **place_of(reopened.image))
+    place = place_of(reopened.image)
+    return viewer.add_labels(labels, name=name, opacity=REGIONS_OPACITY, **place)

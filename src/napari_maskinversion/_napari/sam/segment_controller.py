@@ -13,7 +13,7 @@ from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
 from ..layers.pictures import copy_picture
-from ..layers.placing import box_transform, selection_kept
+from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..layers.rasterise import Shape
 from ..run_requests.preparing import background_of, image_layers
 from ..session import Session
@@ -247,6 +247,7 @@ class SegmentController(QObject):
                 on_axes(painted.labels, self._plane),
                 name="SAM regions" if any(one.scores for one in self._objects) else "regions",
                 features=features_of(painted, self._objects, self._chosen),
+                opacity=REGIONS_OPACITY,
                 **place,
             )
         self._mark = painted.mark

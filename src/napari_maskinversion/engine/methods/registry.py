@@ -88,12 +88,12 @@ _TABLE: Final = (
         "The whole image strongly blurred, with only the region sharp.",
         options={"context": math.inf, "fill": "strongly blurred"}),
     MethodSpec("box-blur", "Box, blurred outside", "edits:Crop",
-        "The whole image strongly blurred, with only the region's box sharp; joined with Crop "
-        "(crop+box-blur) it is ReCLIP's score of a region.",
+        "The whole image strongly blurred, with only the region's box sharp; ReCLIP joins it with "
+        "Crop (crop+box-blur).",
         options={"context": math.inf, "fill": "strongly blurred", "by_box": True}),
     MethodSpec("shade", "Shaded box", "edits:Shade",
         "The whole image with the region's box in translucent red (CPT as ReCLIP adapts it); "
-        "for prompts such as 'a dog is in red color.'"),
+        "for prompts such as 'a dog in red'."),
     MethodSpec("ris", "RIS", "ris:MaskedTokens",
         "The [CLS] token of last layers in which the other tokens count less, and a little of "
         "Masked Crop.", 3, 2, whole_image=True),
