@@ -70,7 +70,7 @@ class DaskCluster(TaskExecutor):
     Raises
     ------
     InputError
-        If Dask is missing, nobody answers at the address, or its workers cannot be used.
+        If Dask is missing, no scheduler answers at the address, or its workers cannot be used.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class DaskCluster(TaskExecutor):
             )
         if self._lost:
             self._lost = False
-            self._client.subscribe_topic(self._topic, self._hear)  # the new one knows nobody
+            self._client.subscribe_topic(self._topic, self._hear)  # the new one has no subscribers
 
     def _hear(self, event: tuple[float, Any]) -> None:
         name, share = event[1]

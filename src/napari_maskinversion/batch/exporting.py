@@ -77,7 +77,7 @@ def export_steps(
     formats : sequence of str
         Keys of `FILES`.
     accepted_only : bool
-        Leave out what nobody has accepted.
+        Leave out what has not been accepted.
     polygons : bool
         As in `write_coco`.
     overwrite : bool

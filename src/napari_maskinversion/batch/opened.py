@@ -221,7 +221,7 @@ def _place_file(file: Path) -> Path:
 
 
 def read_place(file: Path) -> Place:
-    """Return where somebody was in a project; the beginning, if nobody knows."""
+    """Return where work on a project stopped; the beginning, if that is not recorded."""
     try:
         return validated(Place, read_json(_place_file(file)), _place_file(file))
     except InputError:

@@ -505,7 +505,7 @@ def imagine(
         carried, loaded, in_order(results.regions, queries), overview(source), settings
     )
     fingerprint = loaded.fingerprint
-    del model, loaded  # room for the decoder, if nobody else holds it
+    del model, loaded  # room for the decoder, if nothing else holds it
     made = draw(carried, load_decoder(carried), wanted, on_progress or (lambda _: None))
     record = record_of(carried, str(name), fingerprint, settings)
     return Imagined(pictures=tuple(made), record=record)

@@ -136,7 +136,7 @@ def ahead_work(
 
 
 def list_work(project: OpenProject, names: Sequence[str]) -> Generator[Listed, None, None]:
-    """Read what the list shows of images; a broken one is told as such."""
+    """Read what the list shows of images; a broken one is shown as such."""
     from .opening import count_regions
     from .thumbnails import thumbnail
 

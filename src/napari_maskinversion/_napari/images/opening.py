@@ -125,7 +125,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
     Raises
     ------
     InputError
-        If the image cannot be read; what is wrong with regions or results is told in `problem`.
+        If the image cannot be read; `problem` says what is wrong with regions or results.
     """
     file = project.path(name)
     problem = ""

@@ -17,7 +17,7 @@ from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
 from ..layers.label_layers import draw_label_layers, features_of
-from ..layers.layers import FILE
+from ..layers.layers import path_of
 from ..layers.placing import box_transform
 
 LABEL_IMAGES: Final = (".tif", ".tiff", ".png", ".npy")
@@ -65,7 +65,7 @@ class Target:
         # Rows of a file are rows of the data, however the viewer transposes them.
         rows, columns = sorted(seen.axes)
         cut = replace(seen, axes=(rows, columns))
-        path = layer.metadata.get(FILE) or getattr(getattr(layer, "source", None), "path", None)
+        path = path_of(layer)
         return cls(
             layer=layer,
             name=Path(path).name if path else str(layer.name),

@@ -41,11 +41,15 @@ def vocabulary_of(*layers: Any) -> list[str]:
     return []
 
 
+def path_of(layer: Any) -> Any:
+    """Return the path that a layer was opened with, by us or by napari; None without one."""
+    ours = getattr(layer, "metadata", {}).get(FILE)
+    return ours or getattr(getattr(layer, "source", None), "path", None)
+
+
 def file_of(image: Any) -> Path | None:
     """Return the file or folder that a layer was opened from; None if this machine has none."""
-    path = getattr(image, "metadata", {}).get(FILE) or getattr(
-        getattr(image, "source", None), "path", None
-    )
+    path = path_of(image)
     if not path:
         return None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,13 +15,7 @@ from .retrieval import Overlaps, Row, sentences_for_masks
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-
-
-class SentenceGenerator(Protocol):
-    """Whatever turns embeddings into sentences."""
-
-    def generate(self, embeddings: NDArray[np.float32]) -> list[str]:
-        """Return a sentence for each embedding (N, e), as optimised, not normalised."""
+    from ...language.generation.decoder import SentenceGenerator
 
 
 @dataclass(slots=True)
