@@ -16,7 +16,7 @@ from ...images.windows import FloatBox
 from ...regions.annotations.annotation import binary_mask
 from .coordinates import Plane
 from .layers import OURS
-from .placing import LayerHolder, box_transform
+from .placing import LayerHolder, box_transform, selection_kept
 
 OPACITY: Final = 0.7
 DIMMED: Final = 0.35  # while regions are reviewed: the object has to be seen
@@ -185,6 +185,15 @@ class HeatmapLayer(LayerHolder[Image]):
         if signed != self._signed:
             self._signed = signed
             layer.colormap = signed_colormap() if signed else colormap()
+
+    def _take_over(self, layer: Image, image: Any) -> bool:
+        """Move the layer above another image: a new one would take ten times as long."""
+        if self._image is not image:
+            layers = self._viewer.layers
+            with selection_kept(self._viewer):
+                layers.move(layers.index(layer), layers.index(image) + 1)
+            layer.name, self._image = f"heatmap: {image.name}", image
+        return True
 
     def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:
         return Image(

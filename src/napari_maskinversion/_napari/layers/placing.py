@@ -47,10 +47,14 @@ class LayerHolder(Generic[OwnLayer]):
         if self.layer is None:
             self._layer, self._image = self._left_over(image), image
         layer = self.layer
-        if layer is not None and self._image is image and layer.ndim == image.ndim:
+        if layer is not None and layer.ndim == image.ndim and self._take_over(layer, image):
             return layer
         self.remove()
         return None
+
+    def _take_over(self, layer: OwnLayer, image: Any) -> bool:
+        """Whether the layer belongs to an image, or can be made to."""
+        return self._image is image
 
     def _left_over(self, image: Any) -> OwnLayer | None:
         for layer in self._viewer.layers:

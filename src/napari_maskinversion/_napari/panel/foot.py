@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QFrame, QProgressBar, QPushButton
+from qtpy.QtWidgets import QFrame, QPushButton
 
 from ...base import progress_words as words
 from ..session import Bindings, NextStep, Session, Staleness
 from ..widgets.keys import PANEL, named, shortcut
+from ..widgets.progress_bar import ProgressBar
 from ..widgets.sections import MARGINS, Note, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar
@@ -196,7 +197,7 @@ class Foot(QFrame):
         self.cancel = QPushButton("Cancel")
         self.help = QPushButton()
         self.help.setToolTip("What helps here")
-        self.progress = QProgressBar()
+        self.progress = ProgressBar()
         self.progress.setAccessibleName("Progress")
         self.progress.setRange(0, _WHOLE)
         self.progress.setTextVisible(False)

@@ -11,7 +11,6 @@ from qtpy.QtWidgets import (
     QCompleter,
     QLabel,
     QLineEdit,
-    QProgressBar,
     QPushButton,
     QSizePolicy,
     QSpinBox,
@@ -22,6 +21,7 @@ from ...results.settings import fields_of
 from ...review.queue import Order
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
+from ..widgets.progress_bar import ProgressBar
 from ..widgets.sections import MARGINS, Note, combo_box, form, line, stack
 from ..widgets.suggestion_button import SuggestionButton
 from .crop_view import CropView
@@ -85,7 +85,7 @@ class ReviewWidget(QWidget):
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
         self.image = Note(name="Image under review")
         self.place.setStyleSheet("font-weight: bold;")
-        self.bar = QProgressBar()
+        self.bar = ProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(5)
         self.bar.setAccessibleName("Regions decided")

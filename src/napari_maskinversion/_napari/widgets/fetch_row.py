@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from ...base import progress_words as words
+from .progress_bar import ProgressBar
 
 
 class FetchRow(QWidget):
@@ -19,7 +20,7 @@ class FetchRow(QWidget):
     def __init__(self, what: str) -> None:
         super().__init__()
         self.button, self.cancel = QPushButton("Fetch"), QPushButton("Cancel")
-        self.bar = QProgressBar()
+        self.bar = ProgressBar()
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         for widget, name, tip in (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from ...base import progress_words as words
+from .progress_bar import ProgressBar
 
 
 class ProgressRow(QWidget):
@@ -25,7 +26,7 @@ class ProgressRow(QWidget):
 
     def __init__(self, what: str, tip: str) -> None:
         super().__init__()
-        self.bar = QProgressBar()
+        self.bar = ProgressBar()
         self.bar.setAccessibleName(f"Progress of {what}")
         self.bar.setToolTip(f"Progress of {what}")
         self.cancel = QPushButton("Cancel")
