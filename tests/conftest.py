@@ -110,3 +110,11 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect_ex", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def known_image(monkeypatch):
+    """Let the demo model know the kind of any image, so that only the limits flag answers."""
+    from napari_maskinversion.pipeline import window_runner
+
+    monkeypatch.setattr(window_runner, "is_unknown", lambda *_: False)

@@ -10,9 +10,9 @@ from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ...base.cache_folder import is_offline
-from ...demo_model.known_images import INSTEAD, UNKNOWN, how_to_bring
 from ...engine.models.registry import get_spec, model_state
 from ...engine.models.specs import DEMO
+from ...images.known_images import INSTEAD, UNKNOWN, how_to_bring
 from ..session import Bindings, Session
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, line, stack

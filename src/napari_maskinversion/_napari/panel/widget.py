@@ -40,9 +40,11 @@ from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.keys import PANEL, pressed, shortcut
 from ..widgets.sections import stack
-from ..workers.model_store import ModelStore
+from ..workers.driver import any_driven
+from ..workers.model_store import ModelStore, give_back_memory
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
+from ..workers.worker import when_idle
 from .colors import colors_of
 from .controller import PanelController
 from .file_drops import FileDrops
@@ -298,6 +300,7 @@ class MaskInversionWidget(QWidget):
             self.foot.stop()
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again
+            when_idle(give_back_memory)
 
     def _hear(self, text: str, severity: Severity, action: str) -> bool:
         """Show a message in the status line; return whether the user sees it there."""
@@ -434,12 +437,21 @@ class MaskInversionWidget(QWidget):
         self.tabs.areas["label"].ensureWidgetVisible(self.results, 0, 4)
 
     def _unload(self) -> None:
-        """Free the memory of the models that no worker uses."""
+        """Free the memory of all models, once no worker uses them."""
         if self.session.run.running:
             refuse("Wait until the run is over, or cancel it; then unload the model.")
             return
-        self.store.clear()
+        if any_driven():
+            inform("The model is unloaded as soon as the work at hand has ended.")
+        when_idle(self._unload_now)
+
+    def _unload_now(self) -> None:
+        self.details.why.stop()
+        self.live.release()
+        self.imagine.release()
         self.segment.store.clear()
+        self.store.clear()
+        give_back_memory()
         inform("The model is unloaded. The next run loads it again.")
 
     # -- the rest -----------------------------------------------------------------------------

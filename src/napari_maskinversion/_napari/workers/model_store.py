@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ...engine.compute.lazy_torch import torch_if_loaded
 
 if TYPE_CHECKING:
     from ...engine.models.loading import Backbone
@@ -58,3 +61,15 @@ class ModelStore:
         if self._lock.acquire(blocking=False):
             self._model = self._key = None
             self._lock.release()
+
+
+def give_back_memory() -> None:
+    """Give the memory of models that nothing holds any more back to the device.
+
+    PyTorch keeps freed blocks for itself, and a model may lie in a circle of references.
+    """
+    if torch_if_loaded() is not None:
+        from ...engine.compute.devices import empty_caches
+
+        gc.collect()
+        empty_caches()

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from ..base.cache_folder import is_offline
 from ..engine.models.registry import model_folder, model_state
 from ..engine.models.specs import MODELS, bundled_folder
-from ..images.plane_source import PlaneSource, as_source, read_reduced
-from ..images.sample_scenes import load_scene, scene_names
+from .plane_source import PlaneSource, as_source, read_reduced
+from .sample_scenes import load_scene, scene_names
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -118,13 +118,17 @@ def is_near(embedding: FloatArray, fingerprint: str) -> bool:
 def is_sample(source: PlaneSource) -> bool:
     """Return whether an image is one of the samples that come with the package."""
     height, width = source.shape
-    for name in scene_names():
-        scene = load_scene(name).image
+    for scene in _samples():
         if scene.shape[:2] == (height, width):
             pixels = source.read(0, (0, 0, height, width))
             if pixels.dtype == scene.dtype and np.array_equal(pixels[..., :3], scene):
                 return True
     return False
+
+
+@cache
+def _samples() -> tuple[npt.NDArray[np.uint8], ...]:
+    return tuple(load_scene(name).image for name in scene_names())
 
 
 @cache
