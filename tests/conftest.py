@@ -113,8 +113,9 @@ def no_network(monkeypatch):
 
 
 @pytest.fixture
-def known_image(monkeypatch):
-    """Let the demo model know the kind of any image, so that only the limits flag answers."""
-    from napari_maskinversion.pipeline import window_runner
+def all_known(monkeypatch):
+    """Let the demo model know every image and word, so that only the limits flag answers."""
+    from napari_maskinversion.pipeline import run, window_runner
 
     monkeypatch.setattr(window_runner, "is_unknown", lambda *_: False)
+    monkeypatch.setattr(run, "unknown_to", lambda *_: frozenset())

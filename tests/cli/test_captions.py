@@ -156,7 +156,7 @@ def test_a_run_that_is_stopped_has_captions_for_what_is_finished(
     assert pd.read_csv(files / "out" / "regions.csv")["caption"].notna().all()
 
 
-def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypatch, known_image):
+def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypatch, all_known):
     configs = []
     real = running.run_planes
 
@@ -187,7 +187,7 @@ def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypat
 
 
 def test_regions_that_a_run_embedded_are_found_without_another_run(
-    call, files, monkeypatch, tmp_path, known_image
+    call, files, monkeypatch, tmp_path, all_known
 ):
     start = ("find", files / "image.png", files / "masks.png", "apple", "--steps", 1)
     _, expected, _ = call(*start)

@@ -8,7 +8,6 @@ those.
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.cache_folder import is_offline
+from ..base.errors import InputError
+from ..base.reading import read_json
 from ..engine.models.registry import model_folder, model_state
 from ..engine.models.specs import MODELS, bundled_folder
 from .plane_source import PlaneSource, as_source, read_reduced
@@ -134,8 +135,8 @@ def _samples() -> tuple[npt.NDArray[np.uint8], ...]:
 @cache
 def _references() -> dict[str, Any]:
     try:
-        kept: dict[str, Any] = json.loads((bundled_folder() / REFERENCES).read_text("utf-8"))
-    except (OSError, ValueError):  # a model that was just trained has none yet
+        kept: dict[str, Any] = read_json(bundled_folder() / REFERENCES)
+    except InputError:  # a model that was just trained has none yet
         return {}
     return kept
 

@@ -25,6 +25,7 @@ from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.image_check import ImageCheck
 from ..model.model_download import ModelDownload
 from ..model.model_widget import ModelWidget
+from ..model.own_model import OwnModel
 from ..results.export_controller import ExportController
 from ..results.region_on_canvas import RegionOnCanvas
 from ..results.results_widget import ResultsWidget
@@ -97,6 +98,7 @@ class MaskInversionWidget(QWidget):
         self.model = ModelWidget(session)
         yield
         self.download = ModelDownload(session, self.model, self)
+        self.own_model = OwnModel(session, self.model, self.store, self)
         self.image_check = ImageCheck(self._viewer, session, self.store, self)
         self.vocabulary = VocabularyWidget(session)
         yield
@@ -150,6 +152,7 @@ class MaskInversionWidget(QWidget):
 
     def _on_warm(self) -> None:
         self.model.fill_devices()
+        self.own_model.list_architectures()
         self.estimator.later()
         self.image_check.later()
 
@@ -208,6 +211,7 @@ class MaskInversionWidget(QWidget):
         """Return what is bound to the session, in the order in which it follows changes."""
         return (
             self.model,
+            self.own_model,
             self.vocabulary,
             self.run_controller,
             self.results,
@@ -289,7 +293,7 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            for part in (self.model, self.rerank, self.changes, self.image_check):
+            for part in (self.model, self.own_model, self.rerank, self.changes, self.image_check):
                 part.stop()
             self.captions.shut_down()
             self.finder.shut_down()

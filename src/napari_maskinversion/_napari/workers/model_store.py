@@ -21,9 +21,12 @@ class ModelStore:
     ----------
     note : str
         Why the model is not on the requested device; empty if it is.
+    architectures : dict of str to str
+        Architecture of each checkpoint file, by the name under which it is asked for.
     """
 
     note: str = ""
+    architectures: dict[str, str] = field(default_factory=dict)
     _key: tuple[str, str] | None = None
     _model: Backbone | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -39,11 +42,21 @@ class ModelStore:
                 return self._model
             self.note = ""
             self._model = self._key = None  # room first: two large models may not fit
-            loaded = load_where_it_fits(name, device=device)
+            own = self.architectures.get(name)
+            options = {} if own is None else {"architecture": own}
+            loaded = load_where_it_fits(name, device=device, **options)
             if cleared == self._cleared:
                 self._model, self._key = loaded.model, (name, device)
                 self.note = loaded.note
             return loaded.model
+
+    def use_architecture(self, name: str, architecture: str | None) -> None:
+        """Load a checkpoint file with this architecture from now on."""
+        before = self.architectures.get(name)
+        if architecture is not None and architecture != before:
+            self.architectures[name] = architecture
+            if before is not None:
+                self.clear()
 
     def has(self, name: str, device: str) -> bool:
         """Return whether a model is loaded."""
@@ -64,7 +77,7 @@ class ModelStore:
 
 
 def give_back_memory() -> None:
-    """Give the memory of models that nothing holds any more back to the device.
+    """Return the memory of models that nothing holds any more to the device.
 
     PyTorch keeps freed blocks for itself, and a model may lie in a circle of references.
     """

@@ -47,7 +47,7 @@ def devices() -> list[str]:
 
 
 def empty_caches() -> None:
-    """Give the memory that PyTorch keeps for later work back to the devices."""
+    """Return the memory that PyTorch keeps for later work to the devices."""
     for kind in {name.partition(":")[0] for name in devices()} - {"cpu"}:
         getattr(torch, kind).empty_cache()
 
