@@ -6,7 +6,7 @@ from napari_maskinversion._napari.widgets.progress_bar import ProgressBar
 class Counted(ProgressBar):
     painted = 0
 
-    def paintEvent(self, event):  # noqa: N802 - Qt's name
+    def paintEvent(self, event):
         type(self).painted += 1
         super().paintEvent(event)
 
