@@ -129,10 +129,10 @@ def test_a_new_project_takes_words_and_settings_of_the_panel(project, opened):
 
 def test_an_image_is_done_once_and_open_again(project):
     disk = ProjectDisk(OpenProject.read(project))
-    disk.set_state("cell-1.png", "done")
+    disk.set_states({"cell-1.png": True})
     assert OpenProject.read(project).done == {"cell-1.png"}
-    assert disk.set_state("cell-1.png", "done") is None
-    disk.set_state("cell-1.png", "open")
+    assert disk.set_states({"cell-1.png": True}) is None
+    disk.set_states({"cell-1.png": False})
     assert OpenProject.read(project).done == frozenset()
 
 
@@ -149,8 +149,8 @@ def test_a_full_disk_is_told_and_the_earlier_project_stays(project, name, monkey
 
     monkeypatch.setattr(module, "write_project", refuse)
     with pytest.raises(InputError, match="No space"):
-        disk.set_state(name, "done")
+        disk.set_states({name: True})
     assert (project / "project.yaml").read_bytes() == before
     monkeypatch.undo()
-    disk.set_state(name, "done")
+    disk.set_states({name: True})
     assert OpenProject.read(project).done == {name}
