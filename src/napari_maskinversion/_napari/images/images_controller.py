@@ -110,6 +110,7 @@ class ImagesController(QObject):
         self._saving = 0  # copies of regions on their way to the disk
         self._then: Callable[[], object] | None = None  # once the regions are there
         self._watched: list[Any] = []
+        self._note = ""  # about the project, said with its first image
         self._new: Sequence[Any] = ()  # images of the folder that the project lacks
         self._preparing = ""  # the image that is being prepared
         self._connect()
@@ -260,9 +261,7 @@ class ImagesController(QObject):
             words = project.vocabulary
             if words is not None and words != self._session.vocabulary:
                 self.words_brought.emit(words.content)
-        self._new = opened.new
-        if opened.note:
-            self._session.say(opened.note, action="add images" if opened.new else "")
+        self._new, self._note = opened.new, opened.note
         self._place = read_place(project.file)
         names, first = project.by_name, self._session.project.next_open
         self.go(self._place.image if self._place.image in names else first or next(iter(names)))
@@ -347,6 +346,10 @@ class ImagesController(QObject):
         self._bring_words(opened)
         if opened.problem:
             self._session.say(f"{opened.name}: {opened.problem}", "warning")
+        if self._note:
+            problem = f" {opened.name}: {opened.problem}" if opened.problem else ""
+            self._session.say(self._note + problem, action="add images" if self._new else "")
+            self._note = ""
         self._go_on(opened)
         self._place_later.throttle()
         self._prepare()
@@ -577,7 +580,8 @@ class ImagesController(QObject):
         shown, written = self.shown, kept.written
         if shown is not None and written is not None and written.layers > 1:
             others = ", ".join(f"'{one.name}'" for one in self._region_layers()[1:])
-            inform(f"{shown.name} has {len(written.regions or ()):,} regions, with {others}.")
+            count = len(written.regions or ())
+            inform(f"{shown.name} has {count:,} regions, with those of {others}; all are kept.")
         if self._then is not None and self.is_kept:
             self._leave(self._then)
 

@@ -46,7 +46,7 @@ class Written:
     regions : tuple of RegionIdentity or None
         Its regions, if they were written.
     layers : int
-        How many layers these regions are of.
+        How many layers have such regions.
     words : bool
         Whether words or settings of the project changed.
     listed : bool
@@ -119,7 +119,8 @@ class ProjectDisk:
         from ...batch.drawn import save_drawn
         from ...regions.annotations.annotation import Annotation, Annotations
 
-        regions, shape = _joined(layers)
+        joined, shape = _joined(layers)
+        regions = [pair for own in joined for pair in own]
         now = tuple(identify(region, position) for position, region in regions)
         if set(now) == set(saved.regions):
             return None
@@ -142,7 +143,7 @@ class ProjectDisk:
         if (path, state) != (before.regions, before.state):
             self._edit(lambda project: changed_image(project, name, regions=path, state=state))
         saved.regions = now
-        return Written(project=self.project, image=name, regions=now, layers=len(layers))
+        return Written(project=self.project, image=name, regions=now, layers=sum(map(bool, joined)))
 
     def keep_regions(
         self, stamp: int, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
@@ -259,9 +260,9 @@ class ProjectDisk:
 
 def _joined(
     layers: Sequence[Sequence[RunInput]],
-) -> tuple[list[tuple[Position, Region]], tuple[int, int]]:
-    """Return the regions of several layers with ids of their own, and the size of a plane."""
-    joined: list[tuple[Position, Region]] = []
+) -> tuple[list[list[tuple[Position, Region]]], tuple[int, int]]:
+    """Return the regions of each layer with ids that no other has, and the size of a plane."""
+    joined: list[list[tuple[Position, Region]]] = []
     taken: set[int] = set()
     outlines: set[str] = set()
     shape = (0, 0)
@@ -282,7 +283,7 @@ def _joined(
                 clash = region.id < 1 or region.id in taken
                 highest += clash
                 ids[region.id] = highest if clash else region.id
-        joined += [(place, replace(region, id=ids[region.id])) for place, region in own]
+        joined.append([(place, replace(region, id=ids[region.id])) for place, region in own])
         taken |= set(ids.values())
         outlines |= {identify(region, place).mask for place, region in own}
     return joined, shape
