@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -245,3 +248,43 @@ def test_captions_of_a_project_are_left_to_batch(qtbot, panel, project):
     file.write_text(file.read_text() + "captions: captions.txt\n")
     open_project(qtbot, panel, project)
     assert "'batch' adds the project's captions" in panel.foot.status.text()
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+import napari, numpy as np
+from qtpy.QtWidgets import QApplication
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+viewer = napari.Viewer(show=False)
+panel = MaskInversionWidget(viewer)
+viewer.window.add_dock_widget(panel, name="test")
+
+
+def wait(done):
+    end = time.monotonic() + 60
+    while not done() and time.monotonic() < end:
+        QApplication.processEvents()
+        time.sleep(0.01)
+
+
+panel.open_images([Path(sys.argv[1])])
+wait(lambda: panel.images.shown is not None)
+panel.images.go("cell-3.png")
+wait(lambda: panel.session.project.current == "cell-3.png")
+for region in (1, 2):
+    box = np.mgrid[8 * region : 8 * region + 5, 0:10].reshape(2, -1)
+    panel.session.regions.data_setitem(tuple(box), region)
+    wait(lambda: panel.images.is_kept)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_kill_9_loses_nothing_that_the_pause_after_a_stroke_has_written(project):
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, str(project)], check=False, timeout=120, capture_output=True
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    assert kept(project, THIRD) == {1: 50, 2: 50}
+    assert not list(project.rglob("*.part"))

@@ -5,7 +5,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion.batch.decided import archive_file, summarize
-from napari_maskinversion.batch.drawn import is_drawn
+from napari_maskinversion.batch.drawn_file import is_drawn
 from napari_maskinversion.batch.opened import OpenProject, read_place
 from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.regions.reading import read_regions

@@ -225,7 +225,7 @@ def _settled(images: Any, work: Callable[..., Any]) -> Any:
     """Wait until the project is on the disk, then work on what is there."""
     import time
 
-    while not images.writing.idle:
+    while not (images.writing.idle and images.ahead.idle):
         time.sleep(0.01)
         yield ManyImages("Starting ...")
     return (yield from work(images.project))

@@ -183,7 +183,7 @@ class ProjectDisk:
         task = self.project.task(name)
         if task is None or set(identities) != set(saved.regions):
             return None
-        own = task.settings.changed({key: settings.get(key) for key in _OWN})
+        own = task.settings.changed({key: settings.get(key) for key in (*_OWN, "planes")})
         same_words = task.vocabulary in (None, results.info.vocabulary)
         if own != settings or not same_words or results.info.vocabulary is None:
             return None
