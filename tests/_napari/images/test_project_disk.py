@@ -14,6 +14,7 @@ from napari_maskinversion._napari.images.project_disk import ProjectDisk, defaul
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import Cancelled
+from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -154,3 +155,13 @@ def test_a_full_disk_is_told_and_the_earlier_project_stays(project, name, monkey
     monkeypatch.undo()
     disk.set_states({name: True})
     assert OpenProject.read(project).done == {name}
+
+
+def test_results_with_captions_of_a_batch_are_not_computed_again_without(project):
+    opened = OpenProject.read(project)
+    suggest(opened)
+    archive = opened.task("cell-1.png").archive
+    kept = read_finished(archive)
+    write_finished(replace(kept, captions="0" * 64), archive)
+    ended, _ = suggest(opened)
+    assert ended.total == 0
