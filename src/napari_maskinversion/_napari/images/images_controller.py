@@ -13,6 +13,7 @@ from weakref import ref
 from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtWidgets import QFileDialog
 
+from ...base.errors import MaskInversionError
 from ...batch.decided import Summary
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
@@ -123,6 +124,7 @@ class ImagesController(QObject):
         part.seen.connect(self._look_later.throttle)
         self.writing.done.connect(self._written)
         self.writing.failed.connect(refuse)
+        self.writing.ended.connect(self._all_written)
         self.finding.done.connect(self._opened)
         self.finding.failed.connect(refuse)
         self.reader.done.connect(self._show)
@@ -188,7 +190,7 @@ class ImagesController(QObject):
     @property
     def is_kept(self) -> bool:
         """Whether the regions of the image that is shown are on the disk."""
-        return self._edits == self._kept_edits
+        return self.shown is None or self._edits == self._kept_edits
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -554,12 +556,19 @@ class ImagesController(QObject):
         shown, disk = self.shown, self.disk
         if self.is_kept or shown is None or disk is None:
             return
-        with refusing():
+        try:
             layers = regions_to_save(self._viewer, self._session, shown)
-            self._saving += 1
-            self.writing.start(
-                partial(disk.keep_regions, self._edits, shown.name, layers, shown.saved)
-            )
+        except MaskInversionError as error:
+            self._then = None
+            refuse(str(error))
+            return
+        self._saving += 1
+        self.writing.start(partial(disk.keep_regions, self._edits, shown.name, layers, shown.saved))
+
+    def _all_written(self) -> None:
+        """Wait no longer for regions that an unexpected error has kept from the disk."""
+        if self._saving:
+            self._saving, self._then = 0, None
 
     def _regions_kept(self, kept: KeptRegions) -> None:
         """Go on where the regions are on the disk; else stay, since they are nowhere else."""

@@ -146,7 +146,11 @@ def _usual_view(viewer: Any, image: Any) -> ViewPoint:
     """Return the view on rows and columns of an image, however the viewer turns its axes."""
     view, names = ViewPoint.of(viewer), tuple(map(str, image.axis_labels))
     shift = len(view.point) - image.ndim
-    displayed = (shift + names.index("y"), shift + names.index("x"))
+    rows, columns = (
+        image.ndim + at if name not in names else names.index(name)
+        for name, at in (("y", -2), ("x", -1))
+    )
+    displayed = (shift + rows, shift + columns)
     point = tuple(0.0 if axis in displayed else at for axis, at in enumerate(view.point))
     return replace(view, point=point, displayed=displayed, labels=(*view.labels[:shift], *names))
 
