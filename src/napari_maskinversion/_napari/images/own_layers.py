@@ -147,8 +147,8 @@ def _usual_view(viewer: Any, image: Any) -> ViewPoint:
     view, names = ViewPoint.of(viewer), tuple(map(str, image.axis_labels))
     shift = len(view.point) - image.ndim
     rows, columns = (
-        image.ndim + at if name not in names else names.index(name)
-        for name, at in (("y", -2), ("x", -1))
+        names.index(name) if name in names else image.ndim - before
+        for name, before in (("y", 2), ("x", 1))
     )
     displayed = (shift + rows, shift + columns)
     point = tuple(0.0 if axis in displayed else at for axis, at in enumerate(view.point))
