@@ -20,7 +20,8 @@ from napari_maskinversion.batch.decided import (
     summarize,
     take_back_steps,
 )
-from napari_maskinversion.batch.drawn import is_drawn, save_drawn
+from napari_maskinversion.batch.drawn import save_drawn
+from napari_maskinversion.batch.drawn_file import is_drawn
 from napari_maskinversion.batch.exporting import export_steps
 from napari_maskinversion.batch.opened import (
     OpenProject,

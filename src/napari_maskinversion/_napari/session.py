@@ -484,6 +484,10 @@ class Session(EventedModel):
     _chosen: set[str] = PrivateAttr(default_factory=set)
     # Regions layers that are in the viewer.
     _there: weakref.WeakSet[Any] = PrivateAttr(default_factory=weakref.WeakSet)
+    # Layers that the panel made for an image, with that image.
+    _made: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = PrivateAttr(
+        default_factory=weakref.WeakKeyDictionary
+    )
     # Records of all images, by regions layer: choosing an image again brings its results back.
     _records: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, ResultRecord]] = (
         PrivateAttr(default_factory=weakref.WeakKeyDictionary)
@@ -563,6 +567,16 @@ class Session(EventedModel):
         if image is self.image:
             self.choose(regions=regions)
         return image is self.image
+
+    def made_for(self, image: Any, *layers: Any) -> None:
+        """Remember for which image the panel has made layers: they belong to it."""
+        for layer in layers:
+            self._made[layer] = _reference(image)
+
+    def is_made_for(self, layer: Any, images: Sequence[Any]) -> bool:
+        """Return whether the panel has made a layer for one of some images."""
+        image = self._made.get(layer, NOTHING)()
+        return image is not None and _among(image, images)
 
     @contextmanager
     def kept_choice(self) -> Iterator[None]:

@@ -28,7 +28,7 @@ from .project import (
     relative,
     write_project,
 )
-from .running import task_of
+from .running import settings_of, task_of
 
 OUT: Final = "maskinversion_batch"  # where the command batch writes by default
 DRAWN: Final = "drawn_regions"
@@ -113,8 +113,7 @@ class OpenProject:
 
     def settings_of(self, name: str) -> RunSettings:
         """Return the settings of an image, which may be one of several in its file."""
-        series = self.by_name[name].series
-        return self.settings if series is None else self.settings.changed({"series": series})
+        return settings_of(self.by_name[name], self.folder, self.settings)
 
     def path(self, name: str) -> Path:
         """Return the file of an image."""

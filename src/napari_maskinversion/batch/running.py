@@ -19,6 +19,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..results.export.catalogue import check_formats
 from ..results.settings import RunSettings
 from ..results.spreadsheet import without_formula
+from .drawn_file import is_drawn
 from .executors import ClusterLost, TaskExecutor, Work, WorkerDied
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
@@ -89,13 +90,21 @@ def task_of(
         name=image.name,
         image=place_of(image.image, folder),
         regions=place_of(str(image.regions), folder),
-        settings=settings if image.series is None else settings.changed({"series": image.series}),
+        settings=settings_of(image, folder, settings),
         vocabulary=vocabulary,
         templates=project.templates,
         colors=project.colors,
         formats=tuple(dict.fromkeys((*formats, ALWAYS))),
         out=out,
     )
+
+
+def settings_of(image: ProjectImage, folder: Path, settings: RunSettings) -> RunSettings:
+    """Return the settings of an image: its number in a file; drawn regions know their planes."""
+    values: dict[str, Any] = {} if image.series is None else {"series": image.series}
+    if settings.planes is not None and image.regions and is_drawn(folder / image.regions):
+        values["planes"] = None
+    return settings.changed(values)
 
 
 def listed(names: Iterable[str]) -> str:

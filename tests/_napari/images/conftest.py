@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import skimage.io
+from qtpy.compat import isalive
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from tests.scenes import label_image, picture
 
+WAIT = 60_000
 FAST = {"inversion.steps": 1, "resolution": 64}
 
 
@@ -47,8 +49,39 @@ def panel(make_napari_viewer):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made, name="test")
     yield made
-    made.shut_down()
+    if isalive(made):  # a test may close the window
+        made.shut_down()
 
 
 def ids(labels):
     return sorted(int(value) for value in np.unique(labels) if value)
+
+
+def open_project(qtbot, panel, place):
+    panel.open_images([place])
+    qtbot.waitUntil(lambda: panel.images.shown is not None, timeout=WAIT)
+
+
+def go(qtbot, panel, name):
+    panel.images.go(name)
+    qtbot.waitUntil(lambda: panel.session.project.current == name, timeout=WAIT)
+
+
+def on_disk(qtbot, panel):
+    """Wait until nothing is left to be written."""
+    images = panel.images
+    for later in (images._drawn_later, images._words_later, images._place_later):
+        later.flush()
+    qtbot.waitUntil(lambda: not images.writing.busy, timeout=WAIT)
+
+
+def suggested(qtbot, panel):
+    """Suggest for all images."""
+    panel.images.part.suggest.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
+
+
+def paint(layer, value, box):
+    y0, x0, y1, x1 = box
+    layer.data_setitem(tuple(np.mgrid[y0:y1, x0:x1].reshape(2, -1)), value)

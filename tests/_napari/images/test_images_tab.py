@@ -5,46 +5,14 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion.batch.decided import archive_file, summarize
-from napari_maskinversion.batch.drawn import is_drawn
+from napari_maskinversion.batch.drawn_file import is_drawn
 from napari_maskinversion.batch.opened import OpenProject, read_place
 from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.regions.reading import read_regions
 
 from ..panel.test_frame import MOST, NARROW, controls, names
 from ..panel.test_keyboard import CTRL, bring, press
-from .conftest import ids
-
-WAIT = 60_000
-
-
-def open_project(qtbot, panel, place):
-    panel.open_images([place])
-    qtbot.waitUntil(lambda: panel.images.shown is not None, timeout=WAIT)
-
-
-def go(qtbot, panel, name):
-    panel.images.go(name)
-    qtbot.waitUntil(lambda: panel.session.project.current == name, timeout=WAIT)
-
-
-def on_disk(qtbot, panel):
-    """Wait until nothing is left to be written."""
-    images = panel.images
-    for later in (images._drawn_later, images._words_later, images._place_later):
-        later.flush()
-    qtbot.waitUntil(lambda: not images.writing.busy, timeout=WAIT)
-
-
-def suggested(qtbot, panel):
-    """Suggest for all images."""
-    panel.images.part.suggest.click()
-    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
-    qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
-
-
-def paint(layer, value, box):
-    y0, x0, y1, x1 = box
-    layer.data_setitem(tuple(np.mgrid[y0:y1, x0:x1].reshape(2, -1)), value)
+from .conftest import WAIT, go, ids, on_disk, open_project, paint, suggested
 
 
 def test_only_the_projects_own_layers_come_and_go(qtbot, panel, project):

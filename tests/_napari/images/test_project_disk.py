@@ -14,6 +14,7 @@ from napari_maskinversion._napari.images.project_disk import ProjectDisk, defaul
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import Cancelled
+from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -129,10 +130,10 @@ def test_a_new_project_takes_words_and_settings_of_the_panel(project, opened):
 
 def test_an_image_is_done_once_and_open_again(project):
     disk = ProjectDisk(OpenProject.read(project))
-    disk.set_state("cell-1.png", "done")
+    disk.set_states({"cell-1.png": True})
     assert OpenProject.read(project).done == {"cell-1.png"}
-    assert disk.set_state("cell-1.png", "done") is None
-    disk.set_state("cell-1.png", "open")
+    assert disk.set_states({"cell-1.png": True}) is None
+    disk.set_states({"cell-1.png": False})
     assert OpenProject.read(project).done == frozenset()
 
 
@@ -149,8 +150,18 @@ def test_a_full_disk_is_told_and_the_earlier_project_stays(project, name, monkey
 
     monkeypatch.setattr(module, "write_project", refuse)
     with pytest.raises(InputError, match="No space"):
-        disk.set_state(name, "done")
+        disk.set_states({name: True})
     assert (project / "project.yaml").read_bytes() == before
     monkeypatch.undo()
-    disk.set_state(name, "done")
+    disk.set_states({name: True})
     assert OpenProject.read(project).done == {name}
+
+
+def test_results_with_captions_of_a_batch_are_not_computed_again_without(project):
+    opened = OpenProject.read(project)
+    suggest(opened)
+    archive = opened.task("cell-1.png").archive
+    kept = read_finished(archive)
+    write_finished(replace(kept, captions="0" * 64), archive)
+    ended, _ = suggest(opened)
+    assert ended.total == 0

@@ -21,6 +21,7 @@ from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .images_work import (
     Computed,
+    Decided,
     ModelLoader,
     Suggested,
     accept_work,
@@ -167,6 +168,8 @@ class AcrossImages(QObject):
     def _progressed(self, value: Any) -> None:
         if isinstance(value, Computed):
             self._images.computed(value.name)
+        elif isinstance(value, Decided):
+            self._images.decided(value.name, value.summary)
         elif isinstance(value, ManyImages) and self._session.many is not None:
             self._session.many = replace(value, stopping=self._session.many.stopping)
 
@@ -222,7 +225,7 @@ def _settled(images: Any, work: Callable[..., Any]) -> Any:
     """Wait until the project is on the disk, then work on what is there."""
     import time
 
-    while not images.writing.idle:
+    while not (images.writing.idle and images.ahead.idle):
         time.sleep(0.01)
         yield ManyImages("Starting ...")
     return (yield from work(images.project))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtWidgets import QFileDialog
 
+from ...base.errors import MaskInversionError
 from ...batch.decided import Summary
-from ...batch.opened import OpenProject, Place, read_place
+from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
+from ..layers.layers import EDITS, MOVES, is_regions
 from ..session import Bindings, ManyImages, ProjectState, ResultRecord, Session
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
@@ -30,7 +34,7 @@ from .images_work import (
     open_image_work,
 )
 from .own_layers import ShownImage, regions_to_save, remove_image, show_image, show_results
-from .project_disk import ProjectDisk, Written, defaults
+from .project_disk import KeptRegions, ProjectDisk, Written, defaults
 from .project_files import OpenedPlace, new_project, open_place
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ _PLACE: Final = 400  # after the last step until the place is kept
 _WORDS: Final = 800  # after the last change of words or settings
 _LOOK: Final = 60  # after scrolling
 _LISTED_AT_ONCE: Final = 40
+_CLOSING: Final = 60  # seconds that a closing window waits for the disk
 
 
 class ImagesController(QObject):
@@ -102,7 +107,12 @@ class ImagesController(QObject):
         self._place_later = debouncer(self, _PLACE, self._keep_place)
         self._words_later = debouncer(self, _WORDS, self._save_words)
         self._look_later = debouncer(self, _LOOK, self._look)
-        self._dirty = False
+        self._edits = self._kept_edits = 0  # edits of regions, and those that are on the disk
+        self._saving = 0  # copies of regions on their way to the disk
+        self._then: Callable[[], object] | None = None  # once the regions are there
+        self._watched: list[Any] = []
+        self._note = ""  # about the project, said with its first image
+        self._new: Sequence[Any] = ()  # images of the folder that the project lacks
         self._preparing = ""  # the image that is being prepared
         self._connect()
 
@@ -114,12 +124,13 @@ class ImagesController(QObject):
         part.seen.connect(self._look_later.throttle)
         self.writing.done.connect(self._written)
         self.writing.failed.connect(refuse)
+        self.writing.ended.connect(self._all_written)
         self.finding.done.connect(self._opened)
         self.finding.failed.connect(refuse)
         self.reader.done.connect(self._show)
         self.reader.failed.connect(self._unreadable)
         self.ahead.done.connect(self._prepared)
-        self.ahead.failed.connect(lambda _: None)  # told when the user goes there
+        self.ahead.failed.connect(self._not_prepared)
         self.lister.progressed.connect(self._list)
 
     # -- life ---------------------------------------------------------------------------------
@@ -127,28 +138,59 @@ class ImagesController(QObject):
     def follow(self) -> None:
         """Follow the session and the viewer."""
         events = self._session.events
-        self._bindings.connect(events.edits, self._edited)
+        self._bindings.connect(events.layers, self._chosen)
         self._bindings.connect(events.record, self._record_changed)
         self._bindings.connect(events.row, self._moved)
         self._bindings.connect(events.decisions, self._count)
         self._bindings.connect((events.vocabulary, events.settings), self._words_changed)
         self._bindings.connect((events.project, events.vocabulary), self._show_state)
         self._bindings.connect(events.many, self._show_working)
-        self._viewer.layers.events.removed.connect(self._layer_removed)
+        for emitter, slot in self._list_events():
+            emitter.connect(slot)
+        self._watch()
         self._show_state()
+
+    def _list_events(self) -> tuple[tuple[Any, Callable[[Any], None]], ...]:
+        events = self._viewer.layers.events
+        return (
+            (events.inserted, self._layer_added),
+            (events.removing, self._layer_leaving),
+            (events.removed, self._layer_removed),
+        )
 
     def stop(self) -> None:
         """Keep what is not on the disk yet, and stop all work; the project stays open."""
+        self.flush()
         self._bindings.release()
-        self._viewer.layers.events.removed.disconnect(self._layer_removed)
-        for later in (self._drawn_later, self._words_later, self._place_later):
-            later.flush()
-        for later in (self._look_later,):
-            later.cancel()
+        for emitter, slot in self._list_events():
+            emitter.disconnect(slot)
+        self._watch(released=True)
+        self._look_later.cancel()
+        self._then = None
         for worker in (self.finding, self.reader, self.ahead, self.lister, self.writing):
             worker.drop()
+        self._saving = 0  # the queue is worked off unheard
         self.across.stop()
         self._ready.clear()
+
+    def flush(self) -> None:
+        """Begin to write all that is not on the disk yet."""
+        for later in (self._drawn_later, self._words_later, self._place_later):
+            later.flush()
+        if not self.is_kept and not self._saving:  # it was refused before
+            self._save_regions()
+
+    def keep(self) -> None:
+        """Write all that is not on the disk yet, and wait for it: the window closes."""
+        self.flush()
+        end = time.monotonic() + _CLOSING
+        while not self.writing.idle and time.monotonic() < end:
+            time.sleep(0.002)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the regions of the image that is shown are on the disk."""
+        return self.shown is None or self._edits == self._kept_edits
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -202,7 +244,13 @@ class ImagesController(QObject):
 
     def _opened(self, opened: OpenedPlace) -> None:
         """Take a project in place of the one before."""
-        self._leave()
+        self._leave(partial(self._take_project, opened))
+
+    def _take_project(self, opened: OpenedPlace) -> None:
+        if self.shown is not None:
+            self._remove(self.shown)
+            self.shown = None
+            self._watch()
         self.ahead.drop()
         self._ready.clear()
         self.part.model.forget()
@@ -215,11 +263,21 @@ class ImagesController(QObject):
             words = project.vocabulary
             if words is not None and words != self._session.vocabulary:
                 self.words_brought.emit(words.content)
-        if opened.note:
-            inform(opened.note)
+        self._new, self._note = opened.new, opened.note
         self._place = read_place(project.file)
         names, first = project.by_name, self._session.project.next_open
         self.go(self._place.image if self._place.image in names else first or next(iter(names)))
+
+    def add_new(self) -> None:
+        """Add the images that the folder has and the project lacks."""
+        disk, new = self.disk, self._new
+        if disk is not None and new:
+            self._new = ()
+            self._session.notice = None
+            folder = disk.project.folder
+            self.writing.start(
+                partial(disk.add, lambda project: added_images(project, new, folder))
+            )
 
     # -- from image to image ------------------------------------------------------------------
 
@@ -240,7 +298,12 @@ class ImagesController(QObject):
             return
         if self.shown is not None and self.shown.name == name and state.current == name:
             return
-        self._leave()
+        self._leave(partial(self._enter, name))
+
+    def _enter(self, name: str) -> None:
+        state, disk = self._session.project, self.disk
+        if disk is None or state is None or name not in disk.project.by_name:
+            return
         ready = self._ready.pop(name, None)
         if ready is not None:
             self.reader.drop()
@@ -249,33 +312,46 @@ class ImagesController(QObject):
         self._session.project = replace(state, opening=name)
         self.reader.start(partial(open_image_work, disk.project, name))
 
-    def _leave(self) -> None:
-        """Finish with the image that is shown."""
+    def _leave(self, then: Callable[[], object]) -> None:
+        """Finish with the image that is shown, then go on: once its regions are on the disk."""
         session = self._session
-        self._drawn_later.flush()
         self._words_later.flush()
+        if not self.is_kept:
+            self._then = then
+            self.flush()
+            return
+        self._then = None
         if self.shown is not None:
             reviewed = session.reviewed is not None and session.tab == "review"
             self._reviewing = reviewed or self._reviewing
             if session.run.running:
                 self.leaving.emit()
+        then()
 
     def _show(self, opened: OpenedImage) -> None:
         """Show an image in place of the one before; only the project's own layers are removed."""
         if self.disk is None or self._session.project is None:
+            return
+        if not self.is_kept:  # somebody drew while this one was read
+            self._leave(partial(self._show, opened))
             return
         before, self._kept = self.shown, None
         self.shown = show_image(self._viewer, self._session, opened)
         self._kept = self._session.record
         if before is not None:
             self._remove(before)
+        self._watch()
         self._viewer.reset_view()
-        self._dirty = False
+        self._kept_edits = self._edits
         self.part.model.set_summary(opened.name, opened.summary)
         self._session.project = replace(self._session.project, current=opened.name, opening="")
         self._bring_words(opened)
         if opened.problem:
             self._session.say(f"{opened.name}: {opened.problem}", "warning")
+        if self._note:
+            problem = f" {opened.name}: {opened.problem}" if opened.problem else ""
+            self._session.say(self._note + problem, action="add images" if self._new else "")
+            self._note = ""
         self._go_on(opened)
         self._place_later.throttle()
         self._prepare()
@@ -300,17 +376,35 @@ class ImagesController(QObject):
     def _remove(self, shown: ShownImage) -> None:
         self._removing = True
         try:
-            remove_image(self._viewer, shown)
+            remove_image(self._viewer, self._session, shown)
         finally:
             self._removing = False
 
+    def _layer_leaving(self, event: Any) -> None:
+        """Keep what was drawn before a layer goes, also because the viewer closes."""
+        shown = self.shown
+        if self._removing or shown is None:
+            return
+        layer = self._viewer.layers[event.index]
+        if layer in shown.images or layer in self._region_layers():
+            self.flush()
+
     def _layer_removed(self, event: Any) -> None:
-        """Notice that the user has removed the image."""
-        if self._removing or self.shown is None or event.value not in self.shown.images:
+        """Notice that the user has removed the image, or a layer of its regions."""
+        if self._removing or self.shown is None:
+            return
+        if event.value not in self.shown.images:
+            # Later: a viewer that closes removes all layers, and that deletes no regions.
+            QTimer.singleShot(0, self._layer_gone)
             return
         self.shown = None
         if self._session.project is not None:
             self._session.project = replace(self._session.project, current="")
+
+    def _layer_gone(self) -> None:
+        if set(self._watched) - set(self._region_layers()):
+            self._watch()
+            self._edited()
 
     def _unreadable(self, reason: str) -> None:
         """Leave out an image that cannot be read; the others go on."""
@@ -346,8 +440,8 @@ class ImagesController(QObject):
         self._ready = {name: one for name, one in self._ready.items() if name == following}
         if not following or following in self._ready or following == state.current:
             return
-        if self._preparing == following and self.ahead.busy:
-            return
+        if self.ahead.busy and self._preparing in (following, state.current):
+            return  # the one that is shown comes first, and calls this again
         model = ModelLoader(project, self._session.settings.device, self._store)
         computed = self._session.many is None
         self._preparing = following
@@ -359,17 +453,29 @@ class ImagesController(QObject):
             return
         if opened.name == state.current:
             self._take_results(opened)
+            self._prepare()
         else:
             self._ready[opened.name] = opened
             self.part.model.set_summary(opened.name, opened.summary)
 
+    def _not_prepared(self, _: str) -> None:
+        """Say nothing: it is told when the user goes there."""
+        state = self._session.project
+        if state is not None and self._preparing == state.current:
+            self._prepare()
+
     def _take_results(self, opened: OpenedImage) -> None:
         """Show results that were computed while their image was shown already."""
         session, shown = self._session, self.shown
-        if shown is None or shown.name != opened.name or self._dirty:
+        if shown is None or shown.name != opened.name or not self.is_kept:
             return
-        same = set(shown.known) == set(opened.identities) and session.regions is shown.labels
-        if same and not session.results and not session.run.running:
+        if session.results or session.run.running or opened.bundle is None:
+            return
+        if len(self._region_layers()) > 1:  # the regions of all of them are in one layer now
+            self._show(opened)
+            return
+        same = set(shown.saved.regions) == set(opened.identities)
+        if same and session.regions is shown.labels:
             show_results(self._viewer, session, opened, shown)
             self._kept = session.record
             self._bring_words(opened)
@@ -397,20 +503,96 @@ class ImagesController(QObject):
         shown = self.shown
         return shown if shown is not None and self._session.image in shown.images else None
 
-    def _edited(self, _: int) -> None:
-        if self._own() is not None and self._session.regions is not None:
-            self._dirty = True
+    def _region_layers(self) -> list[Any]:
+        shown = self.shown
+        return [] if shown is None else shown.region_layers(self._viewer, self._session)
+
+    def _watch(self, *, released: bool = False) -> None:
+        """Follow edits of all layers that hold regions of the image."""
+        layers = [] if released else self._region_layers()
+        changed = [(one, "disconnect") for one in self._watched if one not in layers]
+        changed += [(one, "connect") for one in layers if one not in self._watched]
+        for layer, act in changed:
+            for name in (*EDITS, *MOVES):
+                emitter = getattr(layer.events, name, None)
+                if emitter is not None:
+                    getattr(emitter, act)(self._edited)
+        self._watched = layers
+
+    def _chosen(self, _: object = None) -> None:
+        """Take other regions that are chosen for the image as regions of it."""
+        shown, layer = self._own(), self._session.regions
+        if shown is None or layer is None:
+            return
+        if layer not in self._region_layers():
+            if shown.labels not in self._viewer.layers:
+                return  # taken by itself, in place of the image's own
+            shown.also.append(layer)
+        if layer not in self._watched:
+            self._watch()
+            self._edited()
+
+    def _layer_added(self, event: Any) -> None:
+        """Say where regions that somebody draws on a layer of his own belong."""
+        if self._own() is not None and is_regions(event.value):
+            QTimer.singleShot(0, partial(self._tell_of, ref(event.value)))
+
+    def _tell_of(self, reference: Callable[[], Any]) -> None:
+        shown, layer = self._own(), reference()
+        if shown is None or layer not in self._viewer.layers or layer in self._region_layers():
+            return
+        inform(
+            f"'{layer.name}' is no part of {shown.name} yet: choose it under Regions, and what you "
+            "draw there is kept with the image, too."
+        )
+
+    def _edited(self, _: object = None) -> None:
+        if self.shown is not None and not self._removing:
+            self._edits += 1
             self._drawn_later.throttle()
 
     def _save_regions(self) -> None:
         """Write the regions if they have changed; the copy is made at once."""
-        shown, disk = self._own(), self.disk
-        if not self._dirty or shown is None or disk is None or self._session.regions is None:
+        shown, disk = self.shown, self.disk
+        if self.is_kept or shown is None or disk is None:
             return
-        self._dirty = False
-        with refusing():
-            run_input = regions_to_save(self._viewer, self._session)
-            self.writing.start(partial(disk.save_regions, shown.name, run_input, shown.known))
+        try:
+            layers = regions_to_save(self._viewer, self._session, shown)
+        except MaskInversionError as error:
+            self._then = None
+            refuse(str(error))
+            return
+        self._saving += 1
+        self.writing.start(partial(disk.keep_regions, self._edits, shown.name, layers, shown.saved))
+
+    def _all_written(self) -> None:
+        """Wait no longer for regions that an unexpected error has kept from the disk."""
+        if self._saving:
+            self._saving, self._then = 0, None
+
+    def _regions_kept(self, kept: KeptRegions) -> None:
+        """Go on where the regions are on the disk; else stay, since they are nowhere else."""
+        self._saving = max(self._saving - 1, 0)
+        state = self._session.project
+        if kept.problem:
+            self._then = None
+            if state is not None and state.opening:
+                self._session.project = replace(state, opening="")
+            refuse(
+                f"{kept.problem.rstrip('.')}. What you drew is in this window only: make room, "
+                "then save it again.",
+                "save regions",
+            )
+            return
+        self._kept_edits = max(self._kept_edits, kept.stamp)
+        self._written(kept.written)
+        shown, written = self.shown, kept.written
+        if shown is not None and written is not None and written.layers > 1:
+            others = ", ".join(f"'{one.name}'" for one in self._region_layers()[1:])
+            count = len(written.regions or ())
+            inform(f"{shown.name} has {count:,} regions, with those of {others}; all are kept.")
+        if self._then is not None and self.is_kept:
+            self._leave(self._then)
 
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Keep the results of a run beside the project, as a batch would write them."""
@@ -423,14 +605,19 @@ class ImagesController(QObject):
         if record.snapshot.image not in shown.images:
             return
         self._kept = record
-        self._dirty = True  # regions of another layer are the image's from now on
-        self._drawn_later.flush()
-        self._save_regions()
-        self._words_later.flush()
+        self.flush()
         masks, settings = record.masks, record.snapshot.settings
         if isinstance(masks, dict):
             self.writing.start(
-                partial(disk.save_results, shown.name, record.results, masks, settings)
+                partial(
+                    disk.save_results,
+                    shown.name,
+                    record.results,
+                    masks,
+                    settings,
+                    identities=record.identities,
+                    saved=shown.saved,
+                )
             )
 
     def _count(self, _: object = None) -> None:
@@ -449,13 +636,27 @@ class ImagesController(QObject):
             regions=len(keys), decided=session.decided, flagged=flagged, suggested=True
         )
         self.part.model.set_summary(shown.name, summary)
-        state = session.project
-        if state is None or (shown.name in state.done) == (session.undecided == 0):
+        done = session.undecided == 0 and not session.changed_regions
+        self.mark({shown.name: done})
+
+    def decided(self, name: str, summary: Summary) -> None:
+        """Take note how far another image is decided."""
+        self.part.model.set_summary(name, summary)
+        self.mark({name: summary.decided == summary.regions})
+
+    def mark(self, done: Mapping[str, bool]) -> None:
+        """Keep which images are done, and which are not any more."""
+        state, disk = self._session.project, self.disk
+        if state is None or disk is None:
             return
-        done = session.undecided == 0
-        names = state.done | {shown.name} if done else state.done - {shown.name}
-        session.project = replace(state, done=names)
-        self.writing.start(partial(disk.set_state, shown.name, "done" if done else "open"))
+        changed = {name: now for name, now in done.items() if now != (name in state.done)}
+        if not changed:
+            return
+        names = (state.done | {name for name, now in changed.items() if now}) - {
+            name for name, now in changed.items() if not now
+        }
+        self._session.project = replace(state, done=names)
+        self.writing.start(partial(disk.set_states, changed))
         self._prepare()
 
     def _words_changed(self, _: object) -> None:
@@ -484,13 +685,23 @@ class ImagesController(QObject):
             place = Place(image=state.current, region=region.id, position=dict(region.position))
         self.writing.start(partial(disk.keep_place, place))
 
-    def _written(self, written: Written | None) -> None:
-        if not isinstance(written, Written) or self.disk is None:
+    def _written(self, written: Any) -> None:
+        if isinstance(written, KeptRegions):
+            self._regions_kept(written)
+            return
+        state = self._session.project
+        if not isinstance(written, Written) or self.disk is None or state is None:
             return
         here = self.shown is not None and self.shown.name == written.image
-        if written.regions is not None and here and self.shown is not None:
-            self.shown.known = written.regions
-            if self._session.results is None:
+        if written.listed:
+            names = tuple(written.project.by_name)
+            self._session.project = replace(state, names=names, done=written.project.done)
+            self._prepare()
+        if written.regions is not None:
+            is_done = written.image in written.project.done
+            if not is_done and written.image in state.done:  # with regions to decide about
+                self._session.project = replace(state, done=state.done - {written.image})
+            if here and self._session.results is None:
                 summary = Summary(regions=len(written.regions))
                 self.part.model.set_summary(written.image, summary)
         if written.image and not here:
@@ -555,8 +766,7 @@ class ImagesController(QObject):
 
     def settle(self, then: Callable[[], object]) -> None:
         """Have written what is not on the disk yet, and do something."""
-        for later in (self._drawn_later, self._words_later):
-            later.flush()
+        self.flush()
         with refusing():
             then()
 

@@ -6,6 +6,7 @@ Nothing here imports torch, pandas or pyarrow before its work begins.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,14 @@ class Computed:
 
     name: str
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """An image about whose regions was decided, and how far that is now."""
+
+    name: str
+    summary: Summary
 
 
 @dataclass(slots=True)
@@ -156,11 +165,13 @@ def suggest_work(project: OpenProject, model: ModelLoader) -> Generator[Any, Non
     """Compute all images that have regions and no results; goes on where it was stopped."""
     from ...batch.image_run import run_task
     from ...batch.running import check_out, plan
+    from .opening import is_computed
 
     ended = Suggested()
     yield ManyImages("Looking what is to be done ...")
     _held = hold(project.out)  # until this function returns
-    tasks = plan(project.project, project.folder, project.out).tasks
+    planned = plan(project.project, project.folder, project.out).tasks
+    tasks = [task for task in planned if not is_computed(task)]
     check_out(tasks, project.out, overwrite=False)
     ended.total = len(tasks)
     if not tasks:
@@ -200,22 +211,26 @@ def accept_work(
 ) -> Generator[Any, None, Accepted]:
     """Accept a word in images; Cancel keeps what was accepted so far."""
     steps = accept_steps(project, names, word, confidence)
-    return (yield from _deciding(steps, len(names), word))
+    return (yield from _deciding(project, steps, len(names), word))
 
 
 def take_back_work(project: OpenProject, accepted: Accepted) -> Generator[Any, None, Accepted]:
     """Take back what was accepted."""
     steps = take_back_steps(project, accepted)
-    return (yield from _deciding(steps, len(accepted.regions), accepted.word))
+    return (yield from _deciding(project, steps, len(accepted.regions), accepted.word))
 
 
-def _deciding(steps: Iterable[Any], total: int, word: str) -> Generator[Any, None, Accepted]:
+def _deciding(
+    project: OpenProject, steps: Iterable[Any], total: int, word: str
+) -> Generator[Any, None, Accepted]:
     regions: dict[str, Any] = {}
     problems: dict[str, str] = {}
     try:
         for number, (name, keys, problem) in enumerate(steps, 1):
             if keys:
                 regions[name] = keys
+                with suppress(MaskInversionError, OSError):
+                    yield Decided(name, summarize(project, name))
             if problem:
                 problems[name] = problem
             yield partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total)

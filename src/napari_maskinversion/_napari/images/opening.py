@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError, MaskInversionError
-from ...base.identity import Position, RegionIdentity, identify
+from ...base.identity import (
+    ImageIdentity,
+    Position,
+    RegionIdentity,
+    identify,
+    identify_image,
+)
 from ...base.regions import Region
 from ...batch.decided import Summary, archive_file, counted, decisions_of, identities_of
 from ...batch.finished import differences, is_damaged
@@ -62,6 +68,8 @@ class OpenedImage:
     name : str
     file : Path
     layers : tuple of ImageLayer
+    identity : ImageIdentity or None
+        Of the whole image, where its layers are channels: decisions are about all of it.
     labels : ndarray of int32
         Its regions, on the data of the layers.
     features : DataFrame or None
@@ -80,6 +88,7 @@ class OpenedImage:
     name: str
     file: Path
     layers: tuple[ImageLayer, ...]
+    identity: ImageIdentity | None = None
     labels: npt.NDArray[np.int32]
     features: pd.DataFrame | None = None
     identities: tuple[RegionIdentity, ...] = ()
@@ -91,8 +100,11 @@ class OpenedImage:
 
 
 def is_computed(task: ImageTask | None) -> bool:
-    """Return whether there are results of a task, made from what is there now."""
-    return task is not None and not differences(task) and not is_damaged(task)
+    """Return whether there are results of a task, made from what is there now.
+
+    Captions make no difference: only a batch adds them.
+    """
+    return task is not None and set(differences(task)) <= {"captions"} and not is_damaged(task)
 
 
 def compute(
@@ -133,6 +145,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         layers = _layers(stack, file)
         shape = _shape(stack)
         axes = _rows_and_columns(stack)
+        whole = identify_image(file.name, stack.levels[0]) if "c" in stack.axes else None
         bundle = table = None
         regions: list[tuple[Position, Region]] = []
         results_of: list[RegionIdentity] = []
@@ -158,6 +171,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         name=name,
         file=file,
         layers=layers,
+        identity=whole,
         labels=labels,
         features=_features(regions),
         identities=_as_painted(regions, labels, axes, _names(stack)),

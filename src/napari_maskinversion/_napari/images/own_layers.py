@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from ..layers.coordinates import Grid, ViewPoint, slice_of
-from ..layers.layers import FILE
+from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
+from ..layers.pictures import copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layer
-from ..layers.tasks import PlaneFinder, RunInput, copy_regions
-from ..run_requests.preparing import prepare
+from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
 from ..run_requests.stored_results import stored_record
 from ..session import Session
+from .project_disk import SavedRegions
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
     from .opening import OpenedImage
 
 
@@ -22,32 +25,50 @@ if TYPE_CHECKING:
 class ShownImage:
     """An image of a project in the viewer.
 
+    Its regions are those of its own layer, of layers that the panel made for it (from a file, by
+    Segment), and of layers of the user that were chosen for it.
+
     Attributes
     ----------
     name : str
     images : list of napari layers
         The image, or its channels.
     labels : napari.layers.Labels
-    known : tuple of RegionIdentity
+    saved : SavedRegions
         Its regions as they are on the disk.
+    also : list of napari layers
+        The user's layers that were chosen for it.
     """
 
     name: str
     images: list[Any]
     labels: Any
-    known: tuple[RegionIdentity, ...]
+    saved: SavedRegions
+    also: list[Any] = field(default_factory=list)
 
     @property
     def layers(self) -> list[Any]:
-        """All layers that were made for it."""
+        """All layers that were made for it at first."""
         return [*self.images, self.labels]
+
+    def made(self, viewer: Any, session: Session) -> list[Any]:
+        """Return the layers that the panel has added for it since then."""
+        return [layer for layer in viewer.layers if session.is_made_for(layer, self.images)]
+
+    def region_layers(self, viewer: Any, session: Session) -> list[Any]:
+        """Return the layers that hold its regions; its own one comes first, and always."""
+        made = [layer for layer in self.made(viewer, session) if is_regions(layer)]
+        also = [layer for layer in self.also if layer in viewer.layers and layer not in made]
+        others = [one for one in (*made, *also) if one is not self.labels and not is_ours(one)]
+        return [self.labels, *others]
 
 
 def show_image(viewer: Any, session: Session, opened: OpenedImage) -> ShownImage:
     """Add an image of a project to the viewer, with its results, and choose it."""
+    about = {FILE: str(opened.file), IDENTITY: opened.identity}
     with session.kept_choice():
         images = [
-            viewer.add_image(layer.data, metadata={FILE: str(opened.file)}, **layer.options)
+            viewer.add_image(layer.data, metadata=dict(about), **layer.options)
             for layer in opened.layers
         ]
         more = {} if opened.features is None else {"features": opened.features}
@@ -62,7 +83,7 @@ def show_image(viewer: Any, session: Session, opened: OpenedImage) -> ShownImage
     channels: Literal["layer", "displayed"] = "displayed" if len(images) > 1 else "layer"
     if session.scope.channels != channels:
         session.scope = replace(session.scope, channels=channels)
-    shown = ShownImage(opened.name, images, labels, opened.identities)
+    shown = ShownImage(opened.name, images, labels, SavedRegions(opened.identities))
     show_results(viewer, session, opened, shown)
     return shown
 
@@ -87,24 +108,66 @@ def show_results(viewer: Any, session: Session, opened: OpenedImage, shown: Show
     session.show(record.changed(snapshot=replace(record.snapshot, scope=session.scope)))
 
 
-def remove_image(viewer: Any, shown: ShownImage) -> None:
-    """Remove the layers of an image from the viewer."""
-    for layer in shown.layers:
+def remove_image(viewer: Any, session: Session, shown: ShownImage) -> None:
+    """Remove the layers of an image from the viewer; those of the user stay."""
+    for layer in (*shown.made(viewer, session), *shown.layers):
         if layer in viewer.layers:
             remove_layer(viewer, layer)
 
 
-def regions_to_save(viewer: Any, session: Session) -> RunInput:
-    """Copy the regions of the image shown, on all planes.
+def regions_to_save(viewer: Any, session: Session, shown: ShownImage) -> list[list[RunInput]]:
+    """Copy the regions of each regions layer of an image, on all planes.
 
     Raises
     ------
     InputError
         If they cannot be used.
     """
-    run_input = prepare(viewer, session, snapshot=False)
-    layer, view = session.regions, ViewPoint.of(viewer)
-    flat = hasattr(layer, "shape_type") or not slice_of(Grid.of(layer, view), view).others
-    regions = copy_regions(layer, view, shown_only=flat)
-    planes: Literal["shown", "each"] = "shown" if flat else "each"
-    return replace(run_input, regions=regions, planes=planes, only=None, merge=False)
+    view = _usual_view(viewer, shown.images[0])
+    picture = copy_picture(shown.images[0], view, shown_only=False, snapshot=False)
+    copies = []
+    for layer in shown.region_layers(viewer, session):
+        parts = []
+        for at, shown_only in _planes(layer, picture.grid, view):
+            regions = copy_regions(layer, at, shown_only=shown_only)
+            planes: Literal["shown", "each"] = "shown" if shown_only else "each"
+            whole = RunInput(view=at, picture=picture, regions=regions, planes=planes)
+            if isinstance(regions, ShapesCopy):
+                # One by one: a shape that lies outside the image spoils no other.
+                ones = [replace(regions, shapes=(shape,)) for shape in regions.shapes]
+                parts += [replace(whole, regions=one) for one in ones]
+            else:
+                parts.append(whole)
+        copies.append(parts)
+    return copies
+
+
+def _usual_view(viewer: Any, image: Any) -> ViewPoint:
+    """Return the view on rows and columns of an image, however the viewer turns its axes."""
+    view, names = ViewPoint.of(viewer), tuple(map(str, image.axis_labels))
+    shift = len(view.point) - image.ndim
+    rows, columns = (
+        names.index(name) if name in names else image.ndim - before
+        for name, before in (("y", 2), ("x", 1))
+    )
+    displayed = (shift + rows, shift + columns)
+    point = tuple(0.0 if axis in displayed else at for axis, at in enumerate(view.point))
+    return replace(view, point=point, displayed=displayed, labels=(*view.labels[:shift], *names))
+
+
+def _planes(layer: Any, image: Grid, view: ViewPoint) -> Iterator[tuple[ViewPoint, bool]]:
+    """Yield the view of each plane of a layer that is copied by itself, or one of all planes."""
+    grid = Grid.of(layer, view)
+    others = list(slice_of(grid, view).others)
+    if is_shapes(layer):
+        corners = [np.round(np.asarray(one, float)[:, others]) for one in layer.data]
+        flat = [one[0] for one in corners if (one == one[0]).all()]
+        places = list(dict.fromkeys(tuple(map(int, place)) for place in flat))
+    elif all(grid.shape[axis] == 1 for axis in others):
+        places = [(0,) * len(others)]  # a plane of the image, or all of it
+    else:
+        yield view, False
+        return
+    finder = PlaneFinder(view, image, grid, True)
+    for place in places:
+        yield finder.view_at([("", at) for at in place]), True

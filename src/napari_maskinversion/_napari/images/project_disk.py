@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...base.errors import MaskInversionError
+from ...base.errors import EmptyMaskError, MaskInversionError
+from ...base.identity import identify
 from ...batch.opened import (
     OpenProject,
     Place,
@@ -21,7 +22,8 @@ from ...batch.project import Project, relative, stored_settings
 from ...results.settings import RunSettings
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
+    from ...base.identity import Position, RegionIdentity
+    from ...base.regions import Region
     from ...language.labels.vocabulary import Vocabulary
     from ...results.export.bundle import Masks
     from ...results.results import Results
@@ -43,14 +45,45 @@ class Written:
         The image whose regions or results changed; "" for none.
     regions : tuple of RegionIdentity or None
         Its regions, if they were written.
+    layers : int
+        How many layers have such regions.
     words : bool
         Whether words or settings of the project changed.
+    listed : bool
+        Whether the list of images changed.
     """
 
     project: OpenProject
     image: str = ""
     regions: tuple[RegionIdentity, ...] | None = None
+    layers: int = 0
     words: bool = False
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRegions:
+    """How an attempt to keep the regions of an image ended.
+
+    Attributes
+    ----------
+    stamp : int
+        Which edits it had.
+    written : Written or None
+        None if they were on the disk already, or for a problem.
+    problem : str
+    """
+
+    stamp: int
+    written: Written | None = None
+    problem: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class SavedRegions:
+    """The regions of an image as they are on the disk: set by the worker that writes them."""
+
+    regions: tuple[RegionIdentity, ...]
 
 
 class ProjectDisk:
@@ -66,9 +99,17 @@ class ProjectDisk:
         self.project = project
 
     def save_regions(
-        self, name: str, run_input: RunInput, known: Iterable[RegionIdentity]
+        self, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
     ) -> Written | None:
-        """Keep the regions of an image, unless they are those that are known.
+        """Keep the regions of an image, unless they are on the disk already.
+
+        Parameters
+        ----------
+        name : str
+        layers : sequence of sequences of RunInput
+            Regions by layer. Where two layers have the same id, that of the later one changes; an
+            outline that is in two layers counts once.
+        saved : SavedRegions
 
         Raises
         ------
@@ -77,14 +118,11 @@ class ProjectDisk:
         """
         from ...batch.drawn import save_drawn
         from ...regions.annotations.annotation import Annotation, Annotations
-        from ..layers.tasks import identities
 
-        try:
-            tasks = run_input.tasks()
-        except MaskInversionError:  # no region is left, or none lies on the image
-            tasks = []
-        now = identities(tasks)
-        if set(now) == set(known):
+        joined, shape = _joined(layers)
+        regions = [pair for own in joined for pair in own]
+        now = tuple(identify(region, position) for position, region in regions)
+        if set(now) == set(saved.regions):
             return None
         file = None
         if now:
@@ -92,23 +130,43 @@ class ProjectDisk:
                 Annotation(
                     region=region,
                     label=region.name,
-                    position=task.position,
+                    position=position,
                     source_id=region.source_id,
                 )
-                for task in tasks
-                for region in task.regions
+                for position, region in regions
             )
-            shape = tasks[0].regions.shape
             file = save_drawn(self.project, name, Annotations(shape=shape, items=items))
         path = None if file is None else relative(file, self.project.folder)
-        if path != self.project.by_name[name].regions:
-            self._edit(lambda project: changed_image(project, name, regions=path))
-        return Written(project=self.project, image=name, regions=now)
+        more = bool(set(now) - set(saved.regions))
+        before = self.project.by_name[name]
+        state: State = "open" if more else before.state  # nobody has decided about a new region
+        if (path, state) != (before.regions, before.state):
+            self._edit(lambda project: changed_image(project, name, regions=path, state=state))
+        saved.regions = now
+        return Written(project=self.project, image=name, regions=now, layers=sum(map(bool, joined)))
+
+    def keep_regions(
+        self, stamp: int, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
+    ) -> KeptRegions:
+        """Do `save_regions`, and report also how that failed."""
+        try:
+            return KeptRegions(stamp, self.save_regions(name, layers, saved))
+        except (MaskInversionError, OSError) as error:
+            return KeptRegions(stamp, problem=" ".join(str(error).split()))
 
     def save_results(
-        self, name: str, results: Results, masks: Masks, settings: RunSettings
+        self,
+        name: str,
+        results: Results,
+        masks: Masks,
+        settings: RunSettings,
+        *,
+        identities: Iterable[RegionIdentity],
+        saved: SavedRegions,
     ) -> Written | None:
         """Keep the results of a run, if it was one that a batch would make.
+
+        ``identities`` are its regions; results of only some of those that are saved are not kept.
 
         Raises
         ------
@@ -123,9 +181,9 @@ class ProjectDisk:
         from ...results.export.bundle import Bundle
 
         task = self.project.task(name)
-        if task is None:
+        if task is None or set(identities) != set(saved.regions):
             return None
-        own = task.settings.changed({key: settings.get(key) for key in _OWN})
+        own = task.settings.changed({key: settings.get(key) for key in (*_OWN, "planes")})
         same_words = task.vocabulary in (None, results.info.vocabulary)
         if own != settings or not same_words or results.info.vocabulary is None:
             return None
@@ -137,11 +195,20 @@ class ProjectDisk:
         store(task, bundle, finished)
         return Written(project=self.project, image=name)
 
-    def set_state(self, name: str, state: State) -> Written | None:
-        """Keep whether an image is done."""
-        if self.project.by_name[name].state == state:
+    def set_states(self, done: Mapping[str, bool]) -> Written | None:
+        """Keep which images are done."""
+        before = self.project.by_name
+        states = {name: "done" if now else "open" for name, now in done.items()}
+        states = {name: now for name, now in states.items() if before[name].state != now}
+        if not states:
             return None
-        self._edit(lambda project: changed_image(project, name, state=state))
+
+        def change(project: Project) -> Project:
+            for name, now in states.items():
+                project = changed_image(project, name, state=now)
+            return project
+
+        self._edit(change)
         return Written(project=self.project)
 
     def set_words(self, vocabulary: Vocabulary, settings: RunSettings) -> Written | None:
@@ -181,7 +248,7 @@ class ProjectDisk:
             If the project would not work, or cannot be written.
         """
         self._edit(change)
-        return Written(project=self.project)
+        return Written(project=self.project, listed=True)
 
     def keep_place(self, place: Place) -> None:
         """Keep where the user is."""
@@ -189,6 +256,37 @@ class ProjectDisk:
 
     def _edit(self, change: Callable[[Project], Project]) -> None:
         self.project = self.project.with_project(edit(self.project.file, change))
+
+
+def _joined(
+    layers: Sequence[Sequence[RunInput]],
+) -> tuple[list[list[tuple[Position, Region]]], tuple[int, int]]:
+    """Return the regions of each layer with ids that no other has, and the size of a plane."""
+    joined: list[list[tuple[Position, Region]]] = []
+    taken: set[int] = set()
+    outlines: set[str] = set()
+    shape = (0, 0)
+    for inputs in layers:
+        own = []
+        for one in inputs:
+            try:
+                tasks = one.tasks()
+            except EmptyMaskError:  # no region is left, or it lies outside the image
+                continue
+            shape = tasks[0].regions.shape
+            own += [(task.position, region) for task in tasks for region in task.regions]
+        own = [pair for pair in own if identify(pair[1], pair[0]).mask not in outlines]
+        highest = max((0, *taken, *(region.id for _, region in own)))
+        ids: dict[int, int] = {}
+        for _, region in own:  # one object keeps one id on all planes
+            if region.id not in ids:
+                clash = region.id < 1 or region.id in taken
+                highest += clash
+                ids[region.id] = highest if clash else region.id
+        joined.append([(place, replace(region, id=ids[region.id])) for place, region in own])
+        taken |= set(ids.values())
+        outlines |= {identify(region, place).mask for place, region in own}
+    return joined, shape
 
 
 def words_of(vocabulary: Vocabulary) -> dict[str, Any]:

@@ -21,10 +21,14 @@ _LISTED: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedPlace:
-    """A project, and what was noticed when it was opened."""
+    """A project, and what was noticed when it was opened.
+
+    ``new`` are images that lie in its folder, and not in its list.
+    """
 
     project: OpenProject
     note: str = ""
+    new: Sequence[Pair] = ()
 
 
 def is_project(path: Path) -> bool:
@@ -71,11 +75,37 @@ def new_project(file: Path, images: Path, regions: Path | None, defaults: Projec
 
 
 def _folder(folder: Path, defaults: Project) -> OpenedPlace:
-    if (folder / FILE).exists():
-        return _opened(OpenProject.read(folder))
     inside = next((folder / name for name in _IMAGES if (folder / name).is_dir()), None)
     images = folder if inside is None or any(map(is_image, folder.iterdir())) else inside
-    return _made(folder / FILE, _paired(images, None, beside=folder), defaults)
+    if not (folder / FILE).exists():
+        return _made(folder / FILE, _paired(images, None, beside=folder), defaults)
+    opened = _opened(OpenProject.read(folder))
+    new = _new_images(opened.project, images)
+    if not new:
+        return opened
+    several = len(new) > 1
+    names = ", ".join(one.image.name for one in new[:_LISTED]) + ", ..." * (len(new) > _LISTED)
+    note = (
+        f"{opened.note} {_count(len(new))} of this folder {'are' if several else 'is'} not in the "
+        f"project: {names}."
+    )
+    return OpenedPlace(opened.project, note.strip(), new)
+
+
+def _new_images(project: OpenProject, images: Path) -> Sequence[Pair]:
+    """Return the images of a folder that a project lacks, if it has some of that folder."""
+    known = {(project.folder / one.image).resolve() for one in project.project.images}
+    if images.resolve() not in {file.parent for file in known}:
+        return ()
+    try:
+        pairs = _paired(images, None, beside=project.folder).pairs
+        new = tuple(one for one in pairs if one.image.resolve() not in known)
+        added_images(project.project, new, project.folder)
+    except InputError:  # such as two of one name
+        return ()
+    regions = {project.regions(name) for name in project.by_name} - {None}
+    taken = {file.resolve() for file in regions if file is not None}
+    return tuple(one for one in new if one.image.resolve() not in taken)
 
 
 def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
@@ -115,7 +145,10 @@ def _opened(project: OpenProject) -> OpenedPlace:
             "project and images together."
         )
     names = ", ".join(gone[:_LISTED]) + ", ..." * (len(gone) > _LISTED)
-    return OpenedPlace(project, f"{_count(len(gone))} not there: {names}." if gone else "")
+    notes = [f"{_count(len(gone))} not there: {names}."] if gone else []
+    if project.project.captions is not None:
+        notes.append("This tab suggests words only; 'batch' adds the project's captions.")
+    return OpenedPlace(project, " ".join(notes))
 
 
 def _made(file: Path, pairs: Pairs, defaults: Project) -> OpenedPlace:

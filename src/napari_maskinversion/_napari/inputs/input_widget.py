@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
-from ..layers.layers import count_regions, is_ours
+from ..layers.layers import EDITS, MOVES, count_regions, is_ours
 from ..session import Bindings, Session
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
@@ -16,9 +16,6 @@ from .channels_first import add_in_colour, is_channels_first
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
-# Events of an edit; painting has its own.
-_EDITS = ("data", "set_data", "paint", "labels_update")
-_MOVES = ("scale", "translate", "rotate", "shear", "affine", "units")
 # The selection in the layer may decide what is run on.
 _PICKS = ("selected_label", "highlight")
 
@@ -165,7 +162,7 @@ class InputWidget(QWidget):
 
     def _watch(self, layer: Any) -> None:
         """Follow edits of the regions."""
-        slots = dict.fromkeys(_EDITS + _MOVES, self._edited) | dict.fromkeys(_PICKS, self._picked)
+        slots = dict.fromkeys(EDITS + MOVES, self._edited) | dict.fromkeys(_PICKS, self._picked)
         for old, connect in ((self._watched, False), (layer, True)):
             for name, slot in (slots if old is not None else {}).items():
                 emitter = getattr(old.events, name, None)

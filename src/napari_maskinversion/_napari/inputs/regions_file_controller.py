@@ -84,6 +84,7 @@ class RegionsFileController(QObject):
             # Add the first one last, so that it lies above the others.
             for pixels, about in reversed(outcome.layers):
                 made.append(self._viewer.add_labels(pixels, **about, **place))
+        self._session.made_for(outcome.target.layer, *made)
         here = self._session.choose_for(outcome.target.layer, made[-1])
         name = outcome.target.layer.name
         inform(outcome.message if here else f"{outcome.message} Choose '{name}' to use them.")

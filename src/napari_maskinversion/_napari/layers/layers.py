@@ -15,6 +15,11 @@ from .rasterise import Shape
 OURS: Final = "napari-maskinversion"
 # Metadata of a layer whose file we opened ourselves: its path.
 FILE: Final = "napari-maskinversion: file"
+# Metadata of a layer that is one channel of an image: the identity of the image.
+IDENTITY: Final = "napari-maskinversion: image"
+# Events of a regions layer that tell of an edit; painting has its own.
+EDITS: Final = ("data", "set_data", "paint", "labels_update")
+MOVES: Final = ("scale", "translate", "rotate", "shear", "affine", "units")
 # Arrays up to this size are copied before a run (30 ms); larger and lazy ones are read in place.
 COPIED_BYTES: Final = 64 * 2**20
 # Counting labels on a larger plane would slow down painting.
@@ -30,6 +35,11 @@ def is_ours(layer: Any) -> bool:
 def is_shapes(layer: Any) -> bool:
     """Whether a layer holds shapes."""
     return hasattr(layer, "shape_type")
+
+
+def is_regions(layer: Any) -> bool:
+    """Whether a layer can hold regions: Labels or Shapes, none of this plugin's own displays."""
+    return (is_shapes(layer) or hasattr(layer, "selected_label")) and not is_ours(layer)
 
 
 def vocabulary_of(*layers: Any) -> list[str]:

@@ -102,6 +102,11 @@ class PanelController(QObject):
             self.part.follow()
             self._state.follow()
 
+    def keep(self) -> None:
+        """Write the last state, since the window closes."""
+        if self._started:
+            self._state.keep()
+
     def stop(self) -> None:
         """Write the last state and stop following napari's page."""
         self.pages.stop()

@@ -60,6 +60,8 @@ ACTIONS: Final = {
     "export": "Export...",
     "next image": "Go to the next image that is not done",
     "export all": "Export all images...",
+    "add images": "Add them",
+    "save regions": "Save again",
     "settings": "Settings...",
     "model": "Change the model...",
 }

@@ -72,6 +72,10 @@ class StateKeeper(QObject):
     def stop(self) -> None:
         """Write unsaved changes and follow the session no more; the panel is being closed."""
         self._bindings.release()
+        self.keep()
+
+    def keep(self) -> None:
+        """Write unsaved changes now."""
         if self._unsaved:
             self._cancel()
             with suppress(OSError):

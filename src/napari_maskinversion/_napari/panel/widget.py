@@ -46,6 +46,7 @@ from ..workers.model_store import ModelStore, give_back_memory
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
 from ..workers.worker import when_idle
+from .closing import WindowClosing
 from .colors import colors_of
 from .controller import PanelController
 from .file_drops import FileDrops
@@ -135,6 +136,7 @@ class MaskInversionWidget(QWidget):
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         yield
         self.warming = Warming(self)
+        self.closing = WindowClosing(self._viewer, self.keep, self)
         self._build()
         FileDrops(self, self.from_file.open_file, self.exports.open_file, self.open_images)
         self._connect_parts()
@@ -202,6 +204,7 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
             listen(self._hear)
+            self.closing.watch()
             self.input.connect_viewer()
             for part in self._followers():
                 part.follow()
@@ -279,6 +282,7 @@ class MaskInversionWidget(QWidget):
         if self._connected:
             self._connected = False
             self.closed.emit()
+            self.closing.release()
             self.controller.stop()
             self._bindings.release()
             self.vocabulary.stop()
@@ -305,6 +309,11 @@ class MaskInversionWidget(QWidget):
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again
             when_idle(give_back_memory)
+
+    def keep(self) -> None:
+        """Write what waits for a pause: the window closes, and tells its widgets nothing else."""
+        self.controller.keep()
+        self.images.keep()
 
     def _hear(self, text: str, severity: Severity, action: str) -> bool:
         """Show a message in the status line; return whether the user sees it there."""
@@ -371,6 +380,8 @@ class MaskInversionWidget(QWidget):
             "export": self._choose_export,
             "next image": self.images.next_open,
             "export all": self._choose_export_all,
+            "add images": self.images.add_new,
+            "save regions": self.images.flush,
             "settings": self.controller.show_settings,
             "model": partial(self.controller.show_settings, "Model"),
         }
@@ -383,6 +394,8 @@ class MaskInversionWidget(QWidget):
         image, regions = self.session.layers
         with refusing():
             layer = draw_regions(self._viewer, image, regions)
+            if regions is None:
+                self.session.made_for(image, layer)
             self.session.choose(regions=layer)
         inform("Paint one region, then press M for the next label. Every label is a region.")
 

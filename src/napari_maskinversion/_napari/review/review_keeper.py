@@ -12,7 +12,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, NotSavedError
-from ..layers.layers import file_of, levels_of
+from ..layers.layers import IDENTITY, file_of, levels_of
 from ..workers.worker import Worker
 from .decided_layer import DecidedLayer
 from .review_state import ReviewState
@@ -178,6 +178,7 @@ class ReviewKeeper(QObject):
             regions=list(target.regions.values()),
             name=str(target.image.name),
             pixels=pixels,
+            image=target.image.metadata.get(IDENTITY),
             file=file_of(target.image),
             any_image=any_image,
             saved=target.saved,

@@ -11,7 +11,7 @@ from ...base.errors import NotSavedError
 from .learning import Learned, learn, learner_of
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
+    from ...base.identity import ImageIdentity, RegionIdentity
     from ...results.results import Results
     from ...review.exemplars import Exemplars, Learner
     from ...review.queue import ReviewQueue
@@ -33,6 +33,8 @@ class ReviewRequest:
         All of it, at full resolution.
     file : Path or None
         The image's file.
+    image : ImageIdentity or None
+        Of the image, if the pixels are not all of it.
     review : Review or None
         An open one of the same image and regions.
     any_image : bool
@@ -46,6 +48,7 @@ class ReviewRequest:
     name: str
     pixels: Any
     file: Path | None
+    image: ImageIdentity | None = None
     review: Review | None = None
     any_image: bool = False
     saved: bytes = b""
@@ -70,7 +73,7 @@ def find_decisions(opening: ReviewRequest) -> Results | None:
     from ...base.identity import identify_image
     from ...review.decision_file import has_decisions
 
-    image = identify_image(opening.name, opening.pixels)
+    image = opening.image or identify_image(opening.name, opening.pixels)
     return opening.results if has_decisions(opening.file, image) else None
 
 
@@ -90,7 +93,7 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
     queue = ReviewQueue.from_results(results)
     review = opening.review
     if review is None:
-        image = identify_image(opening.name, opening.pixels)
+        image = opening.image or identify_image(opening.name, opening.pixels)
         review = Review(
             image,
             opening.regions,

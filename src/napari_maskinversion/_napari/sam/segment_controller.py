@@ -118,13 +118,17 @@ class SegmentController(QObject):
 
     def _new_boxes(self) -> None:
         if self._image_there():
-            self.part.boxes.choose(new_boxes(self._viewer, self._session.image))
+            boxes = new_boxes(self._viewer, self._session.image)
+            self._session.made_for(self._session.image, boxes)
+            self.part.boxes.choose(boxes)
             self.part.use_boxes.setChecked(True)
 
     def _new_points(self) -> None:
         if self._image_there():
             kind = self.part.kind.currentText()
-            self.part.points.choose(new_points(self._viewer, self._session.image, kind))
+            points = new_points(self._viewer, self._session.image, kind)
+            self._session.made_for(self._session.image, points)
+            self.part.points.choose(points)
             self.part.use_points.setChecked(True)
 
     def _image_there(self) -> bool:
@@ -251,6 +255,7 @@ class SegmentController(QObject):
                 **place,
             )
         self._mark = painted.mark
+        self._session.made_for(self._image, self._layer)
         self._session.choose_for(self._image, self._layer)
 
     def _show_object(self) -> None:

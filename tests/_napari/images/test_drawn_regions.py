@@ -1,0 +1,290 @@
+"""Regions that somebody draws on the images of a project: none is lost, whatever layer has it."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import skimage.io
+
+from napari_maskinversion._napari.layers.layers import is_ours
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.batch import drawn
+from napari_maskinversion.batch.opened import OpenProject, read_place
+from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.regions.reading import read_regions
+from tests.scenes import picture
+
+from .conftest import WAIT, go, ids, on_disk, open_project, paint, save, suggested
+
+SQUARE = [[40, 5], [40, 20], [55, 20], [55, 5]]
+FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
+
+
+def kept(project, name):
+    """Return the regions of an image as they are on the disk: pixels by id."""
+    file = OpenProject.read(project).regions(name)
+    if file is None:
+        return {}
+    return {one.id: one.area for one in read_regions(file, (64, 64), image=name)}
+
+
+@pytest.fixture
+def third(qtbot, panel, project):
+    """The window at the third image, which has no regions."""
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, THIRD)
+    return panel
+
+
+def label_file(folder):
+    labels = np.zeros((64, 64), np.uint8)
+    labels[2:12, 2:12], labels[30:40, 30:40] = 1, 2
+    return save(folder / "elsewhere" / "nuclei.png", labels)
+
+
+def from_file(qtbot, panel, file):
+    before = len(panel._viewer.layers)
+    panel.from_file.open_file(file)
+    qtbot.waitUntil(lambda: len(panel._viewer.layers) > before, timeout=WAIT)
+
+
+def layer_names(panel):
+    return [layer.name for layer in panel._viewer.layers if not is_ours(layer)]
+
+
+def test_regions_from_a_file_are_those_of_the_image_and_their_layer_leaves_with_it(
+    qtbot, third, project
+):
+    from_file(qtbot, third, label_file(project))
+    on_disk(qtbot, third)
+    assert kept(project, THIRD) == {1: 100, 2: 100}
+    go(qtbot, third, FIRST)
+    assert layer_names(third) == [FIRST, f"{FIRST}: regions"]
+    go(qtbot, third, THIRD)
+    assert ids(third.session.regions.data) == [1, 2]
+
+
+def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
+    qtbot, third, project
+):
+    third.segment._new_boxes()
+    third.segment.part.boxes.layer.add_rectangles([np.array(SQUARE)])
+    third.segment.part.checkpoint.setCurrentIndex(0)  # none: the shapes are the regions
+    before = len(third._viewer.layers)
+    third.segment.start()
+    qtbot.waitUntil(lambda: len(third._viewer.layers) > before, timeout=WAIT)
+    on_disk(qtbot, third)
+    assert list(kept(project, THIRD).values()) == [256]
+    go(qtbot, third, FIRST)
+    assert layer_names(third) == [FIRST, f"{FIRST}: regions"]
+    go(qtbot, third, THIRD)
+    assert np.count_nonzero(third.session.regions.data) == 256
+
+
+def test_painted_regions_and_those_of_a_file_are_kept_together(qtbot, third, project):
+    paint(third.session.regions, 1, (44, 44, 54, 60))
+    from_file(qtbot, third, label_file(project))
+    on_disk(qtbot, third)
+    areas = kept(project, THIRD)
+    assert sorted(areas.values()) == [100, 100, 160]
+    assert areas[1] == 160  # what was there keeps its number
+    assert "'nuclei'" in third.foot.status.text()
+    assert "3 regions" in third.foot.status.text()
+
+
+def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, third, project):
+    viewer = third._viewer
+    paint(third.session.regions, 1, (4, 4, 14, 14))
+    qtbot.waitUntil(lambda: third.session.region_count == 1)
+    mine = viewer.add_shapes(ndim=2, name="my polygons")
+    qtbot.waitUntil(lambda: "'my polygons' is no part" in third.foot.status.text())
+    third.session.choose(regions=mine)
+    mine.add_polygons([np.array(SQUARE), np.array(SQUARE) + 500])  # one lies outside
+    on_disk(qtbot, third)
+    assert sorted(kept(project, THIRD).values()) == [100, 256]
+    paint(third.images.shown.labels, 2, (20, 20, 30, 30))  # not the chosen one
+    on_disk(qtbot, third)
+    assert sorted(kept(project, THIRD).values()) == [100, 100, 256]
+    go(qtbot, third, FIRST)
+    assert layer_names(third) == ["my polygons", FIRST, f"{FIRST}: regions"]
+    mine.add_polygons([np.array(SQUARE) - 4])
+    on_disk(qtbot, third)
+    assert OpenProject.read(project).by_name[FIRST].regions == "masks/cell-1.png"
+    go(qtbot, third, THIRD)
+    assert len(ids(third.session.regions.data)) == 3
+    third.session.choose(regions=mine)  # once more: nothing is there twice
+    on_disk(qtbot, third)
+    assert len(kept(project, THIRD)) == 4
+
+
+def test_results_of_some_of_the_regions_are_not_those_of_the_image(qtbot, third, project):
+    paint(third.session.regions, 1, (44, 44, 54, 60))
+    from_file(qtbot, third, label_file(project))
+    third.start()
+    qtbot.waitUntil(lambda: bool(third.session.results), timeout=WAIT)
+    qtbot.waitUntil(lambda: not third.session.run.running, timeout=WAIT)
+    assert len(third.session.results) == 2
+    on_disk(qtbot, third)
+    assert not (project / "maskinversion_batch" / "archives" / THIRD / "results.npz").exists()
+    assert len(kept(project, THIRD)) == 3
+
+
+def test_removing_a_layer_from_a_file_removes_its_regions(qtbot, third, project):
+    paint(third.session.regions, 7, (44, 44, 54, 60))
+    from_file(qtbot, third, label_file(project))
+    on_disk(qtbot, third)
+    assert len(kept(project, THIRD)) == 3
+    third._viewer.layers.remove(third._viewer.layers["nuclei"])
+    qtbot.waitUntil(lambda: not third.images.is_kept)
+    on_disk(qtbot, third)
+    assert list(kept(project, THIRD)) == [7]
+
+
+def test_a_full_disk_keeps_the_user_at_the_image_until_its_regions_are_kept(
+    qtbot, third, project, monkeypatch
+):
+    write = drawn.coco.write_coco
+
+    def refuse(*_, **__):
+        raise InputError("cell-3.png.json could not be written (No space left on device).")
+
+    monkeypatch.setattr(drawn.coco, "write_coco", refuse)
+    paint(third.session.regions, 1, (4, 4, 14, 14))
+    third.images.move(-1)
+    qtbot.waitUntil(lambda: "No space left" in third.foot.status.text(), timeout=WAIT)
+    assert third.session.project.current == THIRD
+    assert third.session.project.opening == ""
+    third.open_images([project])  # nor does another project take its place
+    qtbot.waitUntil(lambda: not third.images.finding.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not third.images.writing.busy, timeout=WAIT)
+    assert ids(third.images.shown.labels.data) == [1]
+    assert third.foot.help.text() == "Save again"
+    monkeypatch.setattr(drawn.coco, "write_coco", write)
+    third.foot.help.click()
+    qtbot.waitUntil(lambda: third.images.is_kept, timeout=WAIT)
+    assert kept(project, THIRD) == {1: 100}
+    go(qtbot, third, SECOND)
+
+
+def test_what_is_drawn_while_the_next_image_is_read_is_kept(qtbot, third, project):
+    third.images.ahead.drop()
+    third.images._ready.clear()
+    third.images.go(FIRST)
+    paint(third.images.shown.labels, 1, (4, 4, 14, 14))
+    qtbot.waitUntil(lambda: third.session.project.current == FIRST, timeout=WAIT)
+    on_disk(qtbot, third)
+    assert kept(project, THIRD) == {1: 100}
+
+
+@pytest.mark.parametrize("closed", ["by its cross", "by a script"])
+def test_closing_the_window_loses_no_stroke_no_word_and_no_place(
+    qtbot, third, project, closed, own_config_folder
+):
+    third.vocabulary.text.setPlainText("car\ncat")
+    paint(third.session.regions, 1, (4, 4, 14, 14))
+    third.tabs.show_tab("explore")
+    if closed == "by its cross":
+        third._viewer.window._qt_window.close()
+    else:
+        third._viewer.close()
+    assert kept(project, THIRD) == {1: 100}
+    assert read_project(project).labels == ("car", "cat")
+    assert read_place(project / "project.yaml").image == THIRD
+    state = json.loads(next(own_config_folder.rglob("panel.json")).read_text())
+    assert state["tab"] == "explore"
+
+
+def test_images_that_were_added_to_the_folder_are_offered(qtbot, panel, project):
+    skimage.io.imsave(project / "images" / "new.png", picture(64, 64, 9), check_contrast=False)
+    shutil.copy(project / "masks" / FIRST, project / "masks" / "new.png")
+    open_project(qtbot, panel, project)
+    qtbot.waitUntil(lambda: "new.png" in panel.foot.status.text())
+    assert panel.foot.help.text() == "Add them"
+    panel.foot.help.click()
+    qtbot.waitUntil(lambda: "new.png" in panel.session.project.names, timeout=WAIT)
+    assert read_project(project).images[3].regions == "masks/new.png"
+    assert panel.images.part.model.rowCount() == 4
+    go(qtbot, panel, "new.png")
+    assert ids(panel.session.regions.data) != []
+
+
+def test_an_image_is_done_when_all_is_accepted_and_open_with_a_new_region(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    part = panel.images.part
+    part.limit.setValue(0)
+    for word in ("car", "dog"):
+        part.word.setCurrentText(word)
+        part.accept.click()
+        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert SECOND in panel.session.project.done
+    on_disk(qtbot, panel)
+    assert SECOND in OpenProject.read(project).done
+    go(qtbot, panel, SECOND)
+    free = np.argwhere(panel.session.regions.data == 0)[0]
+    panel.session.regions.data_setitem(tuple(free[:, None]), 99)
+    on_disk(qtbot, panel)
+    assert SECOND not in OpenProject.read(project).done
+    qtbot.waitUntil(lambda: SECOND not in panel.session.project.done)
+
+
+def test_the_suggestions_of_the_shown_image_come_before_the_next_image_is_prepared(
+    qtbot, panel, project
+):
+    open_project(qtbot, panel, project)
+    panel.images.ahead.drop()
+    panel.images.computed(FIRST)  # as work on all images tells
+    panel.images.recount()
+    assert panel.images._preparing == FIRST
+
+
+def test_captions_of_a_project_are_left_to_batch(qtbot, panel, project):
+    (project / "captions.txt").write_text("a car\na dog\n")
+    file = project / "project.yaml"
+    file.write_text(file.read_text() + "captions: captions.txt\n")
+    open_project(qtbot, panel, project)
+    assert "'batch' adds the project's captions" in panel.foot.status.text()
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+import napari, numpy as np
+from qtpy.QtWidgets import QApplication
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+viewer = napari.Viewer(show=False)
+panel = MaskInversionWidget(viewer)
+viewer.window.add_dock_widget(panel, name="test")
+
+
+def wait(done):
+    end = time.monotonic() + 60
+    while not done() and time.monotonic() < end:
+        QApplication.processEvents()
+        time.sleep(0.01)
+
+
+panel.open_images([Path(sys.argv[1])])
+wait(lambda: panel.images.shown is not None)
+panel.images.go("cell-3.png")
+wait(lambda: panel.session.project.current == "cell-3.png")
+for region in (1, 2):
+    box = np.mgrid[8 * region : 8 * region + 5, 0:10].reshape(2, -1)
+    panel.session.regions.data_setitem(tuple(box), region)
+    wait(lambda: panel.images.is_kept)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_kill_9_loses_nothing_that_the_pause_after_a_stroke_has_written(project):
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, str(project)], check=False, timeout=120, capture_output=True
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    assert kept(project, THIRD) == {1: 50, 2: 50}
+    assert not list(project.rglob("*.part"))

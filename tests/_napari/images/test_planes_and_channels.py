@@ -1,0 +1,143 @@
+"""Images of several planes and of several channels: regions and decisions come back to them."""
+
+import numpy as np
+import pytest
+import tifffile
+
+from napari_maskinversion.batch.decided import summarize
+from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.project import Project, ProjectImage, write_project
+from napari_maskinversion.pipeline.inputs import open_inputs
+from tests.scenes import label_image, picture
+
+from .conftest import FAST, WAIT, go, on_disk, open_project, suggested
+
+SECOND = "cell-2.tif"
+
+
+def stack(kind, number):
+    """Return pixels, axes and labels of a small image."""
+    rgb = picture(64, 64, number)
+    labels = label_image(number, 64, 64)
+    if kind == "channels":
+        return np.moveaxis(rgb, -1, 0), "CYX", labels
+    planes = np.stack([rgb[..., at] for at in range(3)])
+    return planes, "ZYX", np.stack([labels, np.zeros_like(labels), labels[::-1]])
+
+
+@pytest.fixture(params=["planes", "channels"])
+def kind(request):
+    """What the images have several of."""
+    return request.param
+
+
+@pytest.fixture
+def project(tmp_path, kind):
+    """The folder of a project of two such images."""
+    images = []
+    for number in (1, 2):
+        name = f"cell-{number}.tif"
+        pixels, axes, labels = stack(kind, number)
+        for folder in ("images", "masks"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+        file = tmp_path / "images" / name
+        tifffile.imwrite(file, pixels, ome=True, metadata={"axes": axes}, photometric="minisblack")
+        about = {"axes": axes.replace("C", "")}
+        tifffile.imwrite(tmp_path / "masks" / name, labels, ome=True, metadata=about)
+        images.append(ProjectImage(name=name, image=f"images/{name}", regions=f"masks/{name}"))
+    settings = {**FAST, "planes": "each"}
+    made = Project(labels=("car", "dog"), settings=settings, images=tuple(images))
+    write_project(made, tmp_path / "project.yaml")
+    return tmp_path
+
+
+def test_decisions_are_counted_and_come_back(qtbot, panel, project, kind):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    total = len(panel.session.results)
+    positions = {region.position for region in panel.session.results.regions}
+    assert len(positions) == (2 if kind == "planes" else 1)
+    panel.review.act("reject")
+    qtbot.waitUntil(lambda: panel.session.decided == 1, timeout=WAIT)
+    on_disk(qtbot, panel)
+    first = "cell-1.tif"
+    assert summarize(OpenProject.read(project), first).decided == 1
+    assert panel.images.part.model.summary(first).decided == 1
+    go(qtbot, panel, SECOND)
+    go(qtbot, panel, first)
+    qtbot.waitUntil(lambda: panel.session.decided == 1, timeout=WAIT)
+    for count in range(1, total):
+        panel.review.act("reject")
+        qtbot.waitUntil(lambda n=count: panel.session.decided == n + 1, timeout=WAIT)
+    on_disk(qtbot, panel)
+    assert OpenProject.read(project).done == {first}
+
+
+def test_what_is_accepted_in_all_images_is_seen_when_an_image_is_opened(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    part = panel.images.part
+    part.limit.setValue(0)
+    for word in ("car", "dog"):
+        part.word.setCurrentText(word)
+        part.accept.click()
+        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert SECOND in panel.session.project.done
+    go(qtbot, panel, SECOND)
+    qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
+    total = len(panel.session.results)
+    qtbot.waitUntil(lambda: panel.session.decided == total, timeout=WAIT)
+
+
+def test_drawn_regions_stay_on_their_plane_however_the_axes_are_turned(qtbot, panel, project, kind):
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, SECOND)
+    layer, viewer = panel.session.regions, panel._viewer
+    opened = OpenProject.read(project)
+    before = areas(opened)
+    if kind == "planes":
+        viewer.dims.order = (1, 0, 2)  # rows across planes
+        box = np.mgrid[1:2, 4:14, 4:14].reshape(3, -1)
+        layer.data_setitem(tuple(box), 99)
+        expected = {**before, (99, (("z", 1),)): 100}
+    else:
+        free = np.argwhere(layer.data == 0)[:2]
+        layer.data_setitem(tuple(free.T), 99)
+        expected = {**before, (99, ()): 2}
+    on_disk(qtbot, panel)
+    assert areas(OpenProject.read(project)) == expected
+
+
+def test_polygons_of_all_planes_are_kept(qtbot, panel, project, kind):
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, SECOND)
+    viewer, deep = panel._viewer, kind == "planes"
+    before = areas(OpenProject.read(project))
+    mine = viewer.add_shapes(ndim=3 if deep else 2, name="mine")
+    panel.session.choose(regions=mine)
+    square = np.array([[60, 5], [60, 14], [63, 14], [63, 5]])
+    for plane in (0, 1):
+        corners = np.column_stack([np.full(4, plane), square]) if deep else square - (40 * plane, 0)
+        mine.add_polygons([corners])
+    if deep:
+        viewer.dims.set_current_step(0, 2)
+    on_disk(qtbot, panel)
+    after = areas(OpenProject.read(project))
+    assert len(after) == len(before) + 2
+    assert {key: after[key] for key in before} == before
+    new = {position for _, position in set(after) - set(before)}
+    assert new == ({(("z", 0),), (("z", 1),)} if deep else {()})
+
+
+def areas(opened):
+    """Return the pixels of each region of the second image, by id and plane."""
+    regions = opened.regions(SECOND)
+    inputs = open_inputs(opened.path(SECOND), regions, opened.settings_of(SECOND))
+    with inputs.stack:
+        return {
+            (region.id, task.position): region.area
+            for task in inputs.tasks
+            for region in task.regions
+        }
