@@ -36,6 +36,9 @@ from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.review import Review
+from tests.scenes import label_image
+
+from .conftest import save
 
 
 @pytest.fixture
@@ -153,6 +156,33 @@ def test_an_image_without_results_is_left_out_and_named(computed, tmp_path):
     exported = export(computed, tmp_path / "one")
     assert list(exported.left_out) == [first]
     assert exported.images == 1
+
+
+def test_what_was_computed_from_other_regions_is_neither_exported_nor_accepted(
+    computed, call, tmp_path
+):
+    table = pd.read_parquet(computed.out / "regions.parquet")
+    changed, other = computed.by_name
+    word = table[table["image"] == changed]["suggestion"].iloc[0]
+    save(tmp_path / "masks/cell-1_mask.png", label_image(3, 64, 64))
+    opened = OpenProject.read(tmp_path)
+    accepted = accept(opened, word)
+    assert "computed from other regions" in accepted.problems[changed]
+    assert set(accepted.regions) <= {other}
+    exported = export(opened, tmp_path / "one")
+    assert exported.images == 1
+    assert "1 left out: cell-1.png: computed from other regions; compute again" in exported.text
+    assert set(pd.read_csv(tmp_path / "one/regions.csv")["image"]) == {other}
+    # As they are, if somebody wants it; and again once they are computed.
+    edit(opened.file, lambda p: type(p)(**{**dict(p), "labels": "cat,dog"}))
+    code, _, err = call("project", "export", ".", "--out", "two")
+    assert code == 2
+    assert "nothing to export: 2 left out: cell-1.png: computed from other regions, labels" in err
+    code, _, err = call("project", "export", ".", "--out", "two", "--stale")
+    assert code == 0, err
+    assert set(pd.read_csv(tmp_path / "two/regions.csv")["image"]) == {changed, other}
+    assert call("batch", ".", "--overwrite")[0] == 0
+    assert export(OpenProject.read(tmp_path), tmp_path / "three").left_out == {}
 
 
 def annotations(value=1):
