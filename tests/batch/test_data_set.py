@@ -72,6 +72,20 @@ def test_images_of_all_kinds_have_one_table_for_all_readers(mixed, make):
     assert rows["z"].sum() == 2
 
 
+def test_names_of_digits_stay_names(images, call):
+    (images / "table.csv").write_text(
+        "image,regions,name\n"
+        "images/cell-1.png,masks/cell-1_mask.png,1\nimages/cell-2.png,masks/cell-2_mask.png,001\n"
+    )
+    code, _, err = call("batch", "--table", "table.csv", *FAST, "--out", "out")
+    assert code == 0, err
+    for rows in (
+        pd.read_parquet("out/regions.parquet"),
+        duckdb.sql("select * from read_parquet('out/regions.parquet/*.parquet')").df(),
+    ):
+        assert sorted(rows["image"]) == ["001", "001", "1"]
+
+
 def test_an_export_has_no_rows_of_an_earlier_one_and_keeps_files_of_others(mixed):
     folder = exported(mixed)
     opened = OpenProject.read(mixed).with_results(mixed / "out")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import tifffile
 from pycocotools.coco import COCO
 
 from napari_maskinversion.base.errors import InputError
@@ -36,9 +37,9 @@ from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.review import Review
-from tests.scenes import label_image
+from tests.scenes import label_image, picture
 
-from .conftest import save
+from .conftest import FAST, save
 
 
 @pytest.fixture
@@ -114,7 +115,9 @@ def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_
     table = pd.read_csv(tmp_path / "one" / "regions.csv")
     parts = pd.read_parquet(tmp_path / "one" / "regions.parquet")
     assert len(whole.anns) == len(table) == len(parts) == suggested(computed, word)[1]
-    assert {one["file_name"] for one in whole.imgs.values()} == set(computed.by_name)
+    assert {one["name"] for one in whole.imgs.values()} == set(computed.by_name)
+    for one in whole.imgs.values():
+        assert (tmp_path / one["file_name"]).is_file()
     for rows in (table, parts):
         assert sum(rows["accepted_label"] == word) == count
     # A third image is added, and the numbers of the others stay.
@@ -129,6 +132,38 @@ def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_
     for number, one in whole.anns.items():
         assert later.anns[number]["segmentation"] == one["segmentation"]
         assert later.anns[number]["category_id"] == one["category_id"]
+
+
+def test_images_of_one_file_name_and_of_one_file_are_told_apart_in_coco(
+    tmp_path, call, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for folder in "AB":
+        save(tmp_path / folder / "img.png", picture(64, 64))
+    save(tmp_path / "masks.png", label_image(1, 64, 64))
+    with tifffile.TiffWriter("scan.ome.tif", ome=True) as writer:
+        for seed in range(2):
+            writer.write(picture(64, 64, seed)[:, :, 0], metadata={"axes": "YX"})
+    (tmp_path / "t.csv").write_text(
+        "image,regions,name,series\nA/img.png,masks.png,left,\nB/img.png,masks.png,right,\n"
+        "scan.ome.tif,masks.png,first,0\nscan.ome.tif,masks.png,second,1\n"
+    )
+    assert call("project", "new", ".", "--table", "t.csv", *FAST)[0] == 0
+    code, _, err = call("batch", ".")
+    assert code == 0, err
+    assert call("project", "export", ".", "--out", "out", "--format", "coco")[0] == 0
+    images = COCO(tmp_path / "out/coco.json").imgs.values()
+    assert [(one["name"], one["file_name"], one.get("series")) for one in images] == [
+        ("left", "A/img.png", None),
+        ("right", "B/img.png", None),
+        ("first", "scan.ome.tif", 0),
+        ("second", "scan.ome.tif", 1),
+    ]
+    # As a file of regions it tells the folders apart, too.
+    words = ("--images", "[AB]/*.png", "--regions", "out/coco.json", *FAST[2:])
+    code, _, err = call("batch", *words, "--out", "again")
+    assert code == 0, err
+    assert set(pd.read_parquet("again/regions.parquet")["image"]) == {"A/img.png", "B/img.png"}
 
 
 def test_accepted_regions_alone_are_exported(computed, tmp_path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..base.atomic_files import atomic_folder
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.targets import check_targets
+from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.coco import write_coco_of_many
 from ..results.export.annotations import to_annotations
 from ..results.export.archive import open_archive
@@ -121,7 +122,7 @@ def export_steps(
     """
     files = _targets(project, out, formats, overwrite=overwrite)
     exported = Exported(files=list(files.values()))
-    annotated: list[tuple[int, Any]] = []
+    annotated: list[tuple[int, Annotations, dict[str, Any]]] = []
     tables: list[pd.DataFrame] = []
     with ExitStack() as stack:
         parts: Path | None = None
@@ -141,8 +142,7 @@ def export_steps(
             exported.images += 1
             exported.regions += len(bundle.results)
             if "coco" in files:
-                annotations = replace(to_annotations(bundle), image=project.path(name).name)
-                annotated.append((project.numbers[name], annotations))
+                annotated.append((project.numbers[name], *_annotated(project, name, bundle)))
             if "csv" in files:
                 table = bundle.table()
                 table.insert(0, "image", name)
@@ -189,6 +189,15 @@ def _targets(
         if others:
             raise InputError(f"{whole} is no data set of this program; choose another folder.")
     return files
+
+
+def _annotated(
+    project: OpenProject, name: str, bundle: Bundle
+) -> tuple[Annotations, dict[str, Any]]:
+    """Return annotations with the image's path in the project, and what tells it from others."""
+    image = project.by_name[name]
+    about = {"name": name} | ({} if image.series is None else {"series": image.series})
+    return replace(to_annotations(bundle), image=image.image), about
 
 
 def _bundle(project: OpenProject, name: str, file: Path, *, accepted_only: bool) -> Bundle:
