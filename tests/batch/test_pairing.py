@@ -75,8 +75,9 @@ def test_only_images_whose_names_repeat_are_named_with_their_folders(touch, tmp_
 
 
 def test_addresses_are_refused_as_such(touch):
-    for images, regions in (("s3://bucket/*.png", "of"), ("a.png", "https://host/masks/*.png")):
-        touch("a.png", "of/a.png")
+    touch("a.png", "of/a.png")
+    masks = ("https://host/masks/*.png", "s3://bucket/{name}.png", "s3://bucket/all.json")
+    for images, regions in (("s3://bucket/*.png", "of"), *(("a.png", one) for one in masks)):
         with pytest.raises(InputError, match="is an address on the network; download the files"):
             pair(images, regions)
 

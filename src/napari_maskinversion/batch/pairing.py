@@ -277,10 +277,14 @@ def _files(
     else:
         files = _matching(place)
     if not files:
-        if ADDRESS.match(place):
-            raise InputError(f"{place} is an address on the network; download the files first.")
-        raise InputError(f"There is no file at {place}; check {option}.")
+        raise _nothing_at(place, f"There is no file at {place}; check {option}.")
     return files
+
+
+def _nothing_at(place: str, text: str) -> InputError:
+    if ADDRESS.match(place):
+        text = f"{place} is an address on the network; download the files first."
+    return InputError(text)
 
 
 def _matching(pattern: str) -> list[Path]:
@@ -305,7 +309,8 @@ def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> Pai
             notes.append(f"{one} has no regions at {regions}.")
         pairs.append(replace(one, regions=regions if regions.exists() else None))
     if not any(one.regions for one in pairs):
-        raise InputError(f"There is no file at {template} for any image; check --regions.")
+        text = f"There is no file at {template} for any image; check --regions."
+        raise _nothing_at(template, text)
     return Pairs(pairs=tuple(pairs), notes=tuple(notes))
 
 
