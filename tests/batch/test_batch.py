@@ -585,6 +585,7 @@ def test_without_a_terminal_a_line_says_how_far_it_is(project, call, monkeypatch
     ("done", "seconds", "text"),
     [
         (0, 9, ""),
+        (1e-6, 60, ""),
         (10, 5, ", about 45 s left"),
         (10, 60, ", about 9 min left"),
         (1, 60, ", about 1.6 h left"),
