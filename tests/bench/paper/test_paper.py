@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import interpolate
 
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.regions import Regions
@@ -21,6 +23,7 @@ from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.captioning import Captioner
 from napari_maskinversion.bench.measures.entries import SAM, Entry, changed
+from napari_maskinversion.bench.measures.map_scores import map_scores
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
 from napari_maskinversion.bench.measures.relations import Phrase, by_words
 from napari_maskinversion.bench.measures.retrieval import (
@@ -35,8 +38,8 @@ from napari_maskinversion.bench.paper.tables import TABLES, tables_by_name
 from napari_maskinversion.bench.paper.timing import TimedPart, time_part
 from napari_maskinversion.bench.reports import paper_report
 from napari_maskinversion.bench.reports.plots import LOOKS
+from napari_maskinversion.cli import console
 from napari_maskinversion.cli.bench import paper as command
-from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
@@ -450,8 +453,10 @@ def test_the_grid_of_masks_and_steps_is_timed(
         return {**ends, "route": part.route, "side": 32}
 
     monkeypatch.setattr("napari_maskinversion.bench.paper.running.time_part", clock)
+    monkeypatch.setattr(console, "_EVERY", -1.0)
     code, out, err = paper("--table", "grid")
     assert code == 0, err
+    assert "demo, 5 masks at 224 px, direct, K = 1" in err  # no terminal, no bar
     assert len(set(timed)) == 5 * 5 * 2
     assert "| seconds, K = 50 | backbone | without |" in out
     assert "| masks 100 | B/16 | 0.50 (0.40–0.70) |" in out
@@ -555,13 +560,33 @@ def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
     texts = demo_model().encode_text([f"a photo of {said}" for said, _ in sample.expressions])
     for text, (_, true), row in zip(texts, sample.expressions, record["mask"], strict=True):
         grid_map = inverter.explain(text[None], explainer="gradcam")[0]
-        heat = upsample_heatmap(grid_map, inverter.input_size, sample.regions.shape)
-        means = []
+        heat = interpolate(
+            torch.from_numpy(grid_map)[None, None], sample.regions.shape, mode="bicubic"
+        )[0, 0].numpy()
+        scores = []
         for region in sample.regions:
             y0, x0, y1, x1 = region.bbox
-            means.append(heat[y0:y1, x0:x1].mean())
-        assert row[0] == sum(mean > means[true] for mean in means)
+            scores.append(heat[y0:y1, x0:x1].sum() / np.sqrt((y1 - y0) * (x1 - x0)))
+        assert row[0] == sum(score > scores[true] for score in scores)
     assert record["ranks"] == []
+
+
+def test_a_box_counts_by_its_sum_over_the_root_of_its_area_as_in_reclip() -> None:
+    """A hot spot of 4 x 4 tokens on a warm ground: by the mean its middle would be first."""
+    tokens = np.full((16, 16), 0.3, np.float32)
+    tokens[6:10, 6:10] = 1.0
+    masks = np.zeros((3, 64, 64), bool)
+    masks[0, 30:34, 30:34], masks[1, 24:40, 24:40], masks[2] = True, True, True
+
+    class Shown:
+        def explain(self, texts: np.ndarray, *, explainer: str) -> np.ndarray:
+            return tokens[None]
+
+    regions = Regions.from_masks(masks)
+    (scores,) = map_scores(Shown(), np.zeros((1, 3)), regions, "chefer")  # type: ignore[arg-type]
+    assert scores[2] == pytest.approx(0.3 * 64 + 0.7 * 4, rel=0.02)  # not less the lowest value
+    assert scores[1] == pytest.approx(16, rel=0.05)
+    assert scores[0] == pytest.approx(4, rel=0.05)
 
 
 def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path) -> None:
@@ -586,6 +611,22 @@ def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path
     largest = int(np.argmax(areas))
     for (_, true), row in zip(sample.expressions, record["mask"], strict=True):
         assert (row[0] == 2) == (true == largest)  # nothing is larger: it is last
+
+
+def test_the_command_takes_a_parser(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path().absolute())
+    Path("own_relations.py").write_text(
+        "from napari_maskinversion.bench.measures.relations import Phrase\n"
+        "def parse(sentence):\n    return Phrase(sentence, extreme='smaller')\n"
+    )
+    shown = {}
+    for parser in ((), ("--parser", "own_relations:parse")):
+        code, _, err = paper("--table", 1, "--sets", "refcoco", *parser)
+        assert code == 0, err
+        rows = [c for c in cells(Path("paper"), "table-1") if c["row"].startswith("ReCLIP (with")]
+        shown[parser] = [c["ours"] for c in rows]
+    first, second = shown.values()
+    assert first != second  # and the kept records of the first are not used
 
 
 class Parrot:
@@ -715,6 +756,7 @@ def test_a_file_of_weights_stands_for_a_backbone(
         (("--models", "dmo"), "There is no model called 'dmo'"),
         (("--decoder", "parrot"), "There is no caption decoder called 'parrot'"),
         (("--decoder", "clipcap-coco"), "ViT-B-32/openai"),
+        (("--parser", "mine"), "--parser takes MODULE:FUNCTION, such as mine:parse; got 'mine'"),
         (("--sam", "vit_x"), "There is no SAM checkpoint called 'vit_x'"),
         (("--sam", "vit_b"), "models fetch vit_b"),
         (("--method-weights", "none.pth"), "There is no file none.pth"),

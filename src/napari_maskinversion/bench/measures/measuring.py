@@ -23,7 +23,7 @@ from ..content import StaleRecords, content_of, is_of
 from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
 from .entries import NEEDS_SAM, SAM, Entry, changed
 from .map_scores import map_scores
-from .relations import Parser, by_words, related
+from .relations import OwnParser, Parser, by_words, related
 from .retrieval import Overlaps, masks_for_sentences, sentences_for_masks
 
 if TYPE_CHECKING:
@@ -308,6 +308,8 @@ class _OneModel:
                 self._files[file] = content_of(file)
         captioner = self.of.captioner if entry.captions else None
         more = [] if captioner is None else [captioner.name]
+        if entry.relations and isinstance(self.of.parser, OwnParser):
+            more.append(self.of.parser.name)
         return " ".join([self.model.fingerprint, *(self._files[file] for file in files), *more])
 
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:

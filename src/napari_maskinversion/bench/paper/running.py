@@ -13,6 +13,7 @@ from ...engine.settings import InversionConfig
 from ..measures.entries import SAM, Entry
 from ..measures.figures_file import FiguresFile
 from ..measures.measuring import Measuring, MeasuringPlan, open_records
+from ..measures.relations import Parser, by_words
 from .backbones import Backbones
 from .sets import PaperSets, inversion_of
 from .tables import TIMED, Row, Table
@@ -50,6 +51,8 @@ class PaperPlan:
         Number of images of each set, from the first.
     skip_bad : bool
         Continue after an image that cannot be used.
+    parser : callable
+        Reads relations in sentences.
     """
 
     tables: tuple[Table, ...]
@@ -62,6 +65,7 @@ class PaperPlan:
     captions: str = "needs a generator of captions (--decoder clipcap-coco)"
     limit: int | None = None
     skip_bad: bool = False
+    parser: Parser = by_words
 
     def inversion_of(self, name: str) -> InversionConfig:
         """Return the setting of the inversion for a data set."""
@@ -235,6 +239,7 @@ class PaperBench:
             self.stores[name],
             self.load,
             captioner=self._captioner,
+            parser=self.plan.parser,
             segmenter=self._segmenter,
         )
         job.skipped = self.skipped[name]

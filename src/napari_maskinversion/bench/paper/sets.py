@@ -42,8 +42,8 @@ def inversion_of(name: str, base: InversionConfig) -> InversionConfig:
     return InversionConfig.of(base, alpha=alpha)
 
 
-def read_splits(texts: Sequence[str]) -> dict[str, str]:
-    """Return splits by data set from texts such as ``refcoco=testA``.
+def read_splits(texts: Sequence[str], sets: Sequence[str] = tuple(SETS)) -> dict[str, str]:
+    """Return splits by data set, one of ``sets``, from texts such as ``refcoco=testA``.
 
     Raises
     ------
@@ -53,9 +53,9 @@ def read_splits(texts: Sequence[str]) -> dict[str, str]:
     splits = {}
     for text in texts:
         name, equals, split = text.partition("=")
-        if not equals or name not in SETS:
+        if not equals or name not in sets:
             raise InputError(
-                f"--split takes SET=SPLIT, where SET is one of {', '.join(SETS)}; got {text!r}."
+                f"--split takes SET=SPLIT, where SET is one of {', '.join(sets)}; got {text!r}."
             )
         splits[name] = DATASETS[name].layout.check_split(split)
     return splits

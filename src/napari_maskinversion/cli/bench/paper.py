@@ -106,6 +106,13 @@ def paper_command(
     beams: Beams = _USUAL.beams,
     top_p: TopP = _USUAL.top_p,
     seed: Seed = _USUAL.seed,
+    parser: Annotated[
+        str | None,
+        typer.Option(
+            help="MODULE:FUNCTION that reads relations in sentences, for ReCLIP's row (default: by "
+            "words)."
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder of tables, plots and records; a stopped run goes on.")
     ] = Path("paper"),
@@ -122,6 +129,7 @@ def paper_command(
     0.1, alpha 5 for RefCOCO and RefCOCO+, else 0; the options change it. Rows without weights or
     data say what they lack.
     """
+    from ...bench.measures.relations import by_words, load_parser
     from ...bench.measures.retrieval import TIES
     from ...bench.paper.tables import tables_by_name
 
@@ -137,6 +145,7 @@ def paper_command(
     if method_weights is not None and not method_weights.is_file():
         raise InputError(f"There is no file {method_weights}; --method-weights names a checkpoint.")
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
+    reads = by_words if parser is None else load_parser(parser)
     checkpoint = _sam(sam)
     plan = _plan(tables, data, models, sets, split or [], voc_classes, inversion, resolution, limit)
     from ...bench.paper.backbones import parts_of
@@ -159,7 +168,14 @@ def paper_command(
         memory=memory,
         sentences="" if sentences is None else sentences.sha256,
     )
-    plan = replace(plan, weights=method_weights, sam=checkpoint, captions=lacks, skip_bad=skip_bad)
+    plan = replace(
+        plan,
+        weights=method_weights,
+        sam=checkpoint,
+        captions=lacks,
+        skip_bad=skip_bad,
+        parser=reads,
+    )
     _check_files(plan, out, overwrite=overwrite, plots=not no_plots)
     for why in _left_out(plan):
         say(why)
