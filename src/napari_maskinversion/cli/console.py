@@ -115,7 +115,7 @@ class ProgressLines:
             say(f"{text}{left(done, total, now - self._begun)}")
 
 
-def left(done: float, total: int, seconds: float) -> str:
+def left(done: float, total: float, seconds: float) -> str:
     """Return the time that is left in words, if anything is done; all parts count alike."""
     if not done:
         return ""
