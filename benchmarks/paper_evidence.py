@@ -22,7 +22,7 @@ from napari_maskinversion.images.sample_scenes import load_scene, scene_names
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "imagine-tiny.png"
-SIDE = 192  # pixels of a picture on the page
+SIDE = 128  # pixels of a picture on the page
 
 
 def captions() -> None:
@@ -61,7 +61,6 @@ def picture() -> None:
             seed=7,
             size=SIDE,
             steps=10,
-            pictures=2,
         )
     shown = np.hstack([one.pixels for one in imagined.pictures])
     Image.fromarray(shown).save(PICTURE, optimize=True)
