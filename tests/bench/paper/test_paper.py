@@ -352,6 +352,9 @@ def test_without_models_or_data_the_tables_show_the_papers_figures(
     code, out, err = bench("paper", "--table", "2", "--models", "demo", *SMALL)
     assert code == 0, err
     assert "| MaskInversion | B/16 | needs the folder of data sets (--data, or" in out
+    assert "Nothing is measured. demo stands in for" in out
+    code, out, err = bench("paper", "--table", "6", *SMALL)
+    assert "| AlphaCLIP | B/32 | no weights of this size are published" in out
 
 
 @pytest.mark.parametrize(
@@ -756,6 +759,7 @@ def test_a_file_of_weights_stands_for_a_backbone(
         (("--models", "dmo"), "There is no model called 'dmo'"),
         (("--decoder", "parrot"), "There is no caption decoder called 'parrot'"),
         (("--decoder", "clipcap-coco"), "ViT-B-32/openai"),
+        (("--memory", "weights.pt"), "--decoder-file and --memory belong to a decoder"),
         (("--parser", "mine"), "--parser takes MODULE:FUNCTION, such as mine:parse; got 'mine'"),
         (("--sam", "vit_x"), "There is no SAM checkpoint called 'vit_x'"),
         (("--sam", "vit_b"), "models fetch vit_b"),

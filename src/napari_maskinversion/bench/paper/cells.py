@@ -114,12 +114,12 @@ def _measured(
     reading: str,
     ties: Ties,
 ) -> dict[str, Any]:
-    why = _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
+    if not row.method:
+        return {"note": row.lacks}
+    entry = bench.plan.entry(table, row, data)
+    why = entry.lacks or _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
     if why:
         return {"note": why}
-    entry = bench.plan.entry(table, row, data)
-    if entry.lacks:
-        return {"note": entry.lacks}
     why = bench.lacks.get((data, model, entry.key)) or bench.failures.get((data, model), "")
     records = bench.records(data, model, entry.key)
     if not records:

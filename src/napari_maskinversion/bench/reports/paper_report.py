@@ -103,7 +103,8 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
         opened = plan.sets.opened
         here = [name for name in table.sets if name in opened]
         names = [f"{opened[name].name} ({len(bench.keys(name))} images)" for name in here]
-        said.append(f"Measured on {', '.join(names)}." if names else "Measured on nothing.")
+        said.append(f"Measured on {', '.join(names)}." if names else "Nothing is measured.")
+    if table.sets and here:
         alphas = [f"{plan.inversion_of(name).alpha:g} ({data_title(name)})" for name in here]
         points = next((row.points for row in table.rows if row.points), ())
         steps = f"K to {points[-1]}" if points else f"K = {plan.inversion.steps}"
@@ -115,7 +116,7 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
         if any(data in table.sets for data in ("phrasecut", "refcoco", "refcoco+")):
             counted = "against the answer" if ties == "last" else "by the first of the tied ones"
             said.append(f"Ties are decided {counted}.")
-    else:
+    elif not table.sets:
         said.append("Seconds, the median of three; in brackets the quickest and the slowest.")
     strangers = {model: plan.backbones.backbones_of(model) for model in plan.backbones.names}
     for model, stands in strangers.items():

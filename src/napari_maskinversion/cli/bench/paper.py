@@ -146,6 +146,8 @@ def paper_command(
         raise InputError(f"There is no file {method_weights}; --method-weights names a checkpoint.")
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     reads = by_words if parser is None else load_parser(parser)
+    if decoder is None and (decoder_file or memory):
+        raise InputError("--decoder-file and --memory belong to a decoder; name it by --decoder.")
     checkpoint = _sam(sam)
     plan = _plan(tables, data, models, sets, split or [], voc_classes, inversion, resolution, limit)
     from ...bench.paper.backbones import parts_of
