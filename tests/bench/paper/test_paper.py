@@ -228,7 +228,8 @@ def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     told = [value for one in kept for value in one["iou"]]
     np.testing.assert_allclose(told, overlaps, atol=2e-4)  # of the same squares
     others = [r for r in cells(Path("paper"), "table-2") if r["data"] == "voc"]
-    assert {row["note"] for row in others} == {"not among --sets"}
+    notes = {row["note"] for row in others if row["row"] != "AlphaCLIP"}
+    assert notes == {"not among --sets"}
 
 
 def test_a_stopped_run_goes_on(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
