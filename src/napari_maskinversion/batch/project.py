@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError
-from ..base.reading import read_bytes, validated
+from ..base.reading import parse_yaml, read_bytes, validated
 from ..base.validation import FrozenModel
-from ..base.yaml_files import parse_yaml
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings, fields_of, settings_by_key

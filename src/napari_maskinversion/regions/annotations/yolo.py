@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...base.errors import InputError
-from ...base.reading import read_bytes
-from ...base.yaml_files import parse_yaml
+from ...base.reading import parse_yaml, read_bytes
 from .annotation import Annotation, Annotations, box_region, check_not_empty, on_image
 from .annotation_format import AnnotationFormat, ImageReference
 from .polygons import draw_region, ring
