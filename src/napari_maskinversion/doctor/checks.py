@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Final
 
 from .. import __version__
+from .remedies import US, install
 from .report import Finding, Report, one_line
 
 # Title, module, function: a module that cannot be imported is a finding too.
@@ -44,5 +45,5 @@ def _checked(check: tuple[str, str, str]) -> list[Finding]:
         return run()
     except Exception as error:
         summary = f"could not be checked: {one_line(error)}"
-        remedy = "pip install --upgrade napari-maskinversion"
+        remedy = install("--upgrade", US)
         return [Finding(title, "problem", summary, remedy)]

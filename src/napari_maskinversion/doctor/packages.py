@@ -19,10 +19,9 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from .compute import REINSTALL
+from .remedies import US, install, install_torch, uninstall
 from .report import Finding
 
-US: Final = "napari-maskinversion"
 # What a report about an error needs to name.
 _NAMED: Final = (
     "torch",
@@ -61,7 +60,7 @@ def check_versions() -> list[Finding]:
         declared = requires(US) or []
     except PackageNotFoundError:
         summary = "this source tree is not installed, so its bounds are not known"
-        return [Finding("packages", "note", summary, "pip install -e .")]
+        return [Finding("packages", "note", summary, install("-e", "."))]
     wanted = [Requirement(text) for text in declared]
     wanted = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
     present = distribution_versions(one.name for one in wanted)
@@ -90,7 +89,7 @@ def versions_finding(wanted: Iterable[Requirement], present: Mapping[str, str]) 
     if absent or outside:
         parts = [f"missing: {', '.join(absent)}"] if absent else []
         parts += [f"outside of the bounds: {', '.join(outside)}"] if outside else []
-        remedy = f"pip install --upgrade {US}"
+        remedy = install("--upgrade", US)
         return Finding("packages", "problem", "; ".join(parts), remedy, facts)
     by_name = {str(canonicalize_name(name)): number for name, number in present.items()}
     named = [f"{name} {by_name[name]}" for name in _NAMED if name in by_name]
@@ -105,7 +104,9 @@ def pair_findings(pairs: Iterable[Requirement], present: Mapping[str, str]) -> l
         if torch and not pair.specifier.contains(torch.partition("+")[0], prereleases=True):
             summary = f"torchvision {present['torchvision']} was built for torch {pair.specifier}"
             summary += f", and torch is {torch}"
-            return [Finding("torchvision", "problem", summary, REINSTALL)]
+            return [
+                Finding("torchvision", "problem", summary, install_torch("auto", "--reinstall"))
+            ]
     return []
 
 
@@ -156,12 +157,12 @@ def conflict_findings(
     findings = []
     for package, versions in twice.items():
         summary = f"{package} is installed more than once ({', '.join(versions)})"
-        remedy = f"pip install --force-reinstall {package}; set PYTHONNOUSERSITE=1 if one copy is "
-        remedy += "in your home folder"
+        remedy = "set PYTHONNOUSERSITE=1 if one copy is in your home folder, and\n"
+        remedy += install("--force-reinstall", package)
         findings.append(Finding(name, "problem", summary, remedy))
     if opencv and system.startswith("linux"):
         summary = f"{' and '.join(opencv)} brings a Qt of its own, which can keep windows shut"
-        remedy = f"pip uninstall {' '.join(opencv)}; pip install opencv-python-headless"
+        remedy = "\n".join((uninstall(*opencv), install("opencv-python-headless")))
         findings.append(Finding(name, "note", summary, remedy))
     if re.fullmatch("1|true|yes|on", variables.get("KMP_DUPLICATE_LIB_OK", ""), re.I):
         summary = "KMP_DUPLICATE_LIB_OK hides that two OpenMP libraries are loaded"
