@@ -20,9 +20,11 @@ CHECKS: Final = (
     ("OpenGL", "window", "check_opengl"),
     ("napari", "window", "check_napari"),
     ("models", "machine", "check_models"),
+    ("limits", "machine", "check_limits"),
     ("cache", "machine", "check_cache"),
     ("network", "machine", "check_network"),
     ("packages", "packages", "check_versions"),
+    ("extras", "extras", "check_extras"),
     ("conflicts", "packages", "check_conflicts"),
 )
 _AT_ONCE: Final = 4  # processes that import torch, Qt and napari

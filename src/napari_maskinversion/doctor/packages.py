@@ -19,6 +19,7 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from .declared import Declared, of_metadata, of_tree, source_findings
 from .remedies import US, install, install_torch, uninstall
 from .report import Finding
 
@@ -56,17 +57,16 @@ def distribution_versions(names: Iterable[str]) -> dict[str, str]:
 
 def check_versions() -> list[Finding]:
     """Compare the installed versions with the bounds that this package declares."""
-    try:
-        declared = requires(US) or []
-    except PackageNotFoundError:
-        summary = "this source tree is not installed, so its bounds are not known"
-        return [Finding("packages", "note", summary, install("-e", "."))]
-    wanted = [Requirement(text) for text in declared]
-    wanted = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    tree, installed = of_tree(), of_metadata()
+    wanted = (tree or installed or Declared("", (), {})).needed
     present = distribution_versions(one.name for one in wanted)
     torchvision = requires("torchvision") if "torchvision" in present else []
     pairs = [one for one in map(Requirement, torchvision or []) if one.name == "torch"]
-    return [versions_finding(wanted, present), *pair_findings(pairs, present)]
+    return [
+        versions_finding(wanted, present),
+        *source_findings(tree, installed),
+        *pair_findings(pairs, present),
+    ]
 
 
 def versions_finding(wanted: Iterable[Requirement], present: Mapping[str, str]) -> Finding:
@@ -112,7 +112,12 @@ def pair_findings(pairs: Iterable[Requirement], present: Mapping[str, str]) -> l
 
 def check_conflicts() -> list[Finding]:
     """Look for packages and variables that are known to break others."""
-    ours = {canonicalize_name(Requirement(text).name) for text in _declared()}
+    ours = {
+        canonicalize_name(one.name)
+        for declared in filter(None, (of_tree(), of_metadata()))
+        for group in (declared.needed, *declared.extras.values())
+        for one in group
+    }
     places: dict[str, list[Distribution]] = {}
     for one in distributions():
         name = canonicalize_name(one.metadata["Name"] or "")
@@ -125,13 +130,6 @@ def check_conflicts() -> list[Finding]:
     }
     opencv = distribution_versions(_OPENCV)
     return conflict_findings(twice, opencv, sys.platform, os.environ)
-
-
-def _declared() -> list[str]:
-    try:
-        return requires(US) or []
-    except PackageNotFoundError:
-        return []
 
 
 def conflict_findings(
