@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.engine.compute.matmul import has_precision
 
 from .test_reference import FILES, load_config, load_tower
 from .towers import image, inverter, masks, tower
@@ -86,11 +87,14 @@ processes.main(sys.argv[1].split("|"), *sys.argv[2:])
 @cache
 def here():
     """Return raw embeddings: of the random tower, and of each reference file by its name."""
-    return {"random": of_random_tower(), **of_references()}
+    more = {"fast": of_random_tower(fast=True)}
+    if has_precision("bfloat16", torch.device("cpu")):
+        more["bfloat16"] = of_random_tower(precision="bfloat16")
+    return {"random": of_random_tower(), **more, **of_references()}
 
 
-def of_random_tower():
-    return engine().invert(stack(), InversionConfig()).raw_embeddings
+def of_random_tower(**settings):
+    return engine().invert(stack(), InversionConfig(**settings)).raw_embeddings
 
 
 def of_references():

@@ -13,6 +13,7 @@ from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap
 from napari_maskinversion.base.errors import ConfigError, ModelError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.base.steps import drive
+from napari_maskinversion.engine.invert import inverter as inverters
 from napari_maskinversion.engine.invert import map_builder
 from napari_maskinversion.engine.methods.factory import inverter_maker, region_embedder
 from napari_maskinversion.engine.methods.registry import Method
@@ -364,6 +365,18 @@ def test_maskinversion_as_a_method_takes_a_configuration():
     assert result.route == "direct"
     expected = drive(work_of(inverter, config))
     np.testing.assert_array_equal(result.raw_embeddings, expected.raw_embeddings)
+
+
+def test_the_memory_budget_is_that_of_the_device_to_which_the_model_was_moved(monkeypatch):
+    clip = tiny_clip()
+    made = MaskInverter(wrap_open_clip(clip))
+    memory = {"cpu": 16 << 30, "meta": 8 << 30}
+    monkeypatch.setattr(inverters, "total_memory", lambda device: memory[device.type])
+    assert made.memory_mb == 2048
+    clip.to("meta")
+    assert made.memory_mb == 1024
+    made.spare_memory()
+    assert made.memory_mb == 512
 
 
 def test_a_memory_budget_may_be_a_number_of_numpy():

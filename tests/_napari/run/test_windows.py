@@ -67,6 +67,38 @@ def test_another_window_moves_the_layer_and_makes_no_new_one():
     assert len(viewer.layers) == 2
 
 
+def test_the_layer_moves_above_another_image_with_its_place_and_the_users_choices():
+    viewer = ViewerModel()
+    first = viewer.add_image(np.random.rand(200, 300), name="first")
+    second = viewer.add_image(np.random.rand(100, 60), name="second", units=("um", "um"), **PLACE)
+    own = viewer.add_labels(np.zeros((100, 60), int), name="own")
+    heat = HeatmapLayer(viewer)
+    heat.show(np.random.rand(4, 5), first, plane_shown(viewer, first))
+    layer = heat.layer
+    layer.gamma, layer.visible = 0.5, False
+    viewer.layers.selection.active = own
+    heat.show(np.random.rand(4, 5), second, plane_shown(viewer, second), (40.0, 20.0, 80.0, 60.0))
+    assert heat.layer is layer
+    assert list(viewer.layers) == [first, second, layer, own]
+    assert (layer.name, layer.units, layer.gamma) == ("heatmap: second", second.units, 0.5)
+    assert not layer.visible
+    assert viewer.layers.selection.active is own
+    middle = 40 - 0.5 + 10 * 0.5, 20 - 0.5 + 8 * 0.5
+    np.testing.assert_allclose(layer.data_to_world((0, 0)), second.data_to_world(middle))
+
+
+def test_an_image_of_another_number_of_dimensions_gets_a_layer_of_its_own():
+    viewer = ViewerModel()
+    flat = viewer.add_image(np.random.rand(20, 30), name="flat")
+    stack = viewer.add_image(np.random.rand(5, 20, 30), name="stack")
+    heat = HeatmapLayer(viewer)
+    heat.show(np.random.rand(4, 5), flat, plane_shown(viewer, flat))
+    before = heat.layer
+    heat.show(np.random.rand(4, 5), stack, plane_shown(viewer, stack))
+    assert heat.layer is not before
+    assert list(viewer.layers) == [flat, stack, heat.layer]
+
+
 def test_a_heatmap_of_a_transposed_view_is_transposed_like_it():
     viewer = ViewerModel()
     image = viewer.add_image(np.random.rand(40, 60))

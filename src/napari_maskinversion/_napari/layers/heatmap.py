@@ -193,6 +193,7 @@ class HeatmapLayer(LayerHolder[Image]):
             with selection_kept(self._viewer):
                 layers.move(layers.index(layer), layers.index(image) + 1)
             layer.name, self._image = f"heatmap: {image.name}", image
+            layer.axis_labels, self._place = image.axis_labels, None
         return True
 
     def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:

@@ -50,12 +50,12 @@ def computing(*, tf32: bool = False) -> Iterator[None]:
             # Any mode that the host has entered turns it off, which changes the last bits.
             torch.backends.mha.set_fastpath_enabled(False)
             modes.callback(torch.backends.mha.set_fastpath_enabled, True)
-        modes.enter_context(float32_products(tf32=tf32))
         dtype = torch.get_default_dtype()
         if dtype != torch.float32:
             torch.set_default_dtype(torch.float32)
             modes.callback(torch.set_default_dtype, dtype)
-        yield
+        with float32_products(tf32=tf32):
+            yield
 
 
 def locked_steps(

@@ -9,7 +9,7 @@ The choice follows from the processor alone, so the same call always gives the s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -67,7 +67,7 @@ def multiply(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor
     -------
     Tensor, shape (m, n)
     """
-    rows, columns = len(first), second.shape[1]
+    rows, columns = first.shape[0], second.shape[1]
     if not goes_to_onednn(rows * first.shape[1] * columns, first, second):
         return torch.mm(first, second, out=out)
     if out is None:
@@ -125,8 +125,8 @@ def positive(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
 
 
 def _goes_fused(first: Tensor, second: Tensor) -> bool:
-    size = len(first) * second.numel()
-    return len(first) * len(second) <= PIECE and goes_to_onednn(size, first, second)
+    size = first.shape[0] * second.numel()
+    return first.shape[0] * second.shape[0] <= PIECE and goes_to_onednn(size, first, second)
 
 
 def _parts(rows: int, columns: int) -> list[slice]:
@@ -137,21 +137,19 @@ def _parts(rows: int, columns: int) -> list[slice]:
 
 def goes_to_onednn(size: int, *tensors: Tensor) -> bool:
     """Return whether oneDNN should compute a product of these with ``size`` multiply-adds."""
-    return (
-        size >= LARGE
-        and cpu_library() == "oneDNN"
-        and all(_is_plain(tensor) for tensor in tensors)
-        and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
-    )
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    return (
-        type(tensor) in _PLAIN
-        and tensor.dtype == torch.float32
-        and tensor.device.type == "cpu"
-        and tensor.layout == torch.strided
-    )
+    if size < LARGE or cpu_library() != "oneDNN":
+        return False
+    with_gradients = torch.is_grad_enabled()
+    for tensor in tensors:
+        plain = (
+            type(tensor) in _PLAIN
+            and tensor.dtype == torch.float32
+            and tensor.device.type == "cpu"
+            and tensor.layout == torch.strided
+        )
+        if not plain or (with_gradients and tensor.requires_grad):
+            return False
+    return True
 
 
 def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -235,27 +233,32 @@ def float32_products(*, tf32: bool = False) -> Iterator[None]:
 
     torch's switches belong to the process. Hold the compute lock, and not across a ``yield``.
     """
-    with ExitStack() as switches:
+    changed = []
+    try:
         for switch, name, wanted in _switches(tf32=tf32):
             before = getattr(switch, name)
             # "none" is torch's default, and means float32 for products.
             if before != wanted and (before, wanted) != ("none", "ieee"):
                 setattr(switch, name, wanted)
-                switches.callback(setattr, switch, name, before)
+                changed.append((switch, name, before))
         yield
+    finally:
+        for switch, name, before in reversed(changed):
+            setattr(switch, name, before)
 
 
-def _switches(*, tf32: bool) -> Iterator[tuple[Any, str, Any]]:
-    """Yield object, attribute and wanted value of each of torch's switches."""
+def _switches(*, tf32: bool) -> tuple[tuple[Any, str, Any], ...]:
+    """Return object, attribute and wanted value of each of torch's switches."""
     backends: Any = torch.backends
     cuda, cudnn, mkldnn = backends.cuda, backends.cudnn, backends.mkldnn
     on_gpu = "tf32" if tf32 else "ieee"
     if hasattr(cuda.matmul, "fp32_precision"):
-        # Of cuDNN only convolutions matter; torch lets them use tf32 by default.
-        yield cuda.matmul, "fp32_precision", on_gpu
-        yield cudnn.conv, "fp32_precision", on_gpu
-        yield mkldnn.matmul, "fp32_precision", "ieee"
-        yield mkldnn.conv, "fp32_precision", "ieee"
-    else:  # torch before 2.9
-        yield cuda.matmul, "allow_tf32", tf32
-        yield cudnn, "allow_tf32", tf32
+        return (
+            # Of cuDNN only convolutions matter; torch lets them use tf32 by default.
+            (cuda.matmul, "fp32_precision", on_gpu),
+            (cudnn.conv, "fp32_precision", on_gpu),
+            (mkldnn.matmul, "fp32_precision", "ieee"),
+            (mkldnn.conv, "fp32_precision", "ieee"),
+        )
+    # torch before 2.9
+    return (cuda.matmul, "allow_tf32", tf32), (cudnn, "allow_tf32", tf32)

@@ -51,7 +51,7 @@ class Workspace:
         """Return an uninitialised buffer; it overwrites the last one of this key."""
         size = math.prod(shape)
         buffer = self._pieces.get(key)
-        if buffer is None or len(buffer) < size:
+        if buffer is None or buffer.shape[0] < size:
             # The old one must be gone before the allocation.
             buffer = None
             self._pieces.pop(key, None)
@@ -74,26 +74,26 @@ class DirectRoute:
     def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
         self._c = constants
         self._shift = shift
-        self.num_queries = len(constants.offset)
-        self._block = max(1, 2 * rows_at_once(constants.slope.device) // len(constants.slope))
+        self.num_queries = constants.offset.shape[0]
+        self._block = max(1, 2 * rows_at_once(constants.slope.device) // constants.slope.shape[0])
         self._workspace = Workspace()
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         c, weights = self._c, self._c.weights
-        for start in range(0, len(embeddings), self._block):
+        for start in range(0, embeddings.shape[0], self._block):
             u = embeddings[start : start + self._block] @ c.jacobian
-            p = out[start : start + len(u)]
+            p = out[start : start + u.shape[0]]
             hidden = u @ weights.down
             # `to` makes no copy unless the constants are stored in half precision.
             factors = hidden.to(c.slope.dtype)
             # Each mask's factor scales the rows, so all masks share one product.
-            out_hidden = self._piece("hidden", len(u), *c.slope.shape)
+            out_hidden = self._piece("hidden", u.shape[0], *c.slope.shape)
             bent = torch.mul(c.slope, factors[:, None], out=out_hidden)
             rows = p if c.coefficients is None else self._low_rank_rows(p)
             weights.by_mixed.multiply(bent.flatten(0, 1), rows.flatten(0, 1))
             if c.coefficients is not None:
-                torch.bmm(c.coefficients.expand(len(u), -1, -1), rows, out=p)
+                torch.bmm(c.coefficients.expand(u.shape[0], -1, -1), rows, out=p)
             p.addcmul_((hidden @ c.bend.T).to(p.dtype)[:, :, None], c.offset, value=-1)
             p += (u @ weights.out).to(p.dtype)[:, None]
             if self._shift is not None:
@@ -102,26 +102,26 @@ class DirectRoute:
     def vjp(self, grad: Tensor) -> Tensor:
         """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
         c, weights, dtype = self._c, self._c.weights, self._c.jacobian.dtype
-        gradient = c.jacobian.new_empty(len(grad), len(c.jacobian))
-        for start in range(0, len(grad), self._block):
+        gradient = c.jacobian.new_empty(grad.shape[0], c.jacobian.shape[0])
+        for start in range(0, grad.shape[0], self._block):
             part = grad[start : start + self._block]
             rows = part
             if c.coefficients is not None:
                 rows = self._low_rank_rows(part)
-                torch.bmm(c.coefficients.T.expand(len(part), -1, -1), part, out=rows)
-            bent = self._piece("hidden", len(part), *c.slope.shape)
+                torch.bmm(c.coefficients.T.expand(part.shape[0], -1, -1), part, out=rows)
+            bent = self._piece("hidden", part.shape[0], *c.slope.shape)
             weights.by_mixed_t.multiply(rows.flatten(0, 1), bent.flatten(0, 1))
             hidden = bent.mul_(c.slope).sum(1, dtype=dtype)
             product = torch.mul(part, c.offset, out=self._piece("product", *part.shape))
             along = product.sum(-1, dtype=dtype)
             hidden.addmm_(along, c.bend, alpha=-1)
             u = part.sum(1, dtype=dtype) @ weights.out.T + hidden @ weights.down.T
-            torch.mm(u, c.jacobian.T, out=gradient[start : start + len(part)])
+            torch.mm(u, c.jacobian.T, out=gradient[start : start + part.shape[0]])
         return gradient
 
     def _low_rank_rows(self, p: Tensor) -> Tensor:
         """Return a buffer for the products of low-rank rows that are combined to p (M, q, d)."""
-        return self._piece("rows", len(p), len(self._c.slope), p.shape[2])
+        return self._piece("rows", p.shape[0], self._c.slope.shape[0], p.shape[2])
 
     def _piece(self, name: str, *shape: int) -> Tensor:
         return self._workspace.piece(name, shape, self._c.slope)
@@ -145,7 +145,7 @@ class DecomposedRoute:
 
     def __init__(self, blocks: Tensor, dtype: torch.dtype | None = None) -> None:
         self._blocks, self._dtype = blocks, dtype or blocks.dtype
-        self.num_queries = len(blocks)
+        self.num_queries = blocks.shape[0]
         self._workspace = Workspace()
 
     @property
@@ -156,20 +156,20 @@ class DecomposedRoute:
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         embeddings = embeddings.to(self._blocks.dtype)
-        count, width = len(embeddings), self._blocks.shape[2]
+        count, width = embeddings.shape[0], self._blocks.shape[2]
         if self._one_by_one(embeddings):
             for query, block in enumerate(self._blocks):
                 multiply(embeddings, block, out[:, query])
             return
         for group in self._groups(count * width):
             blocks = self._blocks[group]
-            vectors = self._piece(len(blocks), count, width)
-            torch.bmm(embeddings.expand(len(blocks), -1, -1), blocks, out=vectors)
+            vectors = self._piece(blocks.shape[0], count, width)
+            torch.bmm(embeddings.expand(blocks.shape[0], -1, -1), blocks, out=vectors)
             out[:, group] = vectors.transpose(0, 1)
 
     def vjp(self, grad: Tensor) -> Tensor:
         """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
-        count, joint = len(grad), self._blocks.shape[1]
+        count, joint = grad.shape[0], self._blocks.shape[1]
         total = grad.new_zeros(count, joint, dtype=self._dtype)
         if self._one_by_one(grad):
             for query, block in enumerate(self._blocks):
@@ -177,18 +177,18 @@ class DecomposedRoute:
             return total
         for group in self._groups(count * joint):
             blocks = self._blocks[group].transpose(1, 2)
-            gradients = self._piece(len(blocks), count, joint)
+            gradients = self._piece(blocks.shape[0], count, joint)
             torch.bmm(grad[:, group].transpose(0, 1), blocks, out=gradients)
             total += gradients.sum(0, dtype=self._dtype)
         return total
 
     def _one_by_one(self, factors: Tensor) -> bool:
         """Return whether single products are large enough for oneDNN, which has no batches."""
-        return goes_to_onednn(len(factors) * self._blocks[0].numel(), factors, self._blocks)
+        return goes_to_onednn(factors.shape[0] * self._blocks[0].numel(), factors, self._blocks)
 
     def _groups(self, numbers: int) -> list[slice]:
         """Return groups of queries to compute at once, with ``numbers`` numbers per query."""
-        count = len(self._blocks)
+        count = self._blocks.shape[0]
         on_cpu = self._blocks.device.type == "cpu"
         return slices(count, max(1, _CPU_BATCH_NUMBERS // numbers) if on_cpu else count)
 
@@ -207,13 +207,13 @@ def decompose(constants: LayerConstants, rows: int) -> Generator[None, None, Dec
     along = (down @ c.bend.T).to(c.slope.dtype)
     down, direct = down.to(c.slope.dtype), direct.to(c.slope.dtype)
     joint, hidden = down.shape
-    blocks = c.slope.new_empty(len(c.slope), joint, c.offset.shape[1])
+    blocks = c.slope.new_empty(c.slope.shape[0], joint, c.offset.shape[1])
     step = max(1, min(rows, rows_at_once(blocks.device) // joint))
     bent = blocks.new_empty(step, joint, hidden)
-    for start in range(0, len(c.slope), step):
-        tokens = slice(start, min(start + step, len(c.slope)))
+    for start in range(0, c.slope.shape[0], step):
+        tokens = slice(start, min(start + step, c.slope.shape[0]))
         out = blocks[tokens]
-        part = torch.mul(c.slope[tokens, None], down, out=bent[: len(out)])
+        part = torch.mul(c.slope[tokens, None], down, out=bent[: out.shape[0]])
         weights.by_mixed.multiply(part.flatten(0, 1), out.flatten(0, 1))
         out += direct
         out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
@@ -344,7 +344,7 @@ class _LayerMap:
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._started = False
-        self._p = self._piece("p", len(embeddings), *self._vectors)
+        self._p = self._piece("p", embeddings.shape[0], *self._vectors)
         self._route.project(embeddings, self._p)
         return self._evaluate()
 
@@ -366,8 +366,8 @@ class _LayerMap:
                 .sum((0, 2), dtype=self._dtype)
                 .mul_(self._weight)
             )
-        maps = self._p.new_zeros(len(self._p), self._tokens, dtype=self._dtype)
-        for masks in slices(len(self._p), self._block):
+        maps = self._p.new_zeros(self._p.shape[0], self._tokens, dtype=self._dtype)
+        for masks in slices(self._p.shape[0], self._block):
             for head in range(self._heads):
                 for queries in self._query_blocks:
                     gradients = self._gradients(rectified, head, masks, queries)
@@ -376,8 +376,8 @@ class _LayerMap:
 
     def vjp(self, grad: Tensor) -> Tensor:
         # Same arithmetic for a single mask as for one of many.
-        shared = self._started or len(grad) > len(self._p)
-        p_gradient = self._piece("gradient of p", len(grad), *self._vectors)
+        shared = self._started or grad.shape[0] > self._p.shape[0]
+        p_gradient = self._piece("gradient of p", grad.shape[0], *self._vectors)
         columns, peaks = self._columns_of(grad)
         if self._all_heads() and not shared:
             # The ReLU passes the gradient where it was positive.
@@ -387,7 +387,7 @@ class _LayerMap:
         elif shared:
             self._vjp_shared(columns, p_gradient)
         else:
-            for masks in slices(len(grad), self._block):
+            for masks in slices(grad.shape[0], self._block):
                 for head, values in enumerate(self._values):
                     for queries in self._query_blocks:
                         passed = self._gradients(positive, head, masks, queries)
@@ -412,21 +412,21 @@ class _LayerMap:
         """Propagate gradients (M, n - 1) back through the one map that all masks share."""
         if self._all_heads():
             passed = self._whole().gt_(0)
-            for masks in self._shared_blocks(len(columns)):
+            for masks in self._shared_blocks(columns.shape[0]):
                 # (h, n - 1, M * w)
                 weighted = (columns[masks].T[:, :, None] * self._values[:, :, None]).flatten(2)
                 product = torch.bmm(passed, weighted)
                 product = product.view(*product.shape[:2], -1, self._head_width)
-                p_of_heads = p_gradient[masks].view(-1, len(product[0]), *self._values.shape[::2])
+                p_of_heads = p_gradient[masks].view(-1, product.shape[1], *self._values.shape[::2])
                 p_of_heads.copy_(product.permute(2, 1, 0, 3))
             return
         for head, values in enumerate(self._values):
-            for masks in slices(len(columns), self._block):
+            for masks in slices(columns.shape[0], self._block):
                 weighted = columns[masks].T[:, :, None] * values[:, None]
                 for queries in self._query_blocks:
                     passed = self._gradients(positive, head, slice(0, 1), queries)[0]
                     product = multiply(passed, weighted.flatten(1))
-                    product = product.view(len(passed), -1, self._head_width).transpose(0, 1)
+                    product = product.view(passed.shape[0], -1, self._head_width).transpose(0, 1)
                     p_gradient[masks, queries, self._columns[head]] = product
 
     def _gradients(
@@ -436,19 +436,19 @@ class _LayerMap:
         block = self._p[masks, queries]
         p = block.flatten(0, 1)[:, self._columns[head]]
         # Used right away, so all layers share it.
-        space = self._workspace.piece("gradients", (len(p), self._tokens), p)
+        space = self._workspace.piece("gradients", (p.shape[0], self._tokens), p)
         return function(p, self._values[head], space).view(*block.shape[:2], self._tokens)
 
     def _all_heads(self) -> bool:
         """Return whether to compute all heads at once: always, where one call costs little."""
         if self._values.device.type != "cpu":
             return True
-        rows = self._heads * len(self._p) * self._vectors[0]
+        rows = self._heads * self._p.shape[0] * self._vectors[0]
         few = rows <= 2 * rows_at_once(self._values.device)
         return few and rows * self._tokens <= self._share
 
     def _every(self) -> tuple[int, int, int, int]:
-        return self._heads, len(self._p), self._vectors[0], self._tokens
+        return self._heads, self._p.shape[0], self._vectors[0], self._tokens
 
     def _whole(self) -> Tensor:
         """Return the buffer of all attention gradients (h, M * q, n - 1)."""

@@ -80,7 +80,7 @@ class FastMaps:
 def estimates_pay(encoding: ImageEncoding, steps: int) -> bool:
     """Return whether a fast inversion of some masks takes less time than an exact one."""
     products = min(
-        (layer.slope.numel() * len(layer.weights.out) for layer in encoding.layers), default=0
+        (layer.slope.numel() * layer.weights.out.shape[0] for layer in encoding.layers), default=0
     )
     return steps >= FEWEST_STEPS and products >= _WORTH_ESTIMATING
 
@@ -148,7 +148,7 @@ def sample_queries(
     patches = (1 + ys[:, None] * grid[1] + xs).flatten()
     rows = torch.cat([torch.zeros(1, dtype=patches.dtype), patches])
     tokens = grid[0] * grid[1] + 1
-    return rows.to(device), (tokens - 1) / tokens / len(patches)
+    return rows.to(device), (tokens - 1) / tokens / patches.shape[0]
 
 
 def descend_fast(
@@ -163,7 +163,7 @@ def descend_fast(
     rest : Descent
         Of these masks, at their second step: `descend` takes the rest.
     """
-    count = len(descent.maps)
+    count = descent.maps.shape[0]
     corrections, first_spread = yield from _first_step(maps, descent)
     descent.update()
     device = descent.maps.device
@@ -195,8 +195,8 @@ def _first_step(
     start = maps.exact.forward_start()
     map_gradients = torch.empty_like(descent.maps)
     exact = torch.empty_like(descent.gradient)
-    for masks in slices(len(map_gradients), maps.exact.group_size):
-        shared = start.expand(len(map_gradients[masks]), -1)
+    for masks in slices(map_gradients.shape[0], maps.exact.group_size):
+        shared = start.expand(map_gradients[masks].shape[0], -1)
         map_gradients[masks] = descent.record(shared, masks)
         exact[masks] = maps.exact.vjp(map_gradients[masks])
         yield descent.state()
@@ -205,7 +205,7 @@ def _first_step(
     for estimate in maps.estimates:
         estimate.map.forward_start()
         correction = torch.empty_like(exact)
-        for masks in slices(len(map_gradients), estimate.map.group_size):
+        for masks in slices(map_gradients.shape[0], estimate.map.group_size):
             correction[masks] = exact[masks] - estimate.map.vjp(map_gradients[masks])
             yield descent.state()
         corrections.append(correction)
@@ -216,13 +216,13 @@ def _second_step(
     maps: FastMaps, descent: Descent, corrections: list[Tensor], first_spread: Tensor
 ) -> Generator[StepState, None, Tensor]:
     """Evaluate the second step; return the cheapest estimate (N,) that is close for each mask."""
-    everything = torch.arange(len(descent.maps), device=descent.maps.device)
+    everything = torch.arange(descent.maps.shape[0], device=descent.maps.device)
     level = torch.full_like(everything, _EXACT)
     for masks in _split(everything, maps.reference):
         map_gradient = descent.record(maps.reference.forward(descent.embeddings[masks]), masks)
         reference = maps.reference.vjp(map_gradient) + corrections[-1][masks]
         descent.gradient[masks] += reference
-        undecided = torch.arange(len(masks), device=masks.device)
+        undecided = torch.arange(masks.shape[0], device=masks.device)
         for index, estimate in enumerate(maps.estimates):
             for some in _split(undecided, estimate.map):
                 forward = estimate.map.forward(descent.embeddings[masks[some]])
@@ -245,4 +245,4 @@ def _is_spread(maps: Tensor, first_spread: Tensor) -> Tensor:
 
 def _split(masks: Tensor, explained: LeGrad) -> list[Tensor]:
     """Split masks into groups that are evaluated together."""
-    return [masks[group] for group in slices(len(masks), explained.group_size)]
+    return [masks[group] for group in slices(masks.shape[0], explained.group_size)]

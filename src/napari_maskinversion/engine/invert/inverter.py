@@ -172,17 +172,16 @@ class MaskInverter(RegionEmbedder):
     def __init__(self, model: Backbone, *, memory_mb: int | None = None) -> None:
         super().__init__(model)
         self._tower = tower_of(model.clip.visual)
+        self._memory_mb = memory_mb
+        self._halved = 0
         most = total_memory(model.device) // _MB
-        if memory_mb is None:
-            memory_mb = int(most * MEMORY_SHARE)
         number: object = memory_mb
         whole = isinstance(number, Integral) and not isinstance(number, bool)
-        if not whole or not 0 <= memory_mb <= most:
+        if memory_mb is not None and not (whole and 0 <= memory_mb <= most):
             raise ConfigError(
                 f"memory_mb must be a whole number from 0 to {most}, the memory of "
                 f"{model.device}; got {memory_mb!r}."
             )
-        self._memory_mb = int(memory_mb)
 
     def set_image(
         self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
@@ -251,7 +250,7 @@ class MaskInverter(RegionEmbedder):
         encoding = yield from self._tower.encode_steps(tensor, layers)
         if self._tower.corrected:
             encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
-        maps = MapBuilder(encoding, self._memory_mb * _MB)
+        maps = MapBuilder(encoding, self.memory_mb * _MB)
         return _Image(plane, encoding.input_size, encoding.grid, tensor, layers, maps)
 
     def _empty_prompt(self, like: Tensor) -> Tensor | None:
@@ -261,7 +260,9 @@ class MaskInverter(RegionEmbedder):
     @property
     def memory_mb(self) -> int:
         """The memory budget of inversions, in units of 2**20 bytes."""
-        return self._memory_mb
+        # The host may have moved the model to another device since.
+        share = MEMORY_SHARE * total_memory(self._model.device) / _MB
+        return int(share if self._memory_mb is None else self._memory_mb) >> self._halved
 
     @property
     def kept_bytes(self) -> int:
@@ -271,10 +272,10 @@ class MaskInverter(RegionEmbedder):
     def spare_memory(self) -> None:
         """Free the cache and use half as much memory from now on."""
         with computing():
-            self._memory_mb //= 2
+            self._halved += 1
             image = self._image
             if image is not None:
-                maps = MapBuilder(image.maps.encoding, self._memory_mb * _MB)
+                maps = MapBuilder(image.maps.encoding, self.memory_mb * _MB)
                 self._image = replace(image, maps=maps)
 
     @property

@@ -270,13 +270,13 @@ def descend(exact: ExplainabilityMap, descent: Descent) -> Generator[StepState, 
     """
     steps = descent.config.steps
     while True:
-        for masks in slices(len(descent.maps), exact.group_size):
+        for masks in slices(descent.maps.shape[0], exact.group_size):
             with torch.no_grad():
                 embeddings = descent.embeddings[masks]
                 if descent.step == 0:
                     # All embeddings start alike, so one map and its sign pattern serve the group.
                     # Not all groups: another thread may use the map between two of them.
-                    maps = exact.forward_start().expand(len(embeddings), -1)
+                    maps = exact.forward_start().expand(embeddings.shape[0], -1)
                 else:
                     maps = exact.forward(embeddings)
                 map_gradient = descent.record(maps, masks)
