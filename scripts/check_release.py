@@ -30,7 +30,7 @@ def problems(tag: str, root: Path = ROOT) -> list[str]:
             wrong.append(f"{name} does not say version {version}.")
     changes = re.split(r"^## ", read("CHANGELOG.md"), flags=re.M)[1:]
     unreleased = next((part for part in changes if part.startswith("[Unreleased]")), "")
-    if re.search(r"^- ", unreleased, re.M):
+    if unreleased.partition("\n")[2].strip():
         wrong.append(f"CHANGELOG.md has changes under [Unreleased]; move them under [{version}].")
     if not any(
         re.match(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d", part) for part in changes
