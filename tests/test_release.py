@@ -19,6 +19,14 @@ def read(name):
     return yaml.safe_load((ROOT / name).read_text("utf-8"))
 
 
+def test_every_requirement_has_a_lower_bound():
+    """Without one the oldest versions of all dependencies include the first ever published."""
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    typing = ("pandas-stubs", "types-")  # of the checks alone
+    unbound = [one for group in groups for one in group if not re.search(r">=|!=", one)]
+    assert [one for one in unbound if not one.startswith(typing)] == []
+
+
 # -- napari hub and package index -----------------------------------------------------------------
 
 

@@ -18,18 +18,19 @@ def on_files(files, config):
     for file in files:
         if file.src_uri.endswith(".ipynb"):
             source = Path(file.abs_src_path)
-            file.abs_src_path = str(executed(source, source.stat().st_mtime_ns))
+            folder = executed(source, file.src_uri, source.stat().st_mtime_ns)
+            file.src_dir, file.abs_src_path = str(folder), str(folder / file.src_uri)
     return files
 
 
 @cache
-def executed(source, _changed):
-    """Run a notebook and return the copy with its outputs."""
+def executed(source, name, _changed):
+    """Run a notebook and return the folder with the copy that has its outputs."""
     folder = Path(tempfile.mkdtemp(prefix="maskinversion-notebook-"))
+    (copy := folder / name).parent.mkdir(parents=True)
     notebook = nbformat.read(source, as_version=4)
     NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     ).execute()
-    copy = folder / source.name
     nbformat.write(notebook, copy)
-    return copy
+    return folder
