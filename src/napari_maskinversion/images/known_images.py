@@ -15,14 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.cache_folder import is_offline
-<<<<<<< HEAD:src/napari_maskinversion/demo_model/known_images.py
-from ..engine.models import weights_download
-from ..engine.models.registry import model_state
-=======
 from ..base.errors import InputError
 from ..base.reading import read_json
-from ..engine.models.registry import model_folder, model_state
->>>>>>> main:src/napari_maskinversion/images/known_images.py
+from ..engine.models import weights_download
+from ..engine.models.registry import model_state
 from ..engine.models.specs import MODELS, bundled_folder
 from .plane_source import PlaneSource, as_source, read_reduced
 from .sample_scenes import load_scene, scene_names
