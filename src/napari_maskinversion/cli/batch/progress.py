@@ -12,6 +12,7 @@ from ...batch.image_task import ImageTask, Report
 from ...batch.running import Underway, run_batch
 from ..console import ProgressBar, say
 
+_TELLING: Final = 0.05  # images
 _EVERY: Final = 60.0  # seconds between two lines where no terminal shows a bar
 
 
@@ -82,8 +83,8 @@ class BatchProgress:
 
 
 def left(done: float, total: int, seconds: float) -> str:
-    """Return the time that is left in words, if anything is done; images count alike."""
-    if not done:
+    """Return the time that is left in words, if enough is done to tell; images count alike."""
+    if done < _TELLING:
         return ""
     rest = (total - done) / done * seconds
     words = f"{rest:.0f} s" if rest < 90 else f"{rest / 60:.0f} min"
