@@ -23,7 +23,7 @@ class WindowClosing(QObject):
 
     def __init__(self, viewer: Any, keep: Callable[[], object], parent: QObject) -> None:
         super().__init__(parent)
-        self._window = ref(viewer.window._qt_window)
+        self._window = ref(viewer.window.main_menu.window())
         self._keep = keep
 
     def watch(self) -> None:
