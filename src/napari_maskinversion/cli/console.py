@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 INTERRUPTED: Final = 130  # exit code after Ctrl-C
+_TELLING: Final = 0.05  # images, or the share of other work
 _EVERY: Final = 60.0  # seconds between two lines where no terminal shows a bar
 # Tables need room where no terminal says how wide it is.
 WIDTH: Final = None if sys.stdout.isatty() else 120
@@ -116,8 +117,8 @@ class ProgressLines:
 
 
 def left(done: float, total: float, seconds: float) -> str:
-    """Return the time that is left in words, if anything is done; all parts count alike."""
-    if not done:
+    """Return the time that is left in words, if enough is done to tell; all parts count alike."""
+    if done < _TELLING:
         return ""
     rest = (total - done) / done * seconds
     words = f"{rest:.0f} s" if rest < 90 else f"{rest / 60:.0f} min"
