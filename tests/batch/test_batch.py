@@ -26,7 +26,7 @@ from napari_maskinversion.batch.finished import Finished, differences, write_fin
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.batch.running import plan, write_failed
-from napari_maskinversion.cli.batch import progress
+from napari_maskinversion.cli import console
 from napari_maskinversion.cli.console import ProgressBar
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.results.export.archive import open_archive, save_archive
@@ -631,7 +631,7 @@ def test_a_worker_that_comes_late_keeps_what_another_one_wrote(finished, monkeyp
 
 
 def test_without_a_terminal_a_line_says_how_far_it_is(project, call, monkeypatch):
-    monkeypatch.setattr(progress, "_EVERY", 0)
+    monkeypatch.setattr(console, "_EVERY", 0)
     code, _, err = call("batch", ".", "--out", "out")
     assert code == 0, err
     assert re.search(r"Images: [12] of 2, about \d+ s left", err)
@@ -648,7 +648,7 @@ def test_without_a_terminal_a_line_says_how_far_it_is(project, call, monkeypatch
     ],
 )
 def test_the_time_that_is_left_is_told_in_words(done, seconds, text):
-    assert progress.left(done, 100, seconds) == text
+    assert console.left(done, 100, seconds) == text
 
 
 def test_each_image_has_a_bar_while_it_is_computed():
