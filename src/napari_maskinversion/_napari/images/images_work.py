@@ -225,7 +225,7 @@ def _deciding(steps: Iterable[Any], total: int, word: str) -> Generator[Any, Non
 
 
 def export_work(
-    project: OpenProject, out: Path, formats: Sequence[str], **options: bool
+    project: OpenProject, out: Path, formats: Sequence[str], **options: Any
 ) -> Generator[Any, None, str]:
     """Export all images; return what was written."""
     from ...batch.exporting import export_steps

@@ -61,6 +61,7 @@ ACTIONS: Final = {
     "next image": "Go to the next image that is not done",
     "export all": "Export all images...",
     "settings": "Settings...",
+    "switch": "Work on it",
     "model": "Change the model...",
 }
 """What the buttons of the foot do, and their titles."""

@@ -372,6 +372,7 @@ class MaskInversionWidget(QWidget):
             "next image": self.images.next_open,
             "export all": self._choose_export_all,
             "settings": self.controller.show_settings,
+            "switch": lambda: self.session.choose(image=self.session.added),
             "model": partial(self.controller.show_settings, "Model"),
         }
         actions[action]()
