@@ -7,7 +7,7 @@ import typer
 from napari_maskinversion.cli import app
 
 from .attack import OUT
-from .kinds import BATCHED, BOXES, FAST, FOLDER, PROJECT, SEARCH, SHOW, run
+from .kinds import BOXES, FAST, FOLDER, PROJECT, SEARCH, SHOW, run
 
 # Calls that would work, or end once their options are checked, where `_guess` makes none.
 CALLS = {
@@ -29,7 +29,6 @@ CALLS = {
     "project new": (*PROJECT[:2], f"{OUT}/project", *PROJECT[3:]),
     "project add": ("project", "add", "project", *PROJECT[3:7]),
     "project status": ("project", "status", "project"),
-    "project export": BATCHED[1],
     "project check": ("project", "check", "project"),
     "batch": ("batch", "project", *FAST, "--format", "csv", "--out", OUT),
     "bench folder": FOLDER,
