@@ -4,9 +4,10 @@
 
 (without xvfb-run where there is a display). Drives the real window with the bundled model: sample
 scenes, and an aerial tile of the real images (NAPARI_MASKINVERSION_DATA). ``--only``
-takes some of the scenes. Exits with 1 if a picture shows a wrong word that the table does not
-flag; the pictures are written all the same, so that you see it. The user's files are neither read
-nor written.
+takes some of the scenes; all of them, in docs/images, also write the record of what the panel
+was like (`panel_record.py`), which a test compares with the panel. Exits with 1 if a picture shows
+a wrong word that the table does not flag; the pictures are written all the same, so that you see
+it. The user's files are neither read nor written.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import panel_record
 import skimage
 import tifffile
 
@@ -472,12 +474,17 @@ def main() -> None:
         for name in ("CACHE", "CONFIG"):
             os.environ[f"NAPARI_MASKINVERSION_{name}"] = str(Path(own) / name.lower())
         problems = []
+        whole = options.only == list(SCENES) and options.out.resolve() == panel_record.FILE.parent
         for name in options.only:
             # A viewer of its own: software OpenGL crashes when layers are replaced in one.
             window = Window(options.out)
+            if name == options.only[0]:
+                names = panel_record.titles(window.panel)
             SCENES[name](window, Path(own))
             problems += window.problems
             window.close()
+    if whole:
+        panel_record.write(names)
     for problem in problems:
         print(problem, file=sys.stderr)
     raise SystemExit(1 if problems else 0)

@@ -23,12 +23,15 @@ WINDOW = (1366, 768)
 
 def moments(window: Window) -> Iterator[tuple[str, list[Callable[[], object]]]]:
     """Bring the panel from one moment to the next; yield its name and what shows each part."""
+    from napari_maskinversion._napari.panel.topics import TABS
+    from napari_maskinversion._napari.widgets.sections import Section
+
     panel, viewer = window.panel, window.viewer
 
     def tab(name: str) -> Callable[[], object]:
         return lambda: panel.reveal(name)
 
-    tabs = [tab(name) for name in ("label", "review", "explore")]
+    tabs = [tab(name) for name in TABS]
     yield "empty", tabs
     viewer.open_sample("napari-maskinversion", "coffee")
     window.rest(1)
@@ -45,11 +48,12 @@ def moments(window: Window) -> Iterator[tuple[str, list[Callable[[], object]]]]:
     yield "review", tabs[1:2]
     window.decide(9)
     window.end_review()
-    for section in (*panel.details.sections, panel.finder.section, panel.captions.section):
+    yield "images", tabs[3:]
+    for section in panel.tabs.areas["explore"].findChildren(Section):
         panel.reveal("explore")
         section.open()
         window.rest()
-        yield f"explore-{_in_file(section.title)}", tabs[2:]
+        yield f"explore-{_in_file(section.title)}", tabs[2:3]
         section.collapse(animate=False)
 
 

@@ -1,6 +1,7 @@
 """Shared by all tests."""
 
 import atexit
+import importlib
 import os
 import shutil
 import sys
@@ -26,6 +27,13 @@ os.environ["NAPARI_MASKINVERSION_CONFIG"] = _CONFIG
 os.environ["NAPARI_CONFIG"] = str(Path(_CONFIG) / "napari" / "settings.yaml")
 # Small tensors gain nothing from threads, and lose much on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    """Import a module of ``scripts/``."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
+    return importlib.import_module
 
 
 @pytest.fixture(autouse=True)

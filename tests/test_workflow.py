@@ -105,19 +105,72 @@ def test_publishing_needs_a_tag_and_no_password(release):
     assert "secrets." not in (FILE.parent / "release.yml").read_text("utf-8")
 
 
+def test_a_tag_is_checked_before_anything_is_built(release):
+    steps = release["build"]["steps"]
+    commands = [step.get("run", "") for step in steps]
+    check = commands.index('python scripts/check_release.py "$GITHUB_REF_NAME"')
+    assert steps[check]["if"] == "github.ref_type == 'tag'"
+    assert check < commands.index("uv build")
+
+
+def called(program, script, folder, **variables):
+    """Run a step in bash with a stand-in for a program; return how the program was called."""
+    command, calls = folder / program, folder / "calls.txt"
+    command.write_text(f'#!/bin/sh\n[ "$1" = list ] && echo "$LISTED" || echo "$@" >> {calls}\n')
+    command.chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "LISTED": "", **variables}
+    subprocess.run(["bash", "-e", "-c", script], env=environment, check=True)
+    return calls.read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def publish():
+    """The steps of the site's publication by name."""
+    steps = yaml.safe_load((FILE.parent / "docs.yml").read_text("utf-8"))["jobs"]["publish"]
+    return {
+        step["name"]: step["run"] for step in steps["steps"] if "name" in step and "run" in step
+    }
+
+
 @needs_bash
-@pytest.mark.parametrize(("tag", "code"), [("v1.2.3", 0), ("v1.2.4", 1), ("v9.0.0", 1)])
-def test_a_tag_that_is_not_the_version_or_not_in_the_changelog_is_refused(
-    release, tmp_path, tag, code
+@pytest.mark.parametrize(
+    ("tag", "calls"),
+    [
+        (
+            "v1.2.3",
+            ["deploy --push --update-aliases 1.2 latest", "set-default --push latest"],
+        ),
+        ("v1.2.0rc1", ["deploy --push 1.2.0rc1"]),
+    ],
+)
+def test_a_pre_release_is_not_the_latest_version_of_the_site(publish, tmp_path, tag, calls):
+    script = publish["Released version"]
+    assert called("mike", script, tmp_path, GITHUB_REF_NAME=tag) == calls
+
+
+@needs_bash
+@pytest.mark.parametrize("listed", ["", "dev [latest]"])
+def test_until_the_first_release_links_to_the_latest_version_lead_to_main(
+    publish, tmp_path, listed
 ):
-    (script,) = (step["run"] for step in release["build"]["steps"] if "if" in step)
-    (tmp_path / "dist").mkdir()
-    for version in ("1.2.3", "9.0.0"):
-        (tmp_path / "dist" / f"napari_maskinversion-{version}-py3-none-any.whl").touch()
-    (tmp_path / "CHANGELOG.md").write_text("## [1.2.3]\n## [1.2.4]\n")
-    environment = {**os.environ, "GITHUB_REF_NAME": tag}
-    done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment)
-    assert (done.returncode != 0) == bool(code)
+    first, second = called("mike", publish["Development version"], tmp_path, LISTED=listed)
+    assert first == "deploy --push --update-aliases dev latest"
+    assert second == "set-default --push latest"
+
+
+@needs_bash
+def test_after_the_first_release_main_is_no_longer_the_latest_version(publish, tmp_path):
+    script = publish["Development version"]
+    assert called("mike", script, tmp_path, LISTED="dev\n0.2 [latest]") == ["deploy --push dev"]
+
+
+@needs_bash
+@pytest.mark.parametrize(("tag", "kind"), [("v1.2.3", "--latest"), ("v1.2.3rc1", "--prerelease")])
+def test_a_pre_release_is_marked_as_one(release, tmp_path, tag, kind):
+    script = release["announce"]["steps"][-1]["run"]
+    (call,) = called("gh", script, tmp_path, GITHUB_REF_NAME=tag)
+    assert call.endswith(kind)
 
 
 @needs_bash

@@ -194,7 +194,7 @@ def test_without_dask_the_option_says_what_to_install(project, call, monkeypatch
     monkeypatch.setitem(sys.modules, "distributed", None)
     code, _, err = call("batch", ".", "--out", "out", "--dask", "local")
     assert code == 2
-    assert "pip install 'napari-maskinversion[batch]'; or use --workers 2" in err
+    assert 'pip install "napari-maskinversion[batch]"; or use --workers 2' in err
     assert call("batch", ".", "--out", "out", *FAST)[0] == 0
 
 

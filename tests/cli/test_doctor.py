@@ -13,7 +13,7 @@ from napari_maskinversion.cli import doctor
 from napari_maskinversion.doctor.report import Finding, Report
 
 SOURCE = str(Path(napari_maskinversion.__file__).parents[1])
-NOTE = Finding("Qt", "note", "none", "pip install 'napari-maskinversion[all]'", {"a": 1})
+NOTE = Finding("Qt", "note", "none", 'pip install "napari-maskinversion[all]"', {"a": 1})
 PROBLEM = Finding("torch", "problem", "not installed", "install it")
 
 
@@ -23,7 +23,7 @@ def test_only_a_problem_makes_the_exit_status_1(call, monkeypatch, findings, cod
     status, out, _ = call("doctor")
     assert status == code
     assert "note    Qt          none" in out
-    assert "-> pip install 'napari-maskinversion[all]'" in out  # no markup of rich
+    assert '-> pip install "napari-maskinversion[all]"' in out  # no markup of rich
     status, out, _ = call("doctor", "--json")
     assert status == code
     answer = json.loads(out)

@@ -33,7 +33,7 @@ def test_a_run_uses_the_limits_that_were_calibrated_and_records_them(files, tmp_
 
 
 def test_a_model_without_calibration_says_that_fits_is_not_flagged(files, call, monkeypatch):
-    monkeypatch.setattr("napari_maskinversion.results.calibrations._shipped", dict)
+    monkeypatch.setattr("napari_maskinversion.results.calibrations.shipped_calibrations", dict)
     run = ["run", files / "image.png", files / "masks.png", "--labels", "car,key", "--steps", 2]
     code, _, err = call(*run, "--out", files / "out")
     assert code == 0, err

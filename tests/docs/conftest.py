@@ -25,8 +25,13 @@ def pages_of(menu):
 
 
 def text_of(page):
-    """Return the text of a page as it was written: a notebook's is that of its cells."""
+    """Return the text of a page as it was written, with the files that it includes.
+
+    A notebook's is that of its cells.
+    """
     text = (DOCS / page).read_text("utf-8")
+    for name in re.findall(r'\{\{ included\("(.+?)"\) \}\}', text):
+        text += (ROOT / name).read_text("utf-8")
     if page.endswith(".ipynb"):
         return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
     return text

@@ -1,21 +1,10 @@
 """Figures that no macro renders agree with those in benchmarks/results."""
 
-import importlib
 import json
-import sys
-
-import pytest
 
 from .conftest import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
-
-
-@pytest.fixture(scope="module")
-def scripts():
-    sys.path.insert(0, str(ROOT / "scripts"))
-    yield importlib.import_module
-    sys.path.remove(str(ROOT / "scripts"))
 
 
 def test_readme_has_the_kept_figures(scripts):

@@ -158,6 +158,15 @@ def test_what_a_page_shows_runs(page, files, reader, request):
     reader(blocks_of(page), page)
 
 
+def test_python_and_command_line_find_the_same_regions(files, reader, call):
+    page = "howto/captions.md"
+    blocks = [b for b in blocks_of(page) if b.language == "python" and "photo.png" in b.text]
+    ranked = reader(blocks, page)["ranked"]
+    code, out, _ = call("find", "photo.png", "masks.png", "the green frog")
+    assert code == 0
+    assert [int(row) for row in re.findall(r"^│ +\d+ │ +(\d+) │", out, re.M)] == ranked
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_not_run_has_a_reason_and_options_that_exist(page):
     text = (DOCS / page).read_text("utf-8")

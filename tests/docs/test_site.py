@@ -34,6 +34,18 @@ def test_all_pages_together_can_be_read_in_an_afternoon(menu):
     assert sum(words.values()) < 20_000, words
 
 
+def test_the_notebook_is_shown_as_it_runs(site):
+    text = (site / "tutorials" / "python" / "index.html").read_text("utf-8")
+    assert re.search(r'<img[^>]*src="data:image/png', text)  # the heatmap
+    assert "<th>suggestion</th>" in text
+    assert not list((DOCS / "tutorials").glob("regions.*"))
+
+
+def test_files_that_pages_include_count_as_words():
+    assert "Keep a Changelog" in text_of("changelog.md")
+    assert "import-linter" in text_of("contributing/index.md")
+
+
 def test_figures_are_not_typed(menu):
     """Shares come from `benchmarks/results` by macros."""
     typed = {}

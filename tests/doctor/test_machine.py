@@ -4,9 +4,14 @@ import sys
 
 import pytest
 
+from napari_maskinversion.diffusion.decoders import DECODERS as DRAWERS
+from napari_maskinversion.diffusion.decoders import default_folder
 from napari_maskinversion.doctor import machine
 from napari_maskinversion.engine.models.registry import model_folder
 from napari_maskinversion.engine.models.specs import MODELS
+from napari_maskinversion.language.ranking.calibration import Calibration
+from napari_maskinversion.results.calibrations import keep_calibration
+from napari_maskinversion.results.settings import RunSettings
 
 GIB = 2**30
 
@@ -43,6 +48,25 @@ def test_unfinished_downloads_are_counted():
     assert "1 unfinished download" in machine.check_models()[0].summary
 
 
+def test_decoders_on_this_machine_are_models_too():
+    kept, *_ = DRAWERS.values()
+    default_folder(kept).mkdir(parents=True)
+    (finding,) = machine.check_models()
+    assert "captions by demo" in finding.summary
+    assert f"pictures by {kept.name} (not whole)" in finding.summary
+    assert "decap" not in finding.summary  # a file of the user's
+
+
+def test_calibrated_limits_are_shown(own_config_folder):
+    (finding,) = machine.check_limits()
+    assert "maskinversion-legrad (with the package): margin 0.078, overlap 0.092" in finding.summary
+    limits = Calibration(
+        margin=0.5, overlap=None, right=1, wrong=1, right_kept=1.0, wrong_flagged=1.0
+    )
+    keep_calibration("feed", RunSettings(), limits)
+    assert "(yours): margin 0.500" in machine.check_limits()[0].summary
+
+
 def test_a_proxy_is_named_without_its_password(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://me:secret@proxy:3128")
     (finding,) = machine.check_network()
@@ -61,7 +85,16 @@ def test_certificates_that_are_not_there_are_a_problem(monkeypatch, tmp_path):
 def test_the_cache_folder_is_measured(own_cache_folder):
     (own_cache_folder / "notes.txt").write_bytes(b"x" * 1500)
     (finding,) = machine.check_cache()
-    assert f"{own_cache_folder}: 1.5 kB" in finding.summary
+    assert f"{own_cache_folder}: 1.5 kB (notes.txt, never cleared: 1.5 kB)" in finding.summary
+
+
+def test_what_fills_the_cache_folder_is_said(own_cache_folder):
+    for name, size in (("sprites/kept.npz", 3000), ("diffusion/one/unet.bin", 5000)):
+        (own_cache_folder / name).parent.mkdir(parents=True)
+        (own_cache_folder / name).write_bytes(b"x" * size)
+    (finding,) = machine.check_cache()
+    assert "decoders that draw pictures, never cleared: 5.0 kB; drawings" in finding.summary
+    assert finding.facts["sizes"]["sprites"] == 3000
 
 
 def test_a_cache_folder_that_cannot_be_is_a_problem(monkeypatch, tmp_path):

@@ -10,6 +10,7 @@ from napari_maskinversion.doctor.packages import (
     pair_findings,
     versions_finding,
 )
+from napari_maskinversion.doctor.remedies import install
 
 WANTED = [Requirement("torch>=2.4,<3"), Requirement("open_clip_torch>=3.0,<4")]
 
@@ -27,7 +28,7 @@ def test_what_is_missing_or_outside_of_its_bounds_is_a_problem():
     assert outside.summary == "outside of the bounds: torch 3.0.1 (needs <3,>=2.4)"
     for finding in (absent, outside):
         assert finding.status == "problem"
-        assert finding.remedy == "pip install --upgrade napari-maskinversion"
+        assert finding.remedy == install("--upgrade", "napari-maskinversion")
 
 
 def test_a_nightly_build_of_torch_counts_by_its_number():

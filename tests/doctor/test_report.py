@@ -21,13 +21,14 @@ def test_a_check_that_breaks_off_is_one_line_and_the_others_go_on(monkeypatch):
 def test_the_text_is_aligned_and_ends_with_the_verdict():
     findings = (
         Finding("torch", "ok", "2.9.0"),
-        Finding("Qt", "problem", "none", "install one"),
+        Finding("Qt", "problem", "none", "install one:\npip install qt"),
     )
     assert Report("0.2", findings).text() == (
         "napari-maskinversion 0.2\n"
         "ok      torch       2.9.0\n"
         "problem Qt          none\n"
-        "                    -> install one\n"
+        "                    -> install one:\n"
+        "                       pip install qt\n"
         "1 problem, no notes."
     )
 

@@ -29,7 +29,7 @@ def test_one_binding_that_works_is_all_there_is_to_say():
             Probed(failure="the process was ended by SIGABRT"),
             "problem",
             "ends the process under Python 3.11",
-            "'PySide6!=6.12.0'",
+            '"PySide6!=6.12.0"',
         ),
         (
             Setting(bindings=ONE, variables={"QT_API": "pyside6"}),

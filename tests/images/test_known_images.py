@@ -34,7 +34,7 @@ def test_offline_it_says_how_to_bring_the_model(photograph, monkeypatch, own_cac
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     note = unknown_image_note(photograph, demo_model())
     assert "bring ViT-B-16/openai (599 MB): run 'napari-maskinversion models fetch" in note
-    assert note.endswith(f"{own_cache_folder / 'models' / 'ViT-B-16--openai'}.")
+    assert f"{own_cache_folder / 'models' / 'ViT-B-16--openai'} (https://" in note
 
 
 def test_a_model_that_is_there_is_named(photograph, monkeypatch):

@@ -60,10 +60,10 @@ def test_a_damaged_file_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("a.lif", "Leica's LIF, .*: pip install 'napari-maskinversion[bioio]'"),
-        ("a.nd2", "Nikon's ND2, .*: pip install 'napari-maskinversion[bioio]'"),
-        ("a.czi", "Zeiss' CZI, .*[bioio]' bioio-czi (bioio-czi is under the GPL-3)"),
-        ("a.VSI", "Olympus' VSI, .*[bioio]' bioio-bioformats (bioio-bioformats needs Java"),
+        ("a.lif", 'Leica\'s LIF, .*: pip install "napari-maskinversion[bioio]"'),
+        ("a.nd2", 'Nikon\'s ND2, .*: pip install "napari-maskinversion[bioio]"'),
+        ("a.czi", "Zeiss' CZI, .*[bioio]\" bioio-czi (bioio-czi is under the GPL-3)"),
+        ("a.VSI", "Olympus' VSI, .*[bioio]\" bioio-bioformats (bioio-bioformats needs Java"),
     ],
 )
 def test_without_its_reader_a_file_is_refused_with_the_command(

@@ -42,7 +42,7 @@ def check_dask(place: str) -> None:
         import distributed  # noqa: F401
     except ImportError:
         raise InputError(
-            "--dask needs Dask: pip install 'napari-maskinversion[batch]'; or use --workers 2, "
+            '--dask needs Dask: pip install "napari-maskinversion[batch]"; or use --workers 2, '
             "which needs nothing else."
         ) from None
     if place != LOCAL and "://" not in place:

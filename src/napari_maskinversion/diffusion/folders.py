@@ -141,6 +141,15 @@ def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
     )
 
 
+def is_whole(decoder: Decoder) -> bool:
+    """Return whether `open_folder` would open the decoder's own folder."""
+    try:
+        open_folder(decoder)
+    except ModelError:
+        return False
+    return True
+
+
 def prior_file(place: Path | None = None) -> Path:
     """Return the file of the prior's weights.
 

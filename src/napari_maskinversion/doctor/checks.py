@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Final
 
 from .. import __version__
+from .remedies import US, install
 from .report import Finding, Report, one_line
 
 # Title, module, function: a module that cannot be imported is a finding too.
@@ -19,9 +20,11 @@ CHECKS: Final = (
     ("OpenGL", "window", "check_opengl"),
     ("napari", "window", "check_napari"),
     ("models", "machine", "check_models"),
+    ("limits", "machine", "check_limits"),
     ("cache", "machine", "check_cache"),
     ("network", "machine", "check_network"),
     ("packages", "packages", "check_versions"),
+    ("extras", "extras", "check_extras"),
     ("conflicts", "packages", "check_conflicts"),
 )
 _AT_ONCE: Final = 4  # processes that import torch, Qt and napari
@@ -44,5 +47,5 @@ def _checked(check: tuple[str, str, str]) -> list[Finding]:
         return run()
     except Exception as error:
         summary = f"could not be checked: {one_line(error)}"
-        remedy = "pip install --upgrade napari-maskinversion"
+        remedy = install("--upgrade", US)
         return [Finding(title, "problem", summary, remedy)]

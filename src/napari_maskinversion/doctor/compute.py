@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from .probe import Probed, probe
+from .remedies import install, install_torch
 from .report import Finding, Status
 
-INSTALL: Final = "pip install uv; uv pip install torch torchvision --torch-backend auto"
-REINSTALL: Final = INSTALL.replace("install torch", "install --reinstall torch")
-OLDER_CUDA: Final = REINSTALL.replace("auto", "cu126")
+_AGAIN: Final = "--reinstall"
 _NVIDIA: Final = "0x10de"  # maker in the tables of the PCI bus
 _SCREENS: Final = "0x03"  # class of graphics cards there
 # What the import of torch says where it is broken, and what helps.
@@ -31,7 +30,8 @@ IMPORT_TRAPS: Final = (
     ),
     (
         r"nvJitLink|libcudnn|libcublas|libcusparse|libnccl|libcudart",
-        "another CUDA comes first: unset LD_LIBRARY_PATH; if that does not help: " + REINSTALL,
+        "another CUDA comes first: unset LD_LIBRARY_PATH; if that does not help:\n"
+        + install_torch("auto", _AGAIN),
     ),
     # Windows has a number in place of the signal.
     (
@@ -104,7 +104,7 @@ def torch_findings(probed: Probed, machine: Machine) -> list[Finding]:
     torch = Finding("torch", "ok", summary, "", facts)
     if facts["numpy_error"]:
         summary += f"; cannot share arrays with NumPy ({facts['numpy_error']})"
-        remedy = "pip install --upgrade torch torchvision numpy"
+        remedy = install("--upgrade", "torch", "torchvision", "numpy")
         torch = Finding("torch", "problem", summary, remedy, facts)
     return [torch, _device(facts, machine)]
 
@@ -115,11 +115,11 @@ def _broken(probed: Probed, machine: Machine) -> tuple[str, str]:
     if re.search(r"ModuleNotFoundError: No module named '?torch'?$", probed.failure):
         if machine.system == "Darwin" and machine.processor == "x86_64" and not machine.translated:
             return "not installed", "PyTorch supports no Macs with Intel processors any more"
-        return "not installed", INSTALL
+        return "not installed", install_torch()
     for pattern, remedy in IMPORT_TRAPS:
         if re.search(pattern, text):
             return f"cannot be imported: {probed.failure}", remedy
-    return f"cannot be imported: {probed.failure}", REINSTALL
+    return f"cannot be imported: {probed.failure}", install_torch("auto", _AGAIN)
 
 
 def _device(facts: dict[str, Any], machine: Machine) -> Finding:
@@ -137,7 +137,8 @@ def _gpu(facts: dict[str, Any]) -> tuple[Status, str, str] | None:
             return (
                 "problem",
                 f"{gpu['name']} is too old for this torch (compute capability {major}.{minor})",
-                f"choose the device cpu, or install a torch for an older CUDA: {OLDER_CUDA}",
+                "choose the device cpu, or install a torch for an older CUDA:\n"
+                + install_torch("cu126", _AGAIN),
             )
     names = (f"{gpu['name']} ({gpu['memory'] / 2**30:.0f} GiB)" for gpu in facts["gpus"])
     return "ok", "cuda: " + ", ".join(names), ""
@@ -170,10 +171,10 @@ def _no_gpu(facts: dict[str, Any], machine: Machine) -> tuple[Status, str, str]:
         return "note", summary, "unset CUDA_VISIBLE_DEVICES"
     if machine.driver and not facts["cuda"] and not facts["hip"]:
         summary = "cpu: there is an NVIDIA driver, but this torch was built for the CPU only"
-        return "note", summary, REINSTALL
+        return "note", summary, install_torch("auto", _AGAIN)
     if machine.driver and "too old" in said:
         summary = f"cpu: the NVIDIA driver is too old for CUDA {facts['cuda']}"
-        return "note", summary, f"update the driver, or: {REINSTALL}"
+        return "note", summary, f"update the driver, or:\n{install_torch('auto', _AGAIN)}"
     if machine.driver and facts["cuda"]:
         summary = f"cpu: CUDA does not start{f' ({said})' if said else ''}"
         remedy = "run nvidia-smi; after an update of the driver, restart the machine"

@@ -79,18 +79,31 @@ def _container_limit() -> int | None:
 def check_models() -> list[Finding]:
     """List the models on this machine."""
     from ..base.cache_folder import cache_folder, is_offline
+    from ..diffusion.decoders import DECODERS as DRAWERS
+    from ..diffusion.decoders import default_folder
+    from ..diffusion.folders import is_whole
     from ..engine.models.registry import list_models, model_state
     from ..engine.models.specs import DEMO
+    from ..language.generation.registry import DECODERS as CAPTIONERS
     from ..regions.sam.checkpoints import CHECKPOINTS
 
     states = {spec.name: model_state(spec) for spec in list_models()}
+    decoders = [
+        f"captions by {one.name}" for one in CAPTIONERS.values() if one.model and one.is_on_disk
+    ]
+    decoders += [
+        f"pictures by {one.name}" + ("" if is_whole(one) else " (not whole)")
+        for one in DRAWERS.values()
+        if default_folder(one).is_dir()
+    ]
     sams = [sam.name for sam in CHECKPOINTS.values() if sam.is_on_disk]
     present = [name for name, state in states.items() if state == "on disk"]
     parts = sorted(path.name for path in cache_folder().rglob("*.part"))
-    summary = ", ".join([f"{DEMO} (bundled)", *present, *(f"SAM {name}" for name in sams)])
+    sam_names = (f"SAM {name}" for name in sams)
+    summary = ", ".join([f"{DEMO} (bundled)", *present, *sam_names, *decoders])
     if parts:
         summary += f"; {len(parts)} unfinished downloads, which the next fetch continues"
-    facts = {"models": states, "sam": sams, "unfinished": parts}
+    facts = {"models": states, "sam": sams, "decoders": decoders, "unfinished": parts}
     if not present:
         from ..images.known_images import INSTEAD, how_to_bring
 
@@ -100,6 +113,22 @@ def check_models() -> list[Finding]:
         summary += "; it knows nothing of photographs"
         return [Finding("models", "note", summary, remedy, facts)]
     return [Finding("models", "ok", summary, "", facts)]
+
+
+def check_limits() -> list[Finding]:
+    """Tell for which models the limits of flags are calibrated."""
+    from ..results.calibrations import own_calibrations, shipped_calibrations
+
+    kept = {
+        **{f"{key} (with the package)": one for key, one in shipped_calibrations().items()},
+        **{f"{key} (yours)": one for key, one in own_calibrations().items()},
+    }
+    facts = {key: {"margin": one.margin, "overlap": one.overlap} for key, one in kept.items()}
+    said = (
+        f"{key}: " + ", ".join(f"{name} {limit:.3f}" for name, limit in limits.items() if limit)
+        for key, limits in facts.items()
+    )
+    return [Finding("limits", "ok", f"of flags, {'; '.join(said)}", "", facts)]
 
 
 def check_network() -> list[Finding]:
@@ -135,8 +164,10 @@ def check_cache() -> list[Finding]:
     if not nearest.is_dir() or not _writable(nearest):
         return [Finding("cache", "problem", f"{folder} cannot be written to", remedy)]
     cache, free = usage(), shutil.disk_usage(nearest).free
-    facts = {"folder": str(folder), "sizes": cache.sizes, "other": cache.other, "free": free}
-    summary = f"{folder}: {readable(cache.total)}, {readable(free)} free"
+    sizes = {**cache.sizes, **cache.others}
+    facts = {"folder": str(folder), "sizes": sizes, "other": cache.other, "free": free}
+    parts = f" ({'; '.join(cache.lines())})" if cache.total else ""
+    summary = f"{folder}: {readable(cache.total)}{parts}, {readable(free)} free"
     if free < _LEAST_DISK:
         return [Finding("cache", "note", summary, remedy, facts)]
     return [Finding("cache", "ok", summary, "", facts)]

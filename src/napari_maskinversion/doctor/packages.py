@@ -19,10 +19,10 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from .compute import REINSTALL
+from .declared import Declared, of_metadata, of_tree, source_findings
+from .remedies import US, install, install_torch, uninstall
 from .report import Finding
 
-US: Final = "napari-maskinversion"
 # What a report about an error needs to name.
 _NAMED: Final = (
     "torch",
@@ -57,17 +57,16 @@ def distribution_versions(names: Iterable[str]) -> dict[str, str]:
 
 def check_versions() -> list[Finding]:
     """Compare the installed versions with the bounds that this package declares."""
-    try:
-        declared = requires(US) or []
-    except PackageNotFoundError:
-        summary = "this source tree is not installed, so its bounds are not known"
-        return [Finding("packages", "note", summary, "pip install -e .")]
-    wanted = [Requirement(text) for text in declared]
-    wanted = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    tree, installed = of_tree(), of_metadata()
+    wanted = (tree or installed or Declared("", (), {})).needed
     present = distribution_versions(one.name for one in wanted)
     torchvision = requires("torchvision") if "torchvision" in present else []
     pairs = [one for one in map(Requirement, torchvision or []) if one.name == "torch"]
-    return [versions_finding(wanted, present), *pair_findings(pairs, present)]
+    return [
+        versions_finding(wanted, present),
+        *source_findings(tree, installed),
+        *pair_findings(pairs, present),
+    ]
 
 
 def versions_finding(wanted: Iterable[Requirement], present: Mapping[str, str]) -> Finding:
@@ -90,7 +89,7 @@ def versions_finding(wanted: Iterable[Requirement], present: Mapping[str, str]) 
     if absent or outside:
         parts = [f"missing: {', '.join(absent)}"] if absent else []
         parts += [f"outside of the bounds: {', '.join(outside)}"] if outside else []
-        remedy = f"pip install --upgrade {US}"
+        remedy = install("--upgrade", US)
         return Finding("packages", "problem", "; ".join(parts), remedy, facts)
     by_name = {str(canonicalize_name(name)): number for name, number in present.items()}
     named = [f"{name} {by_name[name]}" for name in _NAMED if name in by_name]
@@ -105,13 +104,20 @@ def pair_findings(pairs: Iterable[Requirement], present: Mapping[str, str]) -> l
         if torch and not pair.specifier.contains(torch.partition("+")[0], prereleases=True):
             summary = f"torchvision {present['torchvision']} was built for torch {pair.specifier}"
             summary += f", and torch is {torch}"
-            return [Finding("torchvision", "problem", summary, REINSTALL)]
+            return [
+                Finding("torchvision", "problem", summary, install_torch("auto", "--reinstall"))
+            ]
     return []
 
 
 def check_conflicts() -> list[Finding]:
     """Look for packages and variables that are known to break others."""
-    ours = {canonicalize_name(Requirement(text).name) for text in _declared()}
+    ours = {
+        canonicalize_name(one.name)
+        for declared in filter(None, (of_tree(), of_metadata()))
+        for group in (declared.needed, *declared.extras.values())
+        for one in group
+    }
     places: dict[str, list[Distribution]] = {}
     for one in distributions():
         name = canonicalize_name(one.metadata["Name"] or "")
@@ -124,13 +130,6 @@ def check_conflicts() -> list[Finding]:
     }
     opencv = distribution_versions(_OPENCV)
     return conflict_findings(twice, opencv, sys.platform, os.environ)
-
-
-def _declared() -> list[str]:
-    try:
-        return requires(US) or []
-    except PackageNotFoundError:
-        return []
 
 
 def conflict_findings(
@@ -156,12 +155,12 @@ def conflict_findings(
     findings = []
     for package, versions in twice.items():
         summary = f"{package} is installed more than once ({', '.join(versions)})"
-        remedy = f"pip install --force-reinstall {package}; set PYTHONNOUSERSITE=1 if one copy is "
-        remedy += "in your home folder"
+        remedy = "set PYTHONNOUSERSITE=1 if one copy is in your home folder, and\n"
+        remedy += install("--force-reinstall", package)
         findings.append(Finding(name, "problem", summary, remedy))
     if opencv and system.startswith("linux"):
         summary = f"{' and '.join(opencv)} brings a Qt of its own, which can keep windows shut"
-        remedy = f"pip uninstall {' '.join(opencv)}; pip install opencv-python-headless"
+        remedy = "\n".join((uninstall(*opencv), install("opencv-python-headless")))
         findings.append(Finding(name, "note", summary, remedy))
     if re.fullmatch("1|true|yes|on", variables.get("KMP_DUPLICATE_LIB_OK", ""), re.I):
         summary = "KMP_DUPLICATE_LIB_OK hides that two OpenMP libraries are loaded"

@@ -24,7 +24,7 @@ class Finding:
     summary : str
         One line.
     remedy : str
-        What to do, one line; "" if there is nothing to do.
+        What to do; "" if there is nothing to do. Each command stands on a line of its own.
     facts : dict
         More for ``--json``: values that JSON can hold.
     """
@@ -59,8 +59,8 @@ class Report:
         lines = [f"napari-maskinversion {self.version}"]
         for finding in self.findings:
             lines.append(f"{finding.status:<{MARK}}{finding.name:<{_NAME}}{finding.summary}")
-            if finding.remedy:
-                lines.append(f"{'':<{MARK + _NAME}}-> {finding.remedy}")
+            for place, remedy in enumerate(finding.remedy.splitlines()):
+                lines.append(f"{'':<{MARK + _NAME}}{'  ' if place else '->'} {remedy}")
         return without_home("\n".join([*lines, self.verdict]))
 
     def as_dict(self) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Final
 
 from .packages import distribution_versions, installed_version
 from .probe import Probed, probe
+from .remedies import extra, install, uninstall
 from .report import Finding
 
 BINDINGS: Final = ("PyQt6", "PySide6", "PyQt5", "PySide2")
 _TESTED: Final = BINDINGS[:2]
 _CRASHES: Final = ("PySide6", "6.12.0")  # frees None and True under Python 3.11
-INSTALL_QT: Final = "pip install 'napari-maskinversion[all]' (PyQt6), or [pyside6]"
 LIBRARIES: Final = (
     "sudo apt-get install libgl1 libegl1 libopengl0 libxkbcommon-x11-0 libxcb-cursor0 "
     "libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-randr0 libxcb-render-util0 libxcb-shape0 "
@@ -75,12 +75,14 @@ def qt_finding(probed: Probed, setting: Setting) -> Finding:
     name, bindings = "Qt", setting.bindings
     listed = ", ".join(f"{binding} {version}" for binding, version in bindings.items())
     if not bindings:
-        summary = "none: the command line works, the panel needs one"
-        return Finding(name, "note", summary, INSTALL_QT)
+        summary = (
+            "none: the command line works, the panel needs one ([all]: PyQt6, [pyside6]: PySide6)"
+        )
+        return Finding(name, "note", summary, extra("all"))
     binding, bad = _CRASHES
     if bindings.get(binding) == bad and setting.python < (3, 12):
         summary = f"{binding} {bad} ends the process under Python {_dotted(setting.python)}"
-        return Finding(name, "problem", summary, f"pip install '{binding}!={bad}'")
+        return Finding(name, "problem", summary, install(f"{binding}!={bad}"))
     wanted = setting.variables.get("QT_API", "")
     if wanted and wanted.lower() not in (binding.lower() for binding in bindings):
         summary = f"QT_API={wanted} names a binding that is not installed (there is {listed})"
@@ -96,7 +98,7 @@ def qt_finding(probed: Probed, setting: Setting) -> Finding:
         remedy = f"uninstall all but one, or set QT_API={chosen}: two in one process can crash"
         return Finding(name, "note", summary, remedy, facts)
     if binding not in _TESTED:
-        remedy = f"uninstall {binding}, then {INSTALL_QT}"
+        remedy = f"{uninstall(binding)}\n{extra('all')}"
         return Finding(name, "note", f"{summary}; tested are PyQt6 and PySide6", remedy, facts)
     return Finding(name, "ok", summary, "", facts)
 
@@ -105,9 +107,8 @@ def _broken_qt(probed: Probed, listed: str) -> tuple[str, str]:
     text = f"{probed.failure} {probed.output}"
     if re.search(r"lib(GL|EGL|OpenGL|xkbcommon|xcb|dbus)[\w-]*\.so", text):
         return f"a library of the system is missing ({probed.failure})", LIBRARIES
-    remedy = "the parts of Qt may have different versions: pip install --force-reinstall " + (
-        "PyQt6 PyQt6-Qt6 PyQt6-sip" if "PyQt6" in listed else listed.partition(" ")[0]
-    )
+    parts = ["PyQt6", "PyQt6-Qt6", "PyQt6-sip"] if "PyQt6" in listed else [listed.partition(" ")[0]]
+    remedy = "the parts of Qt may have different versions:\n" + install("--force-reinstall", *parts)
     return f"{listed} cannot be loaded: {probed.failure}", remedy
 
 
@@ -122,7 +123,7 @@ def opengl_finding(probed: Probed, setting: Setting) -> Finding:
     """Return what the facts about OpenGL mean."""
     name = "OpenGL"
     if not setting.bindings:
-        return Finding(name, "note", "not examined: there is no Qt", INSTALL_QT)
+        return Finding(name, "note", "not examined: there is no Qt", extra("all"))
     if not setting.display:
         summary = "there is no display: no window can open; the command line works"
         remedy = "start it on a desktop, or under a virtual display: xvfb-run -a napari"
@@ -133,7 +134,7 @@ def opengl_finding(probed: Probed, setting: Setting) -> Finding:
         if setting.variables.get("QT_QPA_PLATFORM") in ("offscreen", "minimal"):
             return Finding(name, "problem", summary, "unset QT_QPA_PLATFORM")
         if "cv2" in text or "opencv" in text:
-            return Finding(name, "problem", summary, OPENCV)
+            return Finding(name, "problem", summary, without_opencv_s_qt())
         if "xcb" in text or "plugin" in text:
             return Finding(name, "problem", summary, LIBRARIES)
         return Finding(name, "problem", summary, "install or update the graphics driver")
@@ -147,23 +148,28 @@ def opengl_finding(probed: Probed, setting: Setting) -> Finding:
     return Finding(name, "ok", summary, "", facts)
 
 
-OPENCV: Final = (
-    "OpenCV brings a Qt of its own: pip uninstall opencv-python opencv-contrib-python, then "
-    "pip install opencv-python-headless"
-)
+def without_opencv_s_qt() -> str:
+    """Return what takes OpenCV's own Qt away."""
+    return "\n".join(
+        (
+            "OpenCV brings a Qt of its own:",
+            uninstall("opencv-python", "opencv-contrib-python"),
+            install("opencv-python-headless"),
+        )
+    )
 
 
 def check_napari() -> list[Finding]:
     """Check that napari works and knows the plugin."""
     if not installed_version("napari"):
-        return [Finding("napari", "problem", "not installed", "pip install napari")]
+        return [Finding("napari", "problem", "not installed", install("napari"))]
     return [napari_finding(probe("napari"))]
 
 
 def napari_finding(probed: Probed) -> Finding:
     """Return what the facts about napari mean."""
     if probed.failure:
-        remedy = "pip install --upgrade napari npe2 pydantic; napari --info shows more"
+        remedy = f"napari --info shows more\n{install('--upgrade', 'napari', 'npe2', 'pydantic')}"
         return Finding("napari", "problem", f"cannot be loaded: {probed.failure}", remedy)
     facts = probed.facts
     summary = f"{facts['version']} (npe2 {facts['npe2']})"

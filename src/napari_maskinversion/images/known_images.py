@@ -17,7 +17,8 @@ import numpy.typing as npt
 from ..base.cache_folder import is_offline
 from ..base.errors import InputError
 from ..base.reading import read_json
-from ..engine.models.registry import model_folder, model_state
+from ..engine.models import weights_download
+from ..engine.models.registry import model_state
 from ..engine.models.specs import MODELS, bundled_folder
 from .plane_source import PlaneSource, as_source, read_reduced
 from .sample_scenes import load_scene, scene_names
@@ -144,11 +145,8 @@ def _references() -> dict[str, Any]:
 def how_to_bring() -> str:
     """Return how to get a model that knows photographs without a network."""
     spec = MODELS[INSTEAD]
-    return (
-        f"For photographs bring {INSTEAD} ({spec.size_text}): run 'napari-maskinversion models "
-        f"fetch {INSTEAD}' on a machine with a network, and copy the folder of the file that "
-        f"it names to {model_folder(spec)}."
-    )
+    way = weights_download.how_to_bring(spec)
+    return f"For photographs bring {INSTEAD} ({spec.size_text}): {way}."
 
 
 def _what_to_do() -> str:

@@ -13,7 +13,7 @@ from ..base.errors import InputError
 from ..base.units import Units
 from .stack import Stack, check_series, stack_of
 
-_OURS: Final = "'napari-maskinversion[bioio]'"
+_OURS: Final = '"napari-maskinversion[bioio]"'
 
 
 @dataclass(frozen=True, slots=True)

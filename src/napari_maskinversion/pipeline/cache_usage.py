@@ -80,6 +80,13 @@ KINDS: Final = (
         (f"{exemplar_store.FOLDER}/{_HEX}.sqlite*",),
     ),
 )
+NEVER_CLEARED: Final = {
+    "diffusion": "decoders that draw pictures",
+    "review": "decisions of reviews",
+    "sprites": "drawings that the demo model is trained on",
+    "locks": "locks",
+}
+"""What else there may be, by folder: to be deleted by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +98,19 @@ class Usage:
     folder : Path
     sizes : dict
         Bytes of each of `KINDS`, by name.
-    other : int
-        Bytes of everything else: decisions of reviews, and files of others.
+    others : dict
+        Bytes of what is never cleared, by folder: decisions of reviews, decoders that
+        draw, and files of others.
     """
 
     folder: Path
     sizes: dict[str, int]
-    other: int
+    others: dict[str, int]
+
+    @property
+    def other(self) -> int:
+        """Bytes of everything that is never cleared."""
+        return sum(self.others.values())
 
     @property
     def total(self) -> int:
@@ -107,7 +120,8 @@ class Usage:
     def lines(self) -> list[str]:
         """Return one line per kind that is not empty."""
         sizes = [(kind.title, self.sizes[kind.name]) for kind in KINDS]
-        sizes.append(("everything else, never cleared", self.other))
+        largest = sorted(self.others.items(), key=lambda entry: -entry[1])
+        sizes += [(f"{NEVER_CLEARED.get(name, name)}, never cleared", s) for name, s in largest]
         return [f"{title}: {readable(size)}" for title, size in sizes if size]
 
 
@@ -134,8 +148,13 @@ def usage() -> Usage:
         kind.name: sum(_size(file) for store in kind.stores for file in _files(kind, store))
         for kind in KINDS
     }
-    everything = sum(map(_size, root.rglob("*")))
-    return Usage(root, sizes, max(everything - sum(sizes.values()), 0))
+    clearable = {file for kind in KINDS for store in kind.stores for file in _files(kind, store)}
+    others: dict[str, int] = {}
+    for file in root.rglob("*"):
+        if file not in clearable and (size := _size(file)):
+            name = file.relative_to(root).parts[0]
+            others[name] = others.get(name, 0) + size
+    return Usage(root, sizes, others)
 
 
 def clear(names: Collection[str]) -> Cleared:

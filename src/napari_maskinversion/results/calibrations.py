@@ -45,7 +45,14 @@ def calibration_of(fingerprint: str, settings: RunSettings) -> Calibration | Non
     """
     key = key_of(fingerprint, settings)
     values, _ = file_of(key).read()
-    return _read(values) if values else _shipped().get(key)
+    return _read(values) if values else shipped_calibrations().get(key)
+
+
+def own_calibrations() -> dict[str, Calibration]:
+    """Return the limits that the user keeps, by key."""
+    files = sorted(file_of("any").path.parent.glob("*.json"))
+    limits = {file.stem: _read(file_of(file.stem).read()[0]) for file in files}
+    return {key: one for key, one in limits.items() if one is not None}
 
 
 def keep_calibration(fingerprint: str, settings: RunSettings, calibration: Calibration) -> Path:
@@ -69,7 +76,8 @@ def _read(values: Mapping[str, Any]) -> Calibration | None:
 
 
 @cache
-def _shipped() -> dict[str, Calibration]:
+def shipped_calibrations() -> dict[str, Calibration]:
+    """Return the limits that come with the package, by key."""
     try:
         entries = json.loads((bundled_folder() / SHIPPED).read_text("utf-8"))
     except (OSError, ValueError):  # a model that was just trained has no limits yet

@@ -89,7 +89,7 @@ def test_formats_of_maps_are_saved_and_without_their_packages_refused(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: pytest.fail("asked"))
     actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
     actions["GeoPackage, for QGIS (.gpkg)..."].trigger()
-    assert "install the extra: pip install 'napari-maskinversion[spatial]'" in messages[-1]
+    assert 'install the extra: pip install "napari-maskinversion[spatial]"' in messages[-1]
 
 
 def test_results_open_again_with_table_heatmap_regions_and_decisions(

@@ -166,9 +166,15 @@ def test_a_mask_of_bools_says_what_is_left_out(onednn):
 )
 def test_biases_of_any_kind(onednn, shape, bias):
     rows, weight = torch.ones(shape), torch.arange(112.0).view(7, 16)
+    try:
+        usual = functional.linear(rows, weight, bias)
+    except RuntimeError:  # torch before 2.10 takes no row for a single vector
+        with forward_only(), pytest.raises(RuntimeError):
+            functional.linear(rows, weight, bias)
+        return
     with forward_only():
         result = functional.linear(rows, weight, bias)
-    torch.testing.assert_close(result, functional.linear(rows, weight, bias), **ROUNDING)
+    torch.testing.assert_close(result, usual, **ROUNDING)
 
 
 class Halved(torch.Tensor):

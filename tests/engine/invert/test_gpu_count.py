@@ -127,7 +127,7 @@ CHOSEN_BY_DEVICE = {
     "aten::_scaled_dot_product_flash_attention_for_cpu",
     "prim::device",
 }
-# What torch 2.4, the oldest declared, lacks on Apple's GPUs of what an engine like this could use.
+# What torch 2.4 lacked on Apple's GPUs of what an engine like this could use.
 # All other operations of the loop, the encoding and texts are in its table; `_safe_softmax` came
 # later and is a softmax there.
 LATER_THAN_2_4 = {

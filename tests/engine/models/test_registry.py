@@ -104,6 +104,17 @@ def test_an_unknown_model_names_the_nearest(name, near):
     assert near in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["./mine", "~/models/mine", "/models/mine", "a/b/c", "mine/"])
+def test_a_folder_that_is_not_there_is_said_to_be_no_folder(name):
+    with pytest.raises(ModelError, match=r"no folder or file .*(mine|c); name a folder with"):
+        get_spec(name)
+
+
+def test_what_may_be_a_model_or_a_folder_is_said_to_be_neither():
+    with pytest.raises(ModelError, match="no model called 'models/mine', and no folder or file"):
+        get_spec("models/mine")
+
+
 def test_a_name_like_no_other_lists_all_models():
     with pytest.raises(ModelError, match=r"no model called 'xyzzy'.*demo.*ViT-B-32/openai"):
         get_spec("xyzzy")

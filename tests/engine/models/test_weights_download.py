@@ -102,6 +102,9 @@ def test_without_a_network_one_line_names_the_bundled_model(hub, monkeypatch):
     with pytest.raises(OfflineError, match=r"cannot be reached.*'demo'") as error:
         fetch(NAME)
     assert "\n" not in str(error.value)
+    assert f"models fetch {NAME}' on a machine with a network" in str(error.value)
+    assert str(model_folder(get_spec(NAME))) in str(error.value)
+    assert "/install/#offline" in str(error.value)
 
 
 def test_the_bundled_model_needs_no_fetch(no_network):

@@ -105,7 +105,7 @@ def test_without_transformers_one_line_says_what_to_install(monkeypatch):
         "napari_maskinversion.language.generation.gpt2.find_spec",
         lambda name: None if name == "transformers" else real(name),
     )
-    with pytest.raises(ModelError, match=r"pip install 'napari-maskinversion\[captioning\]'"):
+    with pytest.raises(ModelError, match=r'pip install "napari-maskinversion\[captioning\]"'):
         check_decoder("clipcap-coco", CLIPCAP_MODEL)
     check_decoder("demo", "demo")
 

@@ -13,7 +13,7 @@ _COLUMNS: Final = (
     ("Place", "Rank; 1 fits the words best"),
     ("Region", "Label value or shape row, and the plane"),
     ("Sim.", "Cosine similarity of region and words"),
-    ("Lead", "Similarity minus that of the next region"),
+    ("Margin", "Similarity minus that of the next region"),
 )
 
 
@@ -52,8 +52,8 @@ class MatchesModel(QAbstractTableModel):
         match = self.finding.matches[index.row()]
         region = self.finding.results.regions[match.row]
         plane = "".join(f", {axis} {place}" for axis, place in region.position)
-        lead = "\N{EN DASH}" if match.margin != match.margin else f"{match.margin:.3f}"
-        cells = (str(index.row() + 1), f"{region.id}{plane}", f"{match.similarity:.3f}", lead)
+        margin = "\N{EN DASH}" if match.margin != match.margin else f"{match.margin:.3f}"
+        cells = (str(index.row() + 1), f"{region.id}{plane}", f"{match.similarity:.3f}", margin)
         return cells[index.column()]
 
     def headerData(  # noqa: N802 - Qt's name

@@ -9,6 +9,6 @@ try:
 except ImportError as error:
     raise InputError(
         "The panel and the demo need Qt, which is not installed: "
-        "pip install 'napari-maskinversion[all]' brings PyQt6, 'napari-maskinversion[pyside6]' "
+        'pip install "napari-maskinversion[all]" brings PyQt6, "napari-maskinversion[pyside6]" '
         "PySide6. The command line works without Qt."
     ) from error

@@ -71,7 +71,7 @@ def rendered(subject: ModelUnderTest, kind: str, folder: Path | None) -> list[Te
             raise
         raise InputError(
             "Rendering the emoji drawings needs resvg-py: "
-            "pip install 'napari-maskinversion[bench]', or use --short."
+            'pip install "napari-maskinversion[bench]", or use --short.'
         ) from None
     return pyramid(sprites, levels=4)
 

@@ -34,7 +34,7 @@ def check_plots(folder: Path) -> None:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
         raise InputError(
-            "Plots need matplotlib: pip install 'napari-maskinversion[bench]', or no --plots."
+            'Plots need matplotlib: pip install "napari-maskinversion[bench]", or no --plots.'
         ) from None
     check_folder(folder)
 

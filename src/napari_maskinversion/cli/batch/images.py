@@ -19,7 +19,7 @@ ProjectPlace = Annotated[
 ]
 Images = Annotated[
     str | None,
-    typer.Option(help="Images: a folder, or a pattern in quotes, such as 'images/*.png'."),
+    typer.Option(help='Images: a folder, or a pattern in quotes, such as "images/*.png".'),
 ]
 RegionFiles = Annotated[
     str | None,

@@ -48,14 +48,14 @@ class MethodSpec:
 
     name: str
     title: str
-    location: str
+    location: str = field(repr=False)
     about: str
-    image: float = 0
-    region: float = 1
-    options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    whole_image: bool = field(default=False, kw_only=True)
-    cut_out: bool = field(default=False, kw_only=True)
-    weights: bool = field(default=False, kw_only=True)
+    image: float = field(default=0, repr=False)
+    region: float = field(default=1, repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    whole_image: bool = field(default=False, kw_only=True, repr=False)
+    cut_out: bool = field(default=False, kw_only=True, repr=False)
+    weights: bool = field(default=False, kw_only=True, repr=False)
 
 
 # fmt: off

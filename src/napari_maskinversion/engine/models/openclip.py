@@ -351,7 +351,7 @@ def tokenizer_of(model: str, config: Mapping[str, Any]) -> Tokenizer | None:
     if find_spec("transformers") is None:
         raise ModelError(
             f"{model} uses the tokenizer {name}, which needs the package "
-            "transformers: pip install 'napari-maskinversion[tokenizers]'."
+            'transformers: pip install "napari-maskinversion[tokenizers]".'
         )
 
     @functools.cache

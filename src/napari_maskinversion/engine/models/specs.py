@@ -147,12 +147,24 @@ def unknown_model(name: str, known: Iterable[str]) -> ModelError:
     begun = [key for key in candidates if name and key.startswith(name.lower())]
     near = begun[:3] or difflib.get_close_matches(name.lower(), list(candidates), n=3, cutoff=0.5)
     names = [candidates[key] for key in near] or list(MODELS)
+    if _is_path(name):
+        return ModelError(
+            f"There is no folder or file {Path(name).expanduser()}; name a folder with "
+            "open_clip_config.json and weights, a checkpoint file, or a model of 'models list'."
+        )
+    path = ", and no folder or file of that name" if "/" in name else ""
     return ModelError(
-        f"There is no model called {name!r}. "
+        f"There is no model called {name!r}{path}. "
         + ("Did you mean " if near else "Known models: ")
         + ", ".join(names)
         + ("?" if near else ".")
     )
+
+
+def _is_path(name: str) -> bool:
+    """Return whether a name can only be that of a file or folder."""
+    begins = name.startswith((".", "~")) or Path(name).is_absolute()
+    return begins or "\\" in name or name.count("/") > 1 or name.endswith("/")
 
 
 def bundled_folder() -> Path:

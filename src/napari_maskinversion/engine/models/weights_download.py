@@ -26,6 +26,9 @@ from ...base.errors import ModelError
 from .registry import WeightsRecord, get_spec, model_folder, recorded_file
 from .specs import DEMO, WEIGHTS_FILE, ModelSpec, bundled_folder
 
+OFFLINE_PAGE: Final = (
+    "https://napari-maskinversion.github.io/napari-maskinversion/latest/install/#offline"
+)
 _TORCH_FILE: Final = "open_clip_pytorch_model.bin"
 
 
@@ -47,12 +50,23 @@ def fetch(
             name=spec.name,
             size=spec.size_mb * 1_000_000,
             lock=model_folder(spec) / ".lock",
-            alternative=f"use the bundled model {DEMO!r}, or a checkpoint file of your own",
+            alternative=(
+                f"{how_to_bring(spec)}, or name a checkpoint file of your own, or use the bundled "
+                f"model {DEMO!r}"
+            ),
             local=lambda: recorded_file(spec),
             remote=lambda: _announced_file(spec),
         ),
         on_progress=on_progress,
         cancelled=cancelled,
+    )
+
+
+def how_to_bring(spec: ModelSpec) -> str:
+    """Return how to get the weights of a model to a machine without a network."""
+    return (
+        f"run 'napari-maskinversion models fetch {spec.name}' on a machine with a network, and "
+        f"copy the folder of the file that it names to {model_folder(spec)} ({OFFLINE_PAGE})"
     )
 
 

@@ -29,7 +29,7 @@ def check_transformers() -> None:
     if find_spec("transformers") is None:
         raise ModelError(
             "This decoder needs the package transformers: "
-            "pip install 'napari-maskinversion[captioning]', or use the decoder 'demo'."
+            "pip install \"napari-maskinversion[captioning]\", or use the decoder 'demo'."
         )
 
 

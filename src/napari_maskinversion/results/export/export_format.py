@@ -58,7 +58,7 @@ class ExportFormat:
         if missing:
             raise ConfigError(
                 f"The format {self.name} needs {', '.join(missing)}; install the extra: "
-                "pip install 'napari-maskinversion[spatial]'"
+                'pip install "napari-maskinversion[spatial]"'
             )
 
     @property
