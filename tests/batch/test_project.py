@@ -191,3 +191,18 @@ def test_two_changes_at_once_are_both_kept(project, call):
     assert code == 0, err
     images = {one.name: one.state for one in read_project(file).images}
     assert images == {"cell-1.png": "done", "cell-2.png": "open", "cell-3.png": "open"}
+
+
+@pytest.mark.parametrize("command", [("project", "check", "."), ("batch", ".", "--out", "out")])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"labels": ["car"], "colors": {"car": "red"}}, "The colour 'red' of 'car'"),
+        ({"labels": []}, "There are no labels"),
+        ({"templates": ["no slot"]}, "Unknown template 'no slot'"),
+    ],
+)
+def test_words_that_cannot_be_used_name_the_project(change, call, command, values, message):
+    change(**values)
+    code, _, err = call(*command)
+    assert (code, f"Error: project.yaml: {message}" in err) == (2, True), err

@@ -107,6 +107,14 @@ YOLO = (
 SEGMENT = ("segment", "image.png", "--checkpoint", "sam.pth")
 BOXES = ("segment", "image.png", "--boxes", "boxes.csv")
 
+MARK = "archives/image.png/batch.json"
+STATUS = ("project", "status", "project")
+CHECK = ("project", "check", "project")
+BATCHED = (
+    (*STATUS, "--out", "batched"),
+    ("project", "export", "project", "--results", "batched", "--out", OUT),
+)
+
 KINDS = (
     image("png", "grey.png"),
     image("rgb png", "image.png"),
@@ -165,6 +173,9 @@ KINDS = (
     Kind("bench image", "set/images/p0.jpg", (FOLDER,)),
     Kind("bench masks", "set/masks/p0.png", (FOLDER,)),
     Kind("bench names", "set/names.txt", (FOLDER,)),
+    # The check names the images that cannot be run above its error.
+    Kind("project", "project/project.yaml", (STATUS, CHECK), also=("cannot be run",)),
+    Kind("mark of a batch", f"batched/{MARK}", BATCHED, also=("image.png",)),
     written("sam checkpoint", "sam.pth", *BOXES, "--checkpoint", "sam.pth", out="b.tif"),
 )
 
@@ -268,6 +279,7 @@ def write_all(folder, call):
     assert call(*RESUME)[0] == 0
     shutil.copy("kept.json", "figures.json")
     assert call(*PROJECT)[0] == 0
+    assert call("batch", "project", *FAST, "--out", "batched")[0] == 0
 
 
 def _images(folder):

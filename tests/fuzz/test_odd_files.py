@@ -214,7 +214,7 @@ NESTED = {
     "bank": ("bank/bank.jsonl", SEARCH),
     "figures": ("figures.json", SHOW),
     "zarr": ("plane.zarr/zarr.json", run("plane.zarr")),
-    "decisions": (KINDS[27].file, KINDS[27].commands[0]),
+    "decisions": next((kind.file, kind.commands[0]) for kind in KINDS if kind.name == "decisions"),
 }
 ARCHIVES = {
     "an array of a gigabyte": packed({"record.npy": 1 << 30}),

@@ -74,6 +74,10 @@ YAML = (_of_text(yaml.safe_load), _into_text(yaml.safe_dump))
 FORMATS = {
     "coco": JSON,
     "geojson": JSON,
+    "labelme": JSON,
+    "coco panoptic": JSON,
+    "mark of a batch": JSON,
+    "project": YAML,
     "model config": JSON,
     "preferences": JSON,
     "figures": JSON,

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..base.atomic_files import atomic_path, recover
-from ..base.errors import ConfigError, InputError
+from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import parse_yaml, read_bytes, validated
 from ..base.validation import FrozenModel
 from ..language.labels.reading import vocabulary_of
@@ -135,6 +135,21 @@ class Project(FrozenModel):
         labels = _resolved(self.labels, folder)
         vocabulary = vocabulary_of(labels, self.templates, threshold)
         return with_colors(vocabulary, self.colors)
+
+
+def check_words(project: Project, file: Path) -> None:
+    """Refuse labels, templates and colours of a project that cannot be used.
+
+    Raises
+    ------
+    InputError
+        Names the project's file.
+    """
+    try:
+        project.vocabulary(file.parent, None)
+    except MaskInversionError as error:
+        text = str(error)
+        raise InputError(text if str(file) in text else f"{file}: {text}") from None
 
 
 def captions_of(project: Project, folder: Path) -> Path | None:

@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 INTERRUPTED: Final = 130  # exit code after Ctrl-C
-_TELLING: Final = 0.05  # of a part
+_TELLING: Final = 0.05  # images, or the share of other work
 _EVERY: Final = 60.0  # seconds between two lines where no terminal shows a bar
 # Tables need room where no terminal says how wide it is.
 WIDTH: Final = None if sys.stdout.isatty() else 120

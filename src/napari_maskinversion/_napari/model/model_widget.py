@@ -10,7 +10,14 @@ from qtpy.QtWidgets import QComboBox, QWidget
 from ...base.errors import ModelError
 from ...base.preferences import Device
 from ...engine.compute.lazy_torch import torch_if_loaded
-from ...engine.models.registry import list_models, model_state, own_model, short_name, unread_spec
+from ...engine.models.registry import (
+    check_on_disk,
+    list_models,
+    model_state,
+    own_model,
+    short_name,
+    unread_spec,
+)
 from ...engine.models.specs import MODELS, ModelSpec
 from ...results.settings import RunSettings, fields_of
 from ..session import Bindings, Session
@@ -113,6 +120,7 @@ class ModelWidget(QWidget):
         own = self._own
         if name not in MODELS and (own is None or (own[0].name, own[1]) != (name, architecture)):
             try:
+                check_on_disk(name)
                 self._list_own(unread_spec(name, architecture), architecture)
             except ModelError:
                 return

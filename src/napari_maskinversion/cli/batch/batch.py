@@ -17,7 +17,7 @@ from ...batch.executors import InThisProcess
 from ...batch.image_run import check_model, run_task
 from ...batch.image_task import DATA_SET, ImageTask
 from ...batch.leftovers import check_removal, remove
-from ...batch.project import Project, captions_of, project_file, read_project
+from ...batch.project import Project, captions_of, check_words, project_file, read_project
 from ...batch.running import (
     FAILED,
     Plan,
@@ -107,6 +107,8 @@ def batch_command(
     """Run many images: an archive of each, and one table of all (a Parquet data set)."""
     check_workers(workers, dask)
     project, folder = _project(place, images, regions, table, positions=positions)
+    if place is not None and labels is None and not template:
+        check_words(project, project_file(place))
     words: dict[str, Any] = {}
     if labels is not None:
         words["labels"] = str(Path(labels).absolute()) if Path(labels).is_file() else labels

@@ -16,6 +16,7 @@ from ...batch.project import (
     Project,
     ProjectImage,
     captions_of,
+    check_words,
     project_file,
     read_project,
     relative,
@@ -161,6 +162,7 @@ def status_command(
 def check_command(place: ProjectPlace) -> None:
     """Read all images and regions as a batch would, and name those that it would refuse."""
     content, file = read_project(place), project_file(place)
+    check_words(content, file)
     captions = captions_hash(content, file.parent)
     work = plan(content, file.parent, file.parent, captions=captions)
     problems = problems_of(work)
