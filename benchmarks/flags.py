@@ -39,10 +39,10 @@ from napari_maskinversion.demo_model.domains import (
     load,
     pixels_of,
 )
-from napari_maskinversion.demo_model.known_images import REFERENCES, distances, embedding_of
 from napari_maskinversion.demo_model.vocabulary import REAL
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.images.known_images import REFERENCES, distances, embedding_of
 from napari_maskinversion.language.ranking.calibration import Calibration, calibrate
 from napari_maskinversion.pipeline.labelling import label_regions
 from napari_maskinversion.results.calibrations import SHIPPED, key_of

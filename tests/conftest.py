@@ -110,3 +110,12 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect_ex", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def all_known(monkeypatch):
+    """Let the demo model know every image and word, so that only the limits flag answers."""
+    from napari_maskinversion.pipeline import run, window_runner
+
+    monkeypatch.setattr(window_runner, "is_unknown", lambda *_: False)
+    monkeypatch.setattr(run, "unknown_to", lambda *_: frozenset())

@@ -10,9 +10,9 @@ from napari_maskinversion.bench.reports.method_tables import percent, table
 from napari_maskinversion.bench.reports.paper import tables as paper_tables
 from napari_maskinversion.bench.reports.plots import LOOKS
 from napari_maskinversion.bench.reports.tables import markdown
-from napari_maskinversion.demo_model.known_images import REFERENCES
 from napari_maskinversion.demo_model.vocabulary import REAL
 from napari_maskinversion.engine.models.specs import DEMO, MODELS, bundled_folder
+from napari_maskinversion.images.known_images import REFERENCES
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 EARLIER = (

@@ -156,7 +156,7 @@ def test_a_run_that_is_stopped_has_captions_for_what_is_finished(
     assert pd.read_csv(files / "out" / "regions.csv")["caption"].notna().all()
 
 
-def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypatch):
+def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypatch, all_known):
     configs = []
     real = running.run_planes
 
@@ -177,6 +177,7 @@ def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypat
     assert similarities == sorted(similarities, reverse=True)
     assert float(table[0][3]) == pytest.approx(similarities[0] - similarities[1], abs=2e-3)
     assert table[-1][3] == ""
+    assert "ok" not in {row[-1] for row in table}  # no word was judged
     more = ("--alpha", 2, "--steps", 1, "--top", 2, "--window", 30, "--only", "1,2,4")
     code, out, _ = call(*start, "apple", *more, "--template", "photo")
     assert code == 0
@@ -186,7 +187,7 @@ def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypat
 
 
 def test_regions_that_a_run_embedded_are_found_without_another_run(
-    call, files, monkeypatch, tmp_path
+    call, files, monkeypatch, tmp_path, all_known
 ):
     start = ("find", files / "image.png", files / "masks.png", "apple", "--steps", 1)
     _, expected, _ = call(*start)
@@ -198,6 +199,7 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
     again = ("--results", tmp_path / "out" / "results.npz")
     code, out, err = call(*start, *again)
     assert code == 0, err
+    assert " ok " not in out
     assert [line.split("│")[2:4] for line in out.splitlines() if "│" in line] == [
         line.split("│")[2:4] for line in expected.splitlines() if "│" in line
     ]

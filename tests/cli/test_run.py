@@ -37,7 +37,7 @@ def run(call, files):
     return command
 
 
-def test_limits_of_what_is_unsure_can_be_said(run, files):
+def test_limits_of_what_is_unsure_can_be_said(run, files, all_known):
     off = ("--least-tokens", 0, "--least-overlap", 0, "--least-margin", 0)
     assert run(*off)[0] == 0
     table = pd.read_csv(files / "out" / "regions.csv")
@@ -50,7 +50,9 @@ def test_limits_of_what_is_unsure_can_be_said(run, files):
     assert "overlap must be less than or equal to 1; got 2" in err
 
 
-def test_earlier_names_of_limits_still_work_and_the_old_margin_says_what_to_use(run, files):
+def test_earlier_names_of_limits_still_work_and_the_old_margin_says_what_to_use(
+    run, files, all_known
+):
     earlier = ("--unsure-tokens", 0, "--unsure-iou", 1)
     with pytest.warns(DeprecationWarning, match="odds is deprecated .* use margin"):
         code, _, err = run(*earlier, "--unsure-margin", 0)

@@ -302,7 +302,9 @@ def test_numbers_are_said_in_words(answered):
     sure = Ranking(
         ("dog", "cat"), np.array([0.5, 0.1], np.float32), np.array([0.99, 0.01], np.float32)
     )
-    fine = in_words(replace(shaky, ranking=sure, iou=0.7, area=answered[2].regions[0].area))
+    known = replace(shaky.window, unknown=False)
+    area = answered[2].regions[0].area
+    fine = in_words(replace(shaky, ranking=sure, iou=0.7, area=area, window=known))
     assert fine[0] == "The heatmap fits: overlap (IoU) 0.70."
     assert fine[1].startswith("dog before cat: more than 10 times")
     assert fine[-1] == "No reason to doubt it."

@@ -154,7 +154,7 @@ def test_one_label_or_none_work_too():
     assert list(bare.to_frame()["suggestion"]) == ["", ""]
 
 
-def test_a_region_smaller_than_a_token_is_marked():
+def test_a_region_smaller_than_a_token_is_marked(all_known):
     labels = np.zeros((60, 80), np.uint8)
     labels[10, 10] = 1
     labels[20:50, 20:60] = 2
@@ -185,7 +185,7 @@ def test_bad_input_is_refused_before_any_work(image, chosen, chunk_size, error, 
         next(run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size))
 
 
-def test_a_finished_plane_forgets_the_tiles_it_kept():
+def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
     """A hundred planes would otherwise keep a hundred times what one may keep."""
     said = []
 
@@ -242,7 +242,7 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
     assert NONE_OF_THESE not in set(results.with_threshold(None).to_frame()["suggestion"])
 
 
-def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers():
+def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers(all_known):
     strict = UncertaintyConfig(overlap=1.0, margin=0, tokens=0)
     work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
     results = collect(work)[1]

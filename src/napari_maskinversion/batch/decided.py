@@ -105,7 +105,7 @@ def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
     return Summary(
         regions=len(regions),
         decided=len(regions) - len(open_),
-        flagged=sum(region.status != "ok" for region in open_),
+        flagged=sum(region.flagged for region in open_),
         suggested=bundle.results.info.vocabulary is not None,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,6 +98,6 @@ def _print_matches(results: Results, ranked: list[RegionMatch], expression: str)
             *(str(position.get(axis, "")) for axis in results.info.axes),
             f"{match.similarity:.3f}",
             "" if math.isnan(match.margin) else f"{match.margin:.3f}",
-            escape(region.status),
+            escape(replace(region, ranking=None).status),  # those of an earlier run have one
         )
     print_table(table)

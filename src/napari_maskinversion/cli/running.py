@@ -10,9 +10,9 @@ import typer
 from ..base import progress_words as words
 from ..base.errors import NotEnoughMemoryError
 from ..base.steps import Steps
-from ..demo_model.known_images import unknown_image_note
-from ..demo_model.known_words import unknown_words_note
+from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
+from ..language.labels.known_words import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions.from_bank import add_captions
 from ..pipeline.estimate import estimate
@@ -81,7 +81,8 @@ def invert(
 
 def _not_known(model: Backbone, inputs: Inputs, vocabulary: Vocabulary | None) -> list[str]:
     """Return a line about words, and one about the image, if the demo model does not know them."""
-    unknown = "" if vocabulary is None else unknown_words_note(vocabulary.full_labels, model.name)
+    labels = () if vocabulary is None else vocabulary.full_labels
+    unknown = unknown_words_note(labels, taught_by(model))
     notes = [f"{unknown}." if unknown else "", unknown_image_note(inputs.tasks[0].source, model)]
     return [note for note in notes if note]
 

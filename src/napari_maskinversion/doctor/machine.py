@@ -92,7 +92,7 @@ def check_models() -> list[Finding]:
         summary += f"; {len(parts)} unfinished downloads, which the next fetch continues"
     facts = {"models": states, "sam": sams, "unfinished": parts}
     if not present:
-        from ..demo_model.known_images import INSTEAD, how_to_bring
+        from ..images.known_images import INSTEAD, how_to_bring
 
         remedy = f"napari-maskinversion models fetch {INSTEAD}"
         if is_offline():

@@ -42,7 +42,9 @@ def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings
     """
     if what == "window":
         value = replace(settings.window, mode=value)
-    if what in ("model", "method", "window"):
+    if what == "model":
+        return settings.changed({"model": value, "architecture": None})
+    if what in ("method", "window"):
         return settings.changed({what: value})
     if not settings.method.uses_inversion:
         raise ConfigError(

@@ -290,7 +290,7 @@ def in_words(region: RegionResult) -> list[str]:
     status = region.status
     if status == "ok":
         sentences.append("No reason to doubt it.")
-    else:
+    elif region.flagged:
         known = {
             "nothing to see": "the model saw one colour only",
             "low resolution": (

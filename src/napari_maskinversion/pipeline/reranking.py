@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..base.errors import ModelError
 from ..base.steps import Steps
+from ..language.labels.known_words import unknown_to
 from ..language.ranking.ranking import rank
 from ..language.text.oom_batches import embed_as_fits
 from ..results.results import Results
@@ -60,6 +61,7 @@ def rerank(
         model.logit_scale,
         owners=vocabulary.owners,
         threshold=vocabulary.threshold,
+        unknown=unknown_to(model, vocabulary),
     )
     pairs = zip(results.regions, rankings, strict=True)
     return Results(info, tuple(replace(row, ranking=one) for row, one in pairs))

@@ -18,6 +18,7 @@ from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
 from ..images.windows import plan_windows, regions_in
 from ..language.captions.bank import CaptionBank, CaptionUse
+from ..language.labels.known_words import unknown_to
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
@@ -209,6 +210,7 @@ def run_planes(
         make=inverter_maker(method, config, resolution),
         encoded=encoded,
     )
+    unknown = unknown_to(model, vocabulary)
     text: npt.NDArray[np.float32] | None = None
     results: Results | None = None
     for number, (task, offset, planned) in enumerate(work, 1):
@@ -258,6 +260,7 @@ def run_planes(
                     model.logit_scale,
                     owners=vocabulary.owners,
                     threshold=vocabulary.threshold,
+                    unknown=unknown,
                 )
             finished = tuple(
                 _result(

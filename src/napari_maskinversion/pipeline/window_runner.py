@@ -18,6 +18,7 @@ from ..engine.invert.inverter import MaskInverter, RegionEmbedder
 from ..engine.methods.registry import Method
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
+from ..images.known_images import is_unknown
 from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window
 from ..language.labels.vocabulary import Vocabulary
@@ -89,6 +90,8 @@ class WindowRunner:
         self._window: Window | None = None
         self._where: dict[str, Any] = {}
         self._pixels: npt.NDArray[Any] | None = None
+        self._source: PlaneSource | None = None
+        self._unknown = False  # the model knows no image of this kind
 
     def encode(
         self, source: PlaneSource, position: Position, window: Window, number: int
@@ -111,6 +114,8 @@ class WindowRunner:
         if kept is not None:
             return kept
         yield self._progress("encoding", 0, self._model.num_layers)
+        if source is not self._source:
+            self._source, self._unknown = source, is_unknown(source, self._model)
         self._pixels = read_reduced(source, window.level, window.level_box, window.reduce)
         record = yield from self._encode()
         if self._encoded is not None and self._undisturbed:
@@ -258,6 +263,7 @@ class WindowRunner:
             resolution=now.resolution,
             device=now.device,
             image_norm=self._image_norm(),
+            unknown=self._unknown,
         )
 
     def _image_norm(self) -> float:

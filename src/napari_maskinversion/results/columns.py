@@ -330,7 +330,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         name="status",
         title="status",
         explanation="ok: sure and fits; doubtful: the word; does not fit: the heatmap; low "
-        "resolution: smaller than one token",
+        "resolution: smaller than one token; empty without words",
         kind="status",
         value=lambda region, info: region.status,
         places=("files", "panel", "terminal", "layer"),
@@ -338,7 +338,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ColumnSpec(
         name="word",
         title="word",
-        explanation="sure or doubtful, by the margin; the status says why",
+        explanation="sure or doubtful; the status says why",
         kind="text",
         value=_word,
     ),

@@ -45,6 +45,8 @@ class WindowRecord:
         What was done because memory ran out; empty if it did not.
     image_norm : float
         Length of the model's embedding of the window as a whole; 0 if it was not computed.
+    unknown : bool
+        Whether the model was trained on no image of this kind, where that can be told.
     """
 
     box: FloatBox
@@ -59,6 +61,7 @@ class WindowRecord:
     route: str = ""
     memory_note: str = ""
     image_norm: float = 0.0
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +165,27 @@ class RegionResult:
     def uncertainty(self) -> Uncertainty:
         """Whether the word is sure and the heatmap fits, why not, and the entropy."""
         tokens = math.inf if self.cut_out else self.tokens
-        return judge(tokens=tokens, overlap=self.iou, ranking=self.ranking, config=self.limits)
+        return judge(
+            tokens=tokens,
+            overlap=self.iou,
+            ranking=self.ranking,
+            config=self.limits,
+            image_unknown=self.window.unknown,
+        )
 
     @property
     def status(self) -> str:
-        """Status: "ok", or why to check the answer: "doubtful: low margin 0.003"."""
+        """Status: "ok", or why to check the answer: "doubtful: low margin 0.003".
+
+        Without a suggestion there is nothing to be "ok": then it is "".
+        """
         if self.window.flat:
             return "nothing to see"
         if self.low_resolution:
             return "low resolution"
-        return self.uncertainty.text or "ok"
+        return self.uncertainty.text or ("" if self.ranking is None else "ok")
+
+    @property
+    def flagged(self) -> bool:
+        """Whether there is a reason to check the answer."""
+        return self.status not in ("ok", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -56,13 +56,10 @@ class ReviewQueue:
     @classmethod
     def from_results(cls, results: Results) -> ReviewQueue:
         """Create the queue of a run."""
-        ranks = [region.ranking for region in results.regions]
         return cls(
             [RegionKey(region.id, region.position) for region in results.regions],
             areas=[region.area for region in results.regions],
-            margins=[np.nan if rank is None else rank.margin for rank in ranks],
-            entropies=[np.nan if rank is None else rank.entropy for rank in ranks],
-            labels=[region.suggestion for region in results.regions],
+            **certainty_of(results),
         )
 
     def __len__(self) -> int:
@@ -207,3 +204,21 @@ class ReviewQueue:
                 f"The queue has {len(self.keys)} regions; got values of shape {array.shape}."
             )
         return array
+
+
+def certainty_of(results: Results) -> dict[str, Any]:
+    """Return ``margins``, ``entropies`` and ``labels`` of a run for `ReviewQueue.suggest`.
+
+    A word that the model was not taught is the least certain, whatever its figures.
+    """
+    ranks = [region.ranking for region in results.regions]
+    nan, inf = np.nan, np.inf
+    return {
+        "margins": [
+            nan if rank is None else -inf if rank.word_unknown else rank.margin for rank in ranks
+        ],
+        "entropies": [
+            nan if rank is None else inf if rank.word_unknown else rank.entropy for rank in ranks
+        ],
+        "labels": [region.suggestion for region in results.regions],
+    }

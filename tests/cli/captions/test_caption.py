@@ -1,6 +1,7 @@
 """The command ``caption``: sentences in the table and in every file."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -36,6 +37,7 @@ def test_a_sentence_names_what_a_region_shows_in_every_file(call, scene):
     )
     assert code == 0, err
     assert "generated caption" in out
+    assert not re.search(r"\bok\b", out)  # no word was judged
     table = pd.read_csv(folder / "out" / "regions.csv").set_index("region")
     sentences = table["generated_caption"].to_dict()
     assert sum(name in sentences[region] for region, name in truth.items()) >= 3  # of four

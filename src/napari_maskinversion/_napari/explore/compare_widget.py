@@ -210,7 +210,7 @@ class _Side:
         margin = "" if ranking is None or len(ranking.labels) < 2 else f"{ranking.margin:.3f}"
         overlap = f"IoU {result.iou:.2f}" if result.has_heatmap else "no heatmap"
         lines = [overlap, margin and f"margin {margin}", f"{answer.seconds:.2f} s"]
-        if result.status != "ok":
+        if result.flagged:
             lines.append(result.status)
         self.numbers.setToolTip("Overlap of heatmap and region, margin, and time")
         self.numbers.setText("\n".join(filter(None, lines)))

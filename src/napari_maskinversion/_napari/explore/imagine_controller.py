@@ -114,6 +114,10 @@ class ImagineController(QObject):
         self._kept.release()
         self._ended()
 
+    def release(self) -> None:
+        """Forget the decoder; the next picture loads it again."""
+        self._kept.release()
+
     def _wanted(self) -> DrawRequest:
         record, row = self._session.record, self._session.row
         if record is None or not 0 <= row < len(record.results):

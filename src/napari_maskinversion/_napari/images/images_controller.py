@@ -492,7 +492,7 @@ class ImagesController(QObject):
         decided = session.reviewed.review.decisions
         flags = self._flags
         if flags[0] is not session.results:
-            flags = session.results, [one.status != "ok" for one in session.results.regions]
+            flags = session.results, [one.flagged for one in session.results.regions]
             self._flags = flags
         keys = session.reviewed.queue.keys
         flagged = sum(flag for flag, key in zip(flags[1], keys, strict=True) if key not in decided)

@@ -119,7 +119,7 @@ def _look(
     snapshot: Snapshot, picture: Picture, view: ViewPoint, store: ModelStore
 ) -> tuple[Snapshot, bool]:
     """Return whether the model does not know the image; in the worker."""
-    from ...demo_model.known_images import is_unknown
+    from ...images.known_images import is_unknown
 
     try:
         source = picture.source(plane_of(picture.grid, view), view)

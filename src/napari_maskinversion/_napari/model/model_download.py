@@ -8,7 +8,7 @@ from typing import Any
 
 from qtpy.QtCore import QObject
 
-from ...engine.models.registry import get_spec, model_state
+from ...engine.models.registry import model_state, unread_spec
 from ..session import Download, Session
 from ..workers.driver import show_bytes, stop_requested
 from ..workers.notify import inform, refuse
@@ -40,7 +40,7 @@ class ModelDownload(QObject):
 
     def choose(self, name: str) -> None:
         """Choose a model; one that is not on this machine is downloaded before."""
-        if model_state(get_spec(name)) != "to fetch":
+        if model_state(unread_spec(name)) != "to fetch":
             self._part.choose(name)
         elif self.worker.start(partial(_fetch, name)):
             self._show(Download(name))

@@ -7,10 +7,11 @@ from typing import Final, get_args
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import QComboBox, QWidget
 
+from ...base.errors import ModelError
 from ...base.preferences import Device
 from ...engine.compute.lazy_torch import torch_if_loaded
-from ...engine.models.registry import list_models, model_state
-from ...engine.models.specs import ModelSpec
+from ...engine.models.registry import list_models, model_state, own_model, short_name, unread_spec
+from ...engine.models.specs import MODELS, ModelSpec
 from ...results.settings import RunSettings, fields_of
 from ..session import Bindings, Session
 from ..widgets.fetch_row import FetchRow
@@ -18,6 +19,7 @@ from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, combo_box, form, stack
 from .explainer_widget import ExplainerWidget
 from .method_widget import MethodWidget
+from .own_model_widget import OwnModelWidget
 
 # Settings of the inversion and of the model's input that no generated row shows: the map has a
 # widget of its own, and the others need more than a value here.
@@ -47,9 +49,11 @@ class ModelWidget(QWidget):
         super().__init__()
         self._session, self._bindings = session, Bindings()
         self._specs: list[ModelSpec] = []
+        self._own: tuple[ModelSpec, str | None] | None = None  # not listed, and its architecture
         self._wanted = ""  # a device that may be offered once PyTorch is loaded
         self.model = combo_box()
         self.about = Note()
+        self.own = OwnModelWidget()
         self.fetching = FetchRow("the model")
         self.device = QComboBox()
         self.device.setToolTip("auto: CUDA, else Apple's MPS, else the CPU")
@@ -81,7 +85,7 @@ class ModelWidget(QWidget):
         alpha = rows.pop(_ALPHA)
         self.how = form([self.method, alpha, ("Map", self.explainer), *rows.values()])
         rows_of_model = [("Model", self.model), self.about, self.fetching, ("Device", self.device)]
-        stack(self, form(rows_of_model))
+        stack(self, form(rows_of_model), self.own)
         self.show_fetch(None)
 
     @property
@@ -97,11 +101,33 @@ class ModelWidget(QWidget):
         """Whether the chosen model's weights are not on this machine."""
         return model_state(self.spec) == "to fetch"
 
-    def choose(self, name: str) -> None:
-        """Choose a model by name."""
+    @property
+    def architecture(self) -> str | None:
+        """The architecture of the chosen model, if it is a checkpoint file."""
+        return self._own[1] if self._own is not None and self.spec is self._own[0] else None
+
+    def choose(self, name: str, architecture: str | None = None) -> None:
+        """Choose a model by name; one that is not listed is added to the list."""
+        own = self._own
+        if name not in MODELS and (own is None or (own[0].name, own[1]) != (name, architecture)):
+            try:
+                self._list_own(unread_spec(name, architecture), architecture)
+            except ModelError:
+                return
         names = [spec.name for spec in self._specs]
-        if name in names:
-            self.model.setCurrentIndex(names.index(name))
+        self.model.setCurrentIndex(names.index(name))
+
+    def use_own(self, spec: ModelSpec, architecture: str | None) -> None:
+        """Choose a model that was read; one that is not listed is added to the list."""
+        if spec.name not in MODELS:
+            self._list_own(spec, architecture)
+        self.choose(spec.name, architecture)
+        self._tell()
+
+    def _list_own(self, spec: ModelSpec, architecture: str | None) -> None:
+        self._own = spec, architecture
+        self.fill()
+        self.own.show_model(spec.name, architecture)
 
     def choose_device(self, name: str) -> None:
         """Choose a device by name, now or once it is offered; the first GPU has two names."""
@@ -125,7 +151,7 @@ class ModelWidget(QWidget):
         """Show settings; model and device stay where they are not offered here."""
         before = self.model.currentIndex()
         with QSignalBlocker(self.model), QSignalBlocker(self.device):
-            self.choose(settings.model)
+            self.choose(settings.model, settings.architecture)
             # A device that is offered later is chosen then, unless another one is set meanwhile.
             if settings.device != self._device:
                 self.choose_device(settings.device)
@@ -140,15 +166,17 @@ class ModelWidget(QWidget):
     def fill(self) -> None:
         """List the models, each with a badge for the state of its weights."""
         chosen = self.spec.name if self._specs else None
-        self._specs = list_models()
+        self._specs = [*list_models(), *([] if self._own is None else [self._own[0]])]
         self.model.blockSignals(True)
         self.model.clear()
         for spec in self._specs:
-            self.model.addItem(f"{spec.name}  [{badge(spec)}]")
+            self.model.addItem(f"{short_name(spec.name)}  [{badge(spec)}]")
             self.model.setItemData(self.model.count() - 1, spec.title, Qt.ItemDataRole.ToolTipRole)
         self.model.blockSignals(False)
         if chosen:
-            self.choose(chosen)
+            with QSignalBlocker(self.model):
+                names = [spec.name for spec in self._specs]
+                self.model.setCurrentIndex(names.index(chosen) if chosen in names else 0)
         self._describe()
 
     def fill_devices(self) -> None:
@@ -187,6 +215,7 @@ class ModelWidget(QWidget):
         self._session.change_settings(
             {
                 "model": self.spec.name,
+                "architecture": self.architecture,
                 "device": self._device,
                 "method": self.method.method,
                 "inversion.explainer": self.explainer.name,
@@ -196,15 +225,18 @@ class ModelWidget(QWidget):
 
     def _describe(self) -> None:
         spec = self.spec
-        self.about.setText(
-            f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px"
-        )
+        own = own_model(spec.name) is not None
+        known = f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px"
+        trained = f"{spec.title}. Trained at {spec.native_resolution} px."
+        self.about.setText(spec.title if own else known)
         self.fetching.button.setText(f"Fetch {spec.size_text}")
-        self.model.setToolTip(f"{spec.title}. Trained at {spec.native_resolution} px.")
+        self.model.setToolTip(spec.title if own else trained)
         self.show_fetch(None)
 
 
 def badge(spec: ModelSpec) -> str:
     """Return the state of a model's weights, for its badge."""
+    if own_model(spec.name) is not None:
+        return "your own"
     state = model_state(spec)
     return f"{spec.size_text} to fetch" if state == "to fetch" else state

@@ -7,7 +7,7 @@ from typing import Any
 from qtpy.QtCore import QObject, Signal
 
 from ...base.preferences import FILE, LAST, Preferences, load
-from ...demo_model.known_images import INSTEAD
+from ...images.known_images import INSTEAD
 from ...results.settings import RunSettings
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns

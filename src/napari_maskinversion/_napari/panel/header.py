@@ -10,9 +10,9 @@ from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ...base.cache_folder import is_offline
-from ...demo_model.known_images import INSTEAD, UNKNOWN, how_to_bring
-from ...engine.models.registry import get_spec, model_state
+from ...engine.models.registry import get_spec, model_state, short_name
 from ...engine.models.specs import DEMO
+from ...images.known_images import INSTEAD, UNKNOWN, how_to_bring
 from ..session import Bindings, Session
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, line, stack
@@ -87,7 +87,11 @@ class PanelHeader(QWidget):
         """Name the model; say what the demo knows, and warn of an image that it does not."""
         settings, unknown = self._session.settings, self._session.image_unknown
         demo = settings.model == DEMO
-        about = ABOUT_DEMO if demo else f"Model: {settings.model}, device: {settings.device}"
+        about = (
+            ABOUT_DEMO
+            if demo
+            else f"Model: {short_name(settings.model)}, device: {settings.device}"
+        )
         offer, tip, instead = _instead() if unknown else ("", "", "")
         self.photographs.setText(offer)
         self.photographs.setToolTip(tip)

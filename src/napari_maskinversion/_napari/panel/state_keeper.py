@@ -21,6 +21,7 @@ from .panel_state import FILE, PanelState, read_state, write_state
 
 # Milliseconds after the last change until the state is written.
 QUIET: Final = 1500
+_WHERE: Final = ("model", "architecture", "device")
 
 
 class StateKeeper(QObject):
@@ -88,15 +89,15 @@ class StateKeeper(QObject):
         with suppress(OSError):
             FILE.remove()
 
-    def choose_model(self, name: str) -> None:
+    def choose_model(self, name: str, architecture: str | None = None) -> None:
         """Choose a model, or tell the user that it is not available."""
-        self._model.choose(name)
+        self._model.choose(name, architecture)
         if self._model.spec.name != name:
             inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
 
     def show_settings(self, settings: RunSettings) -> None:
         """Show settings in the dialog; the session has them already."""
-        self.choose_model(settings.model)
+        self.choose_model(settings.model, settings.architecture)
         for part in (self._model, self._panel.input.scope, self._vocabulary.uncertainty):
             part.show_settings(settings)
         if settings.threshold is not None:
@@ -153,10 +154,13 @@ class StateKeeper(QObject):
     def _restore(self, state: PanelState, *, forget: bool = False) -> None:
         preferred, settings = load(), state.settings
         scope = self._panel.input.scope
-        self.choose_model(settings.model if preferred.model == LAST else preferred.model)
+        if preferred.model == LAST:
+            self.choose_model(settings.model, settings.architecture)
+        else:
+            self.choose_model(preferred.model)
         device = settings.device if preferred.device == LAST else preferred.device
         self._model.choose_device(device)
-        where = {key: self._session.settings.get(key) for key in ("model", "device")}
+        where = {key: self._session.settings.get(key) for key in _WHERE}
         self._session.settings = settings.changed(where)
         scope.choose_channels(state.channels)
         scope.outline.setChecked(state.outlined)

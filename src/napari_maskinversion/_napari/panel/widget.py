@@ -25,6 +25,7 @@ from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.image_check import ImageCheck
 from ..model.model_download import ModelDownload
 from ..model.model_widget import ModelWidget
+from ..model.own_model import OwnModel
 from ..results.export_controller import ExportController
 from ..results.region_on_canvas import RegionOnCanvas
 from ..results.results_widget import ResultsWidget
@@ -40,9 +41,11 @@ from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.keys import PANEL, pressed, shortcut
 from ..widgets.sections import stack
-from ..workers.model_store import ModelStore
+from ..workers.driver import any_driven
+from ..workers.model_store import ModelStore, give_back_memory
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
+from ..workers.worker import when_idle
 from .closing import WindowClosing
 from .colors import colors_of
 from .controller import PanelController
@@ -96,6 +99,7 @@ class MaskInversionWidget(QWidget):
         self.model = ModelWidget(session)
         yield
         self.download = ModelDownload(session, self.model, self)
+        self.own_model = OwnModel(session, self.model, self.store, self)
         self.image_check = ImageCheck(self._viewer, session, self.store, self)
         self.vocabulary = VocabularyWidget(session)
         yield
@@ -150,6 +154,7 @@ class MaskInversionWidget(QWidget):
 
     def _on_warm(self) -> None:
         self.model.fill_devices()
+        self.own_model.list_architectures()
         self.estimator.later()
         self.image_check.later()
 
@@ -209,6 +214,7 @@ class MaskInversionWidget(QWidget):
         """Return what is bound to the session, in the order in which it follows changes."""
         return (
             self.model,
+            self.own_model,
             self.vocabulary,
             self.run_controller,
             self.results,
@@ -291,7 +297,7 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            for part in (self.model, self.rerank, self.changes, self.image_check):
+            for part in (self.model, self.own_model, self.rerank, self.changes, self.image_check):
                 part.stop()
             self.captions.shut_down()
             self.finder.shut_down()
@@ -302,6 +308,7 @@ class MaskInversionWidget(QWidget):
             self.foot.stop()
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again
+            when_idle(give_back_memory)
 
     def keep(self) -> None:
         """Write what waits for a pause: the window closes, and tells its widgets nothing else."""
@@ -447,12 +454,21 @@ class MaskInversionWidget(QWidget):
         self.tabs.areas["label"].ensureWidgetVisible(self.results, 0, 4)
 
     def _unload(self) -> None:
-        """Free the memory of the models that no worker uses."""
+        """Free the memory of all models, once no worker uses them."""
         if self.session.run.running:
             refuse("Wait until the run is over, or cancel it; then unload the model.")
             return
-        self.store.clear()
+        if any_driven():
+            inform("The model is unloaded as soon as the work at hand has ended.")
+        when_idle(self._unload_now)
+
+    def _unload_now(self) -> None:
+        self.details.why.stop()
+        self.live.release()
+        self.imagine.release()
         self.segment.store.clear()
+        self.store.clear()
+        give_back_memory()
         inform("The model is unloaded. The next run loads it again.")
 
     # -- the rest -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ...base.identity import RegionKey
 from ...language.labels.colors import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...review.decisions import Decision, Status, Step, Suggestion
+from ...review.queue import certainty_of
 from .learning import Learned, learner_of, text_best, text_figures, text_top
 
 if TYPE_CHECKING:
@@ -257,13 +258,7 @@ class ReviewState:
         before = () if self.row is None else self.top(self.row)
         self._learned = learned
         if learned is None:
-            ranks = [region.ranking for region in self.results.regions]
-            nan = float("nan")
-            self.queue.suggest(
-                margins=[nan if rank is None else rank.margin for rank in ranks],
-                entropies=[nan if rank is None else rank.entropy for rank in ranks],
-                labels=[region.suggestion for region in self.results.regions],
-            )
+            self.queue.suggest(**certainty_of(self.results))
         else:
             self.queue.suggest(
                 margins=learned.margins, entropies=learned.entropies, labels=learned.best

@@ -92,6 +92,10 @@ class LiveController(QObject):
         self.stop()
         self._bindings.release()
 
+    def release(self) -> None:
+        """Forget the model and the encoded image; the next update makes them again."""
+        self._updater.clear()
+
     def later(self, *_: Any) -> None:
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
         if not self.on or self._session.run.running:

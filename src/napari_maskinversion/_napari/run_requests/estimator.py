@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
+from ...engine.models.specs import MODELS, ModelSpec
 from ...pipeline.architecture_sizes import patch_of
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
@@ -123,10 +124,9 @@ class _Place:
     """Where a run with these settings takes place, as estimates take it."""
 
     def __init__(self, settings: RunSettings, store: ModelStore) -> None:
-        from ...engine.models.registry import get_spec
         from ...pipeline.preflight import likely_device
 
-        self._spec, self._layers = get_spec(settings.model), settings.inversion.layers
+        self._spec, self._layers = _spec_of(settings), settings.inversion.layers
         self._loaded = store.has(settings.model, settings.device)
         self.patch = patch_of(self._spec.architecture)
         resolution = self._spec.working_resolution
@@ -156,6 +156,14 @@ class _Place:
             regions=regions,
             steps=self.known["config"].steps,
         )
+
+
+def _spec_of(settings: RunSettings) -> ModelSpec:
+    if settings.model in MODELS:
+        return MODELS[settings.model]
+    from ...engine.models.loading import spec_of  # imports PyTorch
+
+    return spec_of(settings.model, settings.architecture)
 
 
 def _expected(work: Work) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.errors import ConfigError, InputError
 from ...base.units import Units
-from ...engine.models.registry import get_spec, model_state
+from ...engine.models.registry import check_on_disk
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import file_of, is_ours
@@ -110,13 +110,9 @@ def check_model(settings: RunSettings) -> None:
 
     Raises
     ------
-    InputError
+    ModelError
     """
-    if model_state(get_spec(settings.model)) == "to fetch":
-        raise InputError(
-            f"{settings.model} is not on this machine yet; press Fetch in Settings > Model, "
-            "or choose the bundled model 'demo'."
-        )
+    check_on_disk(settings.model)
 
 
 def _for_finding(settings: RunSettings, alpha: float, whole: bool) -> RunSettings:

@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
-from ...demo_model.known_words import unknown_words_note
 from ...language.labels.comments import rewrite
+from ...language.labels.known_words import unknown_words_note
 from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset

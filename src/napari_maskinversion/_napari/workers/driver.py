@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 from ...base.errors import Cancelled
 from ...base.steps import map_steps
@@ -36,6 +37,7 @@ LONGEST_INTERVAL: Final = 0.5
 DRAWING_SHARE: Final = 25
 
 _thread = threading.local()
+_QUEUES: WeakSet[TaskQueue] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class TaskQueue:
         self._waiting: deque[Task] = deque()
         self._current: Task | None = None
         self.driven = False  # by a thread
+        _QUEUES.add(self)
 
     def add(self, task: Task) -> bool:
         """Add a task and return whether a thread has to be started for it."""
@@ -190,6 +193,11 @@ class TaskQueue:
     def tell(self, task: Task, value: Any) -> None:
         """Pass a value to the GUI thread."""
         self._tell(task, Update(text=value) if isinstance(value, str) else value)
+
+
+def any_driven() -> bool:
+    """Return whether any worker's thread is at work, also on a task that was dropped."""
+    return any(queue.driven for queue in _QUEUES)
 
 
 def _run_steps(steps: Generator[Any, None, Any]) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ...engine.compute.lazy_torch import torch_if_loaded
 
 if TYPE_CHECKING:
     from ...engine.models.loading import Backbone
@@ -18,9 +21,12 @@ class ModelStore:
     ----------
     note : str
         Why the model is not on the requested device; empty if it is.
+    architectures : dict of str to str
+        Architecture of each checkpoint file, by the name under which it is asked for.
     """
 
     note: str = ""
+    architectures: dict[str, str] = field(default_factory=dict)
     _key: tuple[str, str] | None = None
     _model: Backbone | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -36,11 +42,21 @@ class ModelStore:
                 return self._model
             self.note = ""
             self._model = self._key = None  # room first: two large models may not fit
-            loaded = load_where_it_fits(name, device=device)
+            own = self.architectures.get(name)
+            options = {} if own is None else {"architecture": own}
+            loaded = load_where_it_fits(name, device=device, **options)
             if cleared == self._cleared:
                 self._model, self._key = loaded.model, (name, device)
                 self.note = loaded.note
             return loaded.model
+
+    def use_architecture(self, name: str, architecture: str | None) -> None:
+        """Load a checkpoint file with this architecture from now on."""
+        before = self.architectures.get(name)
+        if architecture is not None and architecture != before:
+            self.architectures[name] = architecture
+            if before is not None:
+                self.clear()
 
     def has(self, name: str, device: str) -> bool:
         """Return whether a model is loaded."""
@@ -58,3 +74,15 @@ class ModelStore:
         if self._lock.acquire(blocking=False):
             self._model = self._key = None
             self._lock.release()
+
+
+def give_back_memory() -> None:
+    """Return the memory of models that nothing holds any more to the device.
+
+    PyTorch keeps freed blocks for itself, and a model may lie in a circle of references.
+    """
+    if torch_if_loaded() is not None:
+        from ...engine.compute.devices import empty_caches
+
+        gc.collect()
+        empty_caches()

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from weakref import ref
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
 
-from .driver import Outcome, Task, TaskQueue, Work
+from .driver import Outcome, Task, TaskQueue, Work, any_driven
 from .notify import inform, report
 from .updates import Update
 
 Mode = Literal["single", "latest", "queue"]
+
+_AGAIN: Final = 100  # milliseconds
 
 
 class _Relay(QObject):
@@ -174,3 +176,11 @@ class Worker(QObject):
 def _note_drawn(task: Task, began: float) -> None:
     # It decays, since an update that changes nothing visible costs nothing.
     task.drawing_seconds = max(time.monotonic() - began, 0.7 * task.drawing_seconds)
+
+
+def when_idle(action: Callable[[], object]) -> None:
+    """Call a function on the GUI thread once no worker is at work: now, if none is."""
+    if any_driven():
+        QTimer.singleShot(_AGAIN, partial(when_idle, action))
+    else:
+        action()

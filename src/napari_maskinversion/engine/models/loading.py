@@ -22,6 +22,7 @@ from .checkpoints import fill, read_weights
 from .model_config import read_model_config
 from .registry import get_spec, weights_on_disk
 from .specs import (
+    CHECKPOINTS,
     DEMO,
     MODELS,
     OPENAI_MEAN,
@@ -34,8 +35,6 @@ from .towers import tower_of
 from .weights_download import fetch
 
 __all__ = ["Backbone", "load_model", "wrap_open_clip"]
-
-_CHECKPOINTS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 
 
 def load_model(
@@ -112,6 +111,23 @@ class Loaded:
     note: str = ""
 
 
+def spec_of(name_or_path: str | Path, architecture: str | None = None) -> ModelSpec:
+    """Return the spec of a model by what `load_model` takes; its weights are not read.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or it cannot be used.
+    """
+    path = _as_path(name_or_path)
+    if path is None:
+        return get_spec(str(name_or_path))
+    config, spec = _read_folder(path) if path.is_dir() else _describe_file(path, architecture)
+    if reason := openclip.unsupported(config):
+        raise openclip.refusal(spec.name, spec.architecture, reason)
+    return spec
+
+
 def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Loaded:
     """Do what `load_model` does, on the CPU if the requested device has too little memory.
 
@@ -139,7 +155,7 @@ def _as_path(name_or_path: str | Path) -> Path | None:
     if not str(name_or_path):
         return None
     path = Path(name_or_path).expanduser()
-    if isinstance(name_or_path, Path) or path.suffix in _CHECKPOINTS:
+    if isinstance(name_or_path, Path) or path.suffix in CHECKPOINTS:
         if not path.exists():
             raise ModelError(f"There is no checkpoint {path}.")
         return path
@@ -147,6 +163,12 @@ def _as_path(name_or_path: str | Path) -> Path | None:
 
 
 def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = None) -> Backbone:
+    config, spec = _read_folder(folder, spec)
+    return _assemble(config, folder / WEIGHTS_FILE, spec, device)
+
+
+def _read_folder(folder: Path, spec: ModelSpec | None = None) -> tuple[dict[str, Any], ModelSpec]:
+    """Return configuration and spec of a model folder; that of the bundled one is listed."""
     try:
         model, images = read_model_config(folder)
     except InputError as error:
@@ -161,11 +183,16 @@ def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = No
     }
     name = folder.name
     unlisted = partial(ModelSpec, name=name, title=str(folder), architecture=name)
-    spec = replace(spec, **settings) if spec else unlisted(source=str(folder), **settings)
-    return _assemble(model, folder / WEIGHTS_FILE, spec, device)
+    return model, replace(spec, **settings) if spec else unlisted(source=str(folder), **settings)
 
 
 def _load_file(path: Path, architecture: str | None, device: torch.device) -> Backbone:
+    config, spec = _describe_file(path, architecture)
+    return _assemble(config, path, spec, device)
+
+
+def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any], ModelSpec]:
+    """Return configuration and spec of a checkpoint file."""
     if architecture is None:
         raise ModelError(
             f"{path.name} is a checkpoint file: name its architecture, such as "
@@ -186,7 +213,7 @@ def _load_file(path: Path, architecture: str | None, device: torch.device) -> Ba
         side = int(config["vision_cfg"].get("image_size", 224))
         quick = bool(config.get("quick_gelu", False))
         spec = ModelSpec(architecture=architecture, native_resolution=side, quick_gelu=quick, **own)
-    return _assemble(config, path, spec, device)
+    return config, spec
 
 
 @computing()

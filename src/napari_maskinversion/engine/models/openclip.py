@@ -61,6 +61,14 @@ def architecture_config(architecture: str) -> dict[str, Any]:
     return cast("dict[str, Any]", config)
 
 
+@functools.cache
+def architectures() -> tuple[str, ...]:
+    """Return the architectures whose models can be loaded; takes a moment."""
+    return tuple(
+        name for name in open_clip.list_models() if not unsupported(architecture_config(name))
+    )
+
+
 def tag_spec(name: str) -> ModelSpec:
     """Return the spec of any ``"architecture/tag"`` of open_clip.
 

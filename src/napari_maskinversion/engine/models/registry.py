@@ -14,9 +14,17 @@ from pydantic import Field, NonNegativeInt
 
 from ...base.cache_folder import cache_folder
 from ...base.download import RemoteFile
-from ...base.errors import InputError
+from ...base.errors import InputError, ModelError
 from ...base.reading import read_json, validated
-from .specs import MODELS, WEIGHTS_FILE, ModelSpec, bundled_folder, unknown_model
+from .specs import (
+    CHECKPOINTS,
+    DEMO,
+    MODELS,
+    WEIGHTS_FILE,
+    ModelSpec,
+    bundled_folder,
+    unknown_model,
+)
 
 ModelState = Literal["bundled", "on disk", "to fetch"]
 RECORD: Final = "source.json"  # lies next to the weights
@@ -54,6 +62,73 @@ def get_spec(name: str) -> ModelSpec:
     return tag_spec(name)
 
 
+def own_model(name: str) -> Path | None:
+    """Return the folder or checkpoint file that a model's name is; None for other names."""
+    path = Path(name).expanduser()
+    is_path = path.is_absolute() or path.suffix in CHECKPOINTS
+    return path if name and name not in MODELS and (is_path or path.exists()) else None
+
+
+def short_name(name: str) -> str:
+    """Return a model's name for people: of a path, its last part."""
+    path = own_model(name)
+    return name if path is None else path.name
+
+
+def unread_spec(name: str, architecture: str | None = None) -> ModelSpec:
+    """Return what is known of a model before anything is imported or read.
+
+    Parameters
+    ----------
+    name : str
+        As for `load_model`.
+    architecture : str, optional
+        Of a checkpoint file.
+
+    Raises
+    ------
+    ModelError
+        If it can be no model.
+    """
+    if name in MODELS:
+        return MODELS[name]
+    path = own_model(name)
+    if path is not None:
+        if not path.exists():
+            raise ModelError(f"There is no model {path}; choose one in Settings > Model.")
+        size = round(path.stat().st_size / 1e6) if path.is_file() else 0
+        return ModelSpec(
+            name=name,
+            title=str(path),
+            architecture=architecture or path.name,
+            source=str(path),
+            size_mb=size,
+            native_resolution=224,
+        )
+    architecture, _, tag = name.partition("/")
+    if not (architecture and tag):
+        raise unknown_model(name, MODELS)
+    title = f"open_clip {architecture}, {tag}"
+    return ModelSpec(
+        name=name, title=title, architecture=architecture, tag=tag, source="", native_resolution=224
+    )
+
+
+def check_on_disk(name: str) -> None:
+    """Refuse a model that is not on this machine.
+
+    Raises
+    ------
+    ModelError
+        Says what to do.
+    """
+    if model_state(unread_spec(name)) == "to fetch":
+        raise ModelError(
+            f"{name} is not on this machine yet; press Fetch in Settings > Model, "
+            f"or choose the bundled model '{DEMO}'."
+        )
+
+
 def model_state(spec: ModelSpec) -> ModelState:
     """Return where a model's weights are: in the package, in the cache folder, or on the hub.
 
@@ -61,6 +136,8 @@ def model_state(spec: ModelSpec) -> ModelState:
     """
     if spec.bundled:
         return "bundled"
+    if own_model(spec.source) is not None:
+        return "on disk"
     return "on disk" if weights_on_disk(spec) is not None else "to fetch"
 
 

@@ -15,6 +15,8 @@ from ...base.errors import ModelError
 BUNDLED: Final = "bundled"
 DEMO: Final = "demo"
 CONFIG_FILE: Final = "open_clip_config.json"
+CHECKPOINTS: Final = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
+"""Endings of checkpoint files."""
 WEIGHTS_FILE: Final = "open_clip_model.safetensors"
 
 OPENAI_MEAN: Final = (0.48145466, 0.4578275, 0.40821073)

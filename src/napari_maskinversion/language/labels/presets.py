@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
 
 from ...base.errors import InputError
+from ...engine.models.specs import bundled_folder
 from .label import Label, split_words
 from .label_file import LabelFile
 from .vocabulary import TEMPLATES, Vocabulary
@@ -75,25 +76,34 @@ def preset(name: str) -> Preset:
 @cache
 def _load(name: str) -> Preset:
     file = f"{name}.yaml"
-    text = files(__package__).joinpath("preset_lists", file).read_text("utf-8")
-    content = parse_yaml(text, file)
-    labels = tuple(_demo_labels(content)) if name == "demo" else content.labels
+    content = _content(file)
+    labels = tuple(taught(_bundled_names())) if name == "demo" else content.labels
     vocabulary = Vocabulary.of(labels, content.templates or TEMPLATES["photo"])
     return Preset(name, content.description, content.source, vocabulary)
 
 
-def _demo_labels(content: LabelFile) -> Iterator[Label]:
-    """Yield the labels of the bundled weights, which may be retrained with others."""
-    # Read as data next to the weights, so that no training code is imported.
-    folder = files("napari_maskinversion").joinpath("demo_model")
-    names = folder.joinpath("weights", "vocabulary.txt").read_text("utf-8").splitlines()
-    rows = csv.DictReader(folder.joinpath("vocabulary.csv").read_text("utf-8").splitlines())
+def taught(names: Iterable[str]) -> Iterator[Label]:
+    """Yield the names that a model of this package was taught, with their synonyms and groups."""
+    # Read as data, so that no training code is imported.
+    text = files("napari_maskinversion").joinpath("demo_model", "vocabulary.csv").read_text("utf-8")
+    rows = csv.DictReader(text.splitlines())
     drawn = (Label(row["name"], tuple(split_words(row["synonyms"])), row["group"]) for row in rows)
-    known = {label.name: label for label in (*drawn, *content.labels)}
+    known = {label.name: label for label in (*drawn, *_content("demo.yaml").labels)}
     # The lists share words; a vocabulary has each word once.
+    names = list(names)
     used = set(names)
     for name in names:
         label = known.get(name, Label(name))
         synonyms = tuple(word for word in label.synonyms if word not in used)
         used.update(synonyms)
         yield replace(label, synonyms=synonyms)
+
+
+def _bundled_names() -> list[str]:
+    """Return the names of the bundled weights, which may be retrained with others."""
+    return (bundled_folder() / "vocabulary.txt").read_text("utf-8").splitlines()
+
+
+def _content(file: str) -> LabelFile:
+    text = files(__package__).joinpath("preset_lists", file).read_text("utf-8")
+    return parse_yaml(text, file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +26,15 @@ class Ranking:
         Softmax of the similarities times the model's logit scale.
     threshold : float or None
         Least similarity of a suggestion.
+    unknown : collection of str
+        Labels that the model was not taught, where that can be told.
     """
 
     labels: tuple[str, ...]
     similarities: FloatArray
     probabilities: FloatArray
     threshold: float | None = None
+    unknown: Collection[str] = ()
 
     @property
     def margin(self) -> float:
@@ -44,6 +47,11 @@ class Ranking:
     def below_threshold(self) -> bool:
         """Whether no label is similar enough."""
         return self.threshold is not None and float(self.similarities[0]) < self.threshold
+
+    @property
+    def word_unknown(self) -> bool:
+        """Whether the model was not taught the best label, so that its similarity means nothing."""
+        return self.labels[0] in self.unknown
 
     @property
     def suggestion(self) -> str:
@@ -71,6 +79,7 @@ def rank(
     *,
     owners: Sequence[int] | None = None,
     threshold: float | None = None,
+    unknown: Collection[str] = (),
 ) -> list[Ranking]:
     """Rank labels for regions.
 
@@ -88,6 +97,8 @@ def rank(
         counts. By default each label is one word.
     threshold : float, optional
         Similarity below which a region is "none of these"; does not change the ranking.
+    unknown : collection of str
+        Labels that the model was not taught; does not change the ranking.
 
     Returns
     -------
@@ -107,6 +118,6 @@ def rank(
     orders = np.argsort(-similarities, axis=1, kind="stable")
     names = np.array(labels, dtype=object)
     return [
-        Ranking(tuple(names[order].tolist()), row[order], chances[order], threshold)
+        Ranking(tuple(names[order].tolist()), row[order], chances[order], threshold, unknown)
         for order, row, chances in zip(orders, similarities, probabilities, strict=True)
     ]

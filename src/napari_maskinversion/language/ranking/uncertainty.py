@@ -128,8 +128,8 @@ class Uncertainty:
     Attributes
     ----------
     doubts : tuple of str
-        Why the word is doubtful: "small region 1.3 tokens", "low margin 0.002", "below threshold
-        0.18"; empty if it is sure.
+        Why the word is doubtful: "image unknown to the model", "word unknown to the model", "small
+        region 1.3 tokens", "low margin 0.002", "below threshold 0.18"; empty if it is sure.
     misfits : tuple of str
         Why the heatmap does not fit: "low overlap 0.21"; empty if it fits.
     fits : bool or None
@@ -171,6 +171,7 @@ def judge(
     overlap: float,
     ranking: Ranking | None,
     config: UncertaintyConfig | None = None,
+    image_unknown: bool = False,
 ) -> Uncertainty:
     """Check the suggestion for one region against the limits.
 
@@ -181,11 +182,17 @@ def judge(
     overlap : float
         IoU of mask and heatmap above 0.5. NaN, like the margin of a single label, is ignored.
     ranking : Ranking or None
-        With the threshold of "none of these".
+        With the threshold of "none of these", and the words that the model was not taught.
     config : UncertaintyConfig, optional
+    image_unknown : bool
+        Whether the model was trained on no image of this kind.
     """
     limits = config or UncertaintyConfig()
     doubts, misfits = [], []
+    if image_unknown:
+        doubts.append("image unknown to the model")
+    if ranking is not None and ranking.word_unknown:
+        doubts.append("word unknown to the model")
     if tokens < limits.tokens:
         doubts.append(f"small region {tokens:.1f} tokens")
     if ranking is not None:

@@ -24,6 +24,7 @@ from ...base.identity import Position
 from ...base.reading import check_file, parse_json
 from ...base.validation import config_error
 from ...language.captions.bank import CaptionMatches
+from ...language.labels.known_words import unknown_words
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult
@@ -71,6 +72,9 @@ def save_archive(bundle: Bundle, path: Path) -> None:
         image=dict(bundle.image),
         records=[dict(entries) for entries in bundle.records],
         columns={name: list(values) for name, values in bundle.columns.items()},
+        unknown_words=sorted(
+            {word for one in results.regions if one.ranking for word in one.ranking.unknown}
+        ),
         regions=[
             RegionRecord.of(region, windows[region.window], mask)
             for region, mask in zip(results.regions, masks, strict=True)
@@ -159,7 +163,10 @@ def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
     embeddings = _floats(arrays, "embeddings", (len(rows), info.embed_dim))
     losses = _split(_floats(arrays, "losses"), [row.losses for row in rows])
     maps = _split(_floats(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
-    rankings = _rankings(info, arrays, len(rows))
+    unknown = record.unknown_words
+    if unknown is None and info.vocabulary is not None:
+        unknown = [*unknown_words(info.vocabulary.full_labels, info.model)]
+    rankings = _rankings(info, arrays, len(rows), frozenset(unknown or ()))
     height, width = info.image_shape
     for row in rows:
         y0, x0, y1, x1 = row.bbox
@@ -237,7 +244,9 @@ def _bytes(arrays: Mapping[str, Array], name: str) -> Array:
     return array
 
 
-def _rankings(info: RunInfo, arrays: Mapping[str, Array], count: int) -> list[Ranking | None]:
+def _rankings(
+    info: RunInfo, arrays: Mapping[str, Array], count: int, unknown: frozenset[str]
+) -> list[Ranking | None]:
     if info.vocabulary is None:
         return [None] * count
     labels, shape = info.vocabulary.labels, (count, len(info.vocabulary.labels))
@@ -258,6 +267,7 @@ def _rankings(info: RunInfo, arrays: Mapping[str, Array], count: int) -> list[Ra
             similarities=row,
             probabilities=shares,
             threshold=info.vocabulary.threshold,
+            unknown=unknown,
         )
         for indices, row, shares in zip(order, similarities, probabilities, strict=True)
     ]

@@ -106,7 +106,11 @@ class _Image(BaseModel):
 
 
 class ArchiveRecord(BaseModel):
-    """The whole record. ``info`` is a `RunInfo`; the other fields are those of `Bundle`."""
+    """The whole record.
+
+    ``info`` is a `RunInfo`; ``unknown_words`` are those that the model was not taught; the other
+    fields are those of `Bundle`.
+    """
 
     model_config = _FINITE
 
@@ -117,6 +121,7 @@ class ArchiveRecord(BaseModel):
     windows: tuple[WindowRecord, ...]
     image: dict[str, Any]
     records: list[dict[str, Any]]
+    unknown_words: list[str] | None = None  # before version 0.2 there was none
     columns: dict[str, list[str | int | float | bool | None]]
     regions: list[RegionRecord]
 

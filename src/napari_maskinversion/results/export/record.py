@@ -53,7 +53,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         },
         "suggestion": region.suggestion,
         "status": region.status,
-        "sure": region.uncertainty.sure,
+        "sure": None if ranking is None else region.uncertainty.sure,
         "fits": region.uncertainty.fits,
         "unsure": list(region.uncertainty.reasons),
         "entropy": _number(region.uncertainty.entropy),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from napari_maskinversion.demo_model.known_words import unknown_words, unknown_words_note
+from napari_maskinversion.language.labels.known_words import unknown_words, unknown_words_note
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.presets import preset
 

@@ -8,7 +8,6 @@ those.
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.cache_folder import is_offline
+from ..base.errors import InputError
+from ..base.reading import read_json
 from ..engine.models.registry import model_folder, model_state
 from ..engine.models.specs import MODELS, bundled_folder
-from ..images.plane_source import PlaneSource, as_source, read_reduced
-from ..images.sample_scenes import load_scene, scene_names
+from .plane_source import PlaneSource, as_source, read_reduced
+from .sample_scenes import load_scene, scene_names
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -118,8 +119,7 @@ def is_near(embedding: FloatArray, fingerprint: str) -> bool:
 def is_sample(source: PlaneSource) -> bool:
     """Return whether an image is one of the samples that come with the package."""
     height, width = source.shape
-    for name in scene_names():
-        scene = load_scene(name).image
+    for scene in _samples():
         if scene.shape[:2] == (height, width):
             pixels = source.read(0, (0, 0, height, width))
             if pixels.dtype == scene.dtype and np.array_equal(pixels[..., :3], scene):
@@ -128,10 +128,15 @@ def is_sample(source: PlaneSource) -> bool:
 
 
 @cache
+def _samples() -> tuple[npt.NDArray[np.uint8], ...]:
+    return tuple(load_scene(name).image for name in scene_names())
+
+
+@cache
 def _references() -> dict[str, Any]:
     try:
-        kept: dict[str, Any] = json.loads((bundled_folder() / REFERENCES).read_text("utf-8"))
-    except (OSError, ValueError):  # a model that was just trained has none yet
+        kept: dict[str, Any] = read_json(bundled_folder() / REFERENCES)
+    except InputError:  # a model that was just trained has none yet
         return {}
     return kept
 

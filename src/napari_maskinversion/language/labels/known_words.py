@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..engine.models.specs import DEMO
-from ..language.labels.label import Label
-from .vocabulary import NAMES, find
+from ...engine.models.specs import DEMO, bundled_folder
+from .label import Label
+from .presets import taught
+
+if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+    from .vocabulary import Vocabulary
 
 _LISTED: Final = 3  # words in a note
-_FILE: Final = "vocabulary.txt"  # as `demo_model.model` writes it, which needs torch
+_FILE: Final = "vocabulary.txt"  # beside the weights, as `demo_model.model` writes it
 
 
 def unknown_words(labels: Iterable[Label], model: str) -> tuple[str, ...]:
@@ -36,6 +40,19 @@ def unknown_words(labels: Iterable[Label], model: str) -> tuple[str, ...]:
     )
 
 
+def unknown_to(model: Backbone, vocabulary: Vocabulary | None) -> frozenset[str]:
+    """Return the labels of a vocabulary that a loaded model was not taught."""
+    if vocabulary is None:
+        return frozenset()
+    return frozenset(unknown_words(vocabulary.full_labels, taught_by(model)))
+
+
+def taught_by(model: Backbone) -> str:
+    """Return the folder of a loaded model, or its name, for `unknown_words`."""
+    spec = model.spec
+    return model.name if spec is None or spec.bundled else spec.source or model.name
+
+
 def unknown_words_note(labels: Iterable[Label], model: str) -> str:
     """Return one line about the words that a model was not taught; "" if it knows all."""
     unknown = unknown_words(labels, model)
@@ -51,19 +68,11 @@ def unknown_words_note(labels: Iterable[Label], model: str) -> str:
 @cache
 def _known(model: str) -> frozenset[str] | None:
     """Return all words that a model was taught; None if that cannot be told."""
-    names: Iterable[str] = NAMES
-    if model != DEMO:
-        file = Path(model) / _FILE
-        if not file.is_file():
-            return None
-        names = file.read_text("utf-8").splitlines()
-    words: set[str] = set()
-    for name in filter(None, names):
-        try:
-            words.update((name, *find(name).synonyms))
-        except KeyError:  # taught by another version of this package
-            words.add(name)
-    return frozenset(map(_plain, words))
+    file = (bundled_folder() if model == DEMO else Path(model)) / _FILE
+    if not file.is_file():
+        return None
+    names = filter(None, file.read_text("utf-8").splitlines())
+    return frozenset(_plain(word) for label in taught(names) for word in label.words)
 
 
 def _plain(word: str) -> str:

@@ -1,0 +1,102 @@
+"""Reads a model of the user's own before it is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QObject
+
+from ...base import progress_words as words
+from ..session import Bindings, Session
+from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
+from ..workers.worker import Worker
+from .model_widget import ModelWidget
+
+if TYPE_CHECKING:
+    from ...engine.models.specs import ModelSpec
+
+
+class OwnModel(QObject):
+    """Chooses a model of the user's own once it has been read in a worker.
+
+    Parameters
+    ----------
+    session : Session
+        Its settings name the model; what cannot be one leaves them as they are.
+    part : ModelWidget
+    store : ModelStore
+        Keeps the model that was read.
+    """
+
+    def __init__(
+        self, session: Session, part: ModelWidget, store: ModelStore, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._part, self._store = session, part, store
+        self._bindings = Bindings()
+        self.worker = Worker("latest", "Reading the model", parent=self)
+        self.worker.progressed.connect(lambda update: part.own.problem.say(f"{update.text} ..."))
+        self.worker.done.connect(self._read)
+        self.worker.failed.connect(part.own.problem.say)
+        self._listing = Worker("single", "The list of architectures", parent=self)
+        self._listing.done.connect(part.own.offer)
+        part.own.asked.connect(self._ask)
+
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.connect(self._session.events.settings, self._tell_store)
+        self._tell_store()
+
+    def list_architectures(self) -> None:
+        """List them once open_clip is loaded, which this does not wait for."""
+        self._listing.start(_architectures)
+
+    def stop(self) -> None:
+        """Follow the session no more."""
+        self._bindings.release()
+        self.worker.drop()
+        self._listing.drop()
+
+    def _tell_store(self, _: object = None) -> None:
+        settings = self._session.settings
+        self._store.use_architecture(settings.model, settings.architecture)
+
+    def _ask(self, name: str, architecture: str | None) -> None:
+        device = self._session.settings.device
+        self.worker.start(partial(_read, name, architecture, device, self._store))
+
+    def _read(self, answer: tuple[ModelSpec, str | None]) -> None:
+        self._part.own.problem.say("")
+        self._part.use_own(*answer)
+
+
+def _architectures() -> tuple[str, ...]:
+    from ...engine.models.openclip import architectures
+
+    return architectures()
+
+
+def _read(
+    name: str, architecture: str | None, device: str, store: ModelStore
+) -> Generator[Any, None, tuple[ModelSpec, str | None]]:
+    """Return the spec of a model and its architecture.
+
+    A file or folder is loaded, since only that shows its faults.
+    """
+    yield from start_torch()
+    from ...engine.models.loading import spec_of
+    from ...engine.models.registry import own_model
+
+    spec = spec_of(name, architecture)
+    path = own_model(name)
+    if path is None:
+        return spec, None
+    name = str(path.absolute())
+    yield words.loading_model(path.name)
+    store.use_architecture(name, architecture)
+    store.get(name, device)
+    return replace(spec, name=name, title=name), architecture

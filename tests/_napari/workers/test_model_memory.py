@@ -1,0 +1,110 @@
+"""The memory of a model goes back to its device when nobody uses it any more."""
+
+import threading
+import weakref
+
+import pytest
+import torch
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.workers.model_store import ModelStore, give_back_memory
+from napari_maskinversion._napari.workers.worker import Worker, when_idle
+from napari_maskinversion.engine.compute import devices
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+class Model:
+    """In a circle, as modules with hooks are."""
+
+    def __init__(self):
+        self.own = self
+
+
+class Gpu:
+    """Stands in for ``torch.cuda``: notes whether the model was gone when its cache was emptied."""
+
+    def __init__(self, monkeypatch):
+        self.gone, self.model = [], None
+        monkeypatch.setattr(devices, "devices", lambda: ["cpu", "cuda:0"])
+        monkeypatch.setattr(torch.cuda, "empty_cache", self.empty)
+
+    def empty(self):
+        self.gone.append(self.model is None or self.model() is None)
+
+    def load(self, store):
+        model = Model()
+        store._model, store._key, self.model = model, ("own", "cuda:0"), weakref.ref(model)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    return Gpu(monkeypatch)
+
+
+class Work:
+    """A task that uses the store's model until it is told to end."""
+
+    def __init__(self):
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def on(self, store):
+        model = store._model
+
+        def task():
+            self.begun.set()
+            self.go.wait(20)
+            return type(model).__name__
+
+        return task
+
+
+@pytest.fixture
+def work():
+    made = Work()
+    yield made
+    made.go.set()
+
+
+def test_blocks_go_back_once_the_worker_that_uses_the_model_has_ended(qtbot, gpu, work):
+    store, worker = ModelStore(), Worker("single")
+    gpu.load(store)
+    worker.start(work.on(store))
+    store.clear()
+    when_idle(give_back_memory)
+    qtbot.wait(300)
+    assert gpu.gone == []
+    work.go.set()
+    qtbot.waitUntil(lambda: bool(gpu.gone), timeout=20_000)
+    assert gpu.gone == [True]
+
+
+def test_without_work_they_go_back_at_once(gpu):
+    store = ModelStore()
+    gpu.load(store)
+    store.clear()
+    when_idle(give_back_memory)
+    assert gpu.gone == [True]
+
+
+def test_closing_the_dock_gives_them_back(widget, gpu, qtbot):
+    gpu.load(widget.store)
+    widget.shut_down()
+    qtbot.waitUntil(lambda: gpu.gone == [True], timeout=20_000)
+
+
+def test_unload_says_so_only_when_compare_has_ended(widget, gpu, qtbot, work, messages):
+    gpu.load(widget.store)
+    widget.controller.show_settings("Storage")
+    qtbot.waitUntil(lambda: widget.controller.pages.usage is not None, timeout=20_000)
+    compare = widget.details.compare.worker
+    compare.start(work.on(widget.store))
+    assert work.begun.wait(20)
+    compare.drop()  # its thread goes on to the next step
+    qtbot.mouseClick(widget.controller.pages.unload, LEFT)
+    assert "as soon as the work at hand has ended" in messages[-1]
+    assert gpu.gone == []
+    work.go.set()
+    qtbot.waitUntil(lambda: gpu.gone == [True], timeout=20_000)
+    assert "The model is unloaded." in messages[-1]
+    assert not widget.store.has("own", "cuda:0")
