@@ -19,6 +19,7 @@ MACROS = (
     figures.paper,
     figures.plot,
     figures.rows,
+    figures.sample_captions,
     reference.annotation_formats,
     reference.caches,
     reference.citation,

@@ -85,6 +85,18 @@ def measured(name, only=None):
     return "\n\n".join([*chosen, *_earlier(page), _small(TARGETS.sub("", about))])
 
 
+def sample_captions():
+    """Return the generated captions of all sample scenes as a table, and how many are right."""
+    page = kept("sample-captions")
+    rows = [
+        [scene, str(region), truth, caption if right else f"{caption} ✗"]
+        for scene, region, truth, caption, right in page["rows"]
+    ]
+    about = f"{page['right']} of {page['regions']} sentences name their thing; ✗ marks the others."
+    shown = table(["scene", "region", "shows", "generated caption"], rows)
+    return "\n\n".join([about, shown, *_earlier(page), _small(f"`{page['command']}`")])
+
+
 def _small(text):
     return f"<small>{text}</small>"
 

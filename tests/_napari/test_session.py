@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,6 +29,8 @@ ANIMALS = Vocabulary(("cat", "dog"))
 
 class Layer:
     """Stands in for a layer: the session compares layers by identity."""
+
+    name = "layer"
 
 
 def results_of(vocabulary=ANIMALS, count=3, settings=None):
@@ -377,6 +380,24 @@ def test_layers_are_held_weakly(session, ready):
     assert session.record.snapshot.image is None
 
 
+def test_a_second_image_is_named_with_a_button_that_chooses_it(session, ready):
+    first, _ = session.image, run(session)
+    second = ready.add(image=True)
+    assert session.image is first
+    assert session.notice.text == "Image 'layer' was added; 'layer' stays chosen."
+    assert session.notice.action == "switch"
+    session.choose(image=session.added)
+    assert session.image is second
+    assert session.notice is None
+    with session.kept_choice():  # a layer that the panel adds
+        ready.add(image=True)
+    assert session.notice is None
+    ready.remove(second)
+    del second
+    gc.collect()
+    assert session.added is None
+
+
 # -- workers ----------------------------------------------------------------------------------
 
 
@@ -389,9 +410,15 @@ def test_a_snapshot_stays_as_it_was(session, ready):
     assert before.vocabulary is ANIMALS
     assert not session.matches(before)
     assert not session.matches(before, "vocabulary")
-    assert session.matches(before, "regions", "settings", "scope", "record")
+    assert session.matches(before, "regions", "settings", "scope")
     with pytest.raises(AttributeError):
         before.vocabulary = None
+
+
+def test_a_run_does_not_keep_the_results_that_it_replaces(session, ready):
+    kept = [weakref.ref(run(session)[0].results.regions[0].raw_embedding) for _ in range(4)]
+    gc.collect()
+    assert [one() is None for one in kept] == [True, True, True, False]
 
 
 def test_results_of_layers_that_are_not_chosen_any_more_are_kept_but_not_shown(session, ready):

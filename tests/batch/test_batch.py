@@ -1,5 +1,6 @@
 """The command ``batch``."""
 
+import errno
 import hashlib
 import json
 import os
@@ -18,13 +19,16 @@ import pyarrow.dataset
 import pytest
 
 from napari_maskinversion.base import reading
-from napari_maskinversion.base.errors import NotEnoughMemoryError
+from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.fingerprint import Fingerprint
+from napari_maskinversion.batch.finished import Finished, differences, write_finished
+from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.batch.running import plan, write_failed
-from napari_maskinversion.cli.batch import progress
+from napari_maskinversion.cli import console
 from napari_maskinversion.cli.console import ProgressBar
+from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests.scenes import label_image, picture
 
@@ -80,7 +84,7 @@ def test_a_second_call_keeps_what_is_done_and_says_what_is_stale(project, call):
     changed = {
         file.parent.name for file, at in times(project / "out").items() if at != before[file]
     }
-    assert changed == {"cell-2.png", "image=cell-2.png"}
+    assert changed == {"cell-2.png", "regions.parquet"}
 
 
 @pytest.fixture
@@ -121,7 +125,7 @@ def test_results_without_the_mark_of_a_batch_are_not_removed(finished, call):
 
 
 @pytest.mark.parametrize(
-    "file", ["archives/cell-1.png/results.npz", "regions.parquet/image=cell-1.png/regions.parquet"]
+    "file", ["archives/cell-1.png/results.npz", "regions.parquet/cell-1.png.parquet"]
 )
 @pytest.mark.parametrize("harm", ["deleted", "cut", "filled with zeros"])
 def test_results_that_are_not_what_was_written_are_computed_again(finished, call, file, harm):
@@ -284,11 +288,11 @@ def test_what_disk_or_memory_refused_is_tried_twice_more(project, call, monkeypa
     monkeypatch.setattr(image_run, "PAUSES", (0, 0))
     write = image_run.write_parquet
 
-    def failing(bundle, path):
+    def failing(bundle, path, **more):
         attempts.append(path)
         if len(attempts) <= fails:
             raise error
-        write(bundle, path)
+        write(bundle, path, **more)
 
     monkeypatch.setattr(image_run, "write_parquet", failing)
     code, _, err = call("batch", ".", "--out", "out", "--skip-bad")
@@ -301,7 +305,7 @@ def test_what_disk_or_memory_refused_is_tried_twice_more(project, call, monkeypa
 def test_what_stays_wrong_is_not_tried_again(project, call, monkeypatch):
     attempts = []
 
-    def refused(bundle, path):
+    def refused(bundle, path, **_):
         attempts.append(path)
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -311,6 +315,98 @@ def test_what_stays_wrong_is_not_tried_again(project, call, monkeypatch):
     assert len(attempts) == 2  # one an image
     assert "cell-1.png: " in err
     assert "Permission denied" in err
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_ends_the_batch_in_one_line(project, call, monkeypatch, number):
+    for count in (3, 4):
+        save(project / f"images/cell-{count}.png", picture(64, 64, count))
+        save(project / f"masks/cell-{count}_mask.png", label_image(1, 64, 64))
+    monkeypatch.setattr(image_run, "PAUSES", (0, 0))
+    writes = []
+    write = image_run.write_parquet
+
+    def until_full(bundle, path, **more):
+        writes.append(path)
+        if len(writes) > 2:
+            raise InputError(f"{path} could not be written.") from OSError(number, "No room")
+        write(bundle, path, **more)
+
+    monkeypatch.setattr(image_run, "write_parquet", until_full)
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
+    code, _, err = call(*words, "--skip-bad")
+    assert code == 2
+    assert len(writes) == 3  # not again, and no other image
+    last = " ".join(err.split())
+    assert "2 of 4 images are finished and kept in out; with more room the same command" in last
+    assert not (project / "out/failed.csv").exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(project)
+    assert "2 images of out are kept." in call(*words)[2]
+
+
+def test_what_a_busy_disk_refused_is_not_computed_again(project, call, monkeypatch):
+    monkeypatch.setattr(image_run, "PAUSES", (0, 0))
+    write, run_planes, writes, runs = image_run.write_parquet, image_run.run_planes, [], []
+
+    def failing(bundle, path, **more):
+        writes.append(path)
+        if len(writes) == 1:
+            raise OSError(5, "Input/output error")
+        write(bundle, path, **more)
+
+    monkeypatch.setattr(image_run, "write_parquet", failing)
+    monkeypatch.setattr(
+        image_run, "run_planes", lambda *a, **k: runs.append(a) or run_planes(*a, **k)
+    )
+    assert call("batch", ".", "--out", "out")[0] == 0
+    assert (len(writes), len(runs)) == (3, 2)
+
+
+def test_what_failed_is_listed_at_once(project, call, monkeypatch):
+    """Also a batch that is killed has its list."""
+    run_planes, lists = image_run.run_planes, []
+    (project / "images" / "cell-0.png").write_bytes(b"no picture")
+    shutil.copy(project / "masks/cell-1_mask.png", project / "masks/cell-0_mask.png")
+
+    def failing(*arguments, **more):
+        lists.append((project / "out/failed.csv").read_text("utf-8"))
+        if len(lists) == 1:
+            raise InputError("it is odd")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(image_run, "run_planes", failing)
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
+    code, _, _ = call(*words, "--skip-bad")
+    assert code == 130
+    assert lists[0].splitlines()[1].startswith("cell-0.png,")
+    assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png", "cell-1.png"]
+    monkeypatch.setattr(image_run, "run_planes", run_planes)
+    assert call(*words, "--skip-bad")[0] == 1
+    assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png"]
+
+
+def test_weights_in_a_file_count_by_what_they_hold(project, call):
+    """A file that was replaced is another model; a project that moved with its file is not."""
+    here = project / "one"
+    here.mkdir()
+    shutil.copytree(bundled_folder(), here / "weights")
+    for name in ("images", "masks"):
+        shutil.move(project / name, here / name)
+    words = ("--images", "one/images", "--regions", "one/masks", *FAST)
+    weights = next((here / "weights").glob("*.safetensors"))
+    code, _, err = call("project", "new", "one", *words, "--model", str(weights))
+    assert code == 0, err
+    task = lambda folder: OpenProject.read(folder).task("cell-1.png")  # noqa: E731
+    first = task(here)
+    first.archive.mkdir(parents=True)
+    write_finished(Finished.of(first), first.archive)
+    assert differences(first) == []
+    there = project / "two"
+    here.rename(there)
+    assert differences(task(there)) == []
+    (there / "weights" / weights.name).write_bytes(b"fine-tuned")
+    assert differences(task(there)) == ["model"]
 
 
 def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, monkeypatch):
@@ -453,7 +549,7 @@ def test_a_file_about_many_images_is_parsed_and_hashed_once(images, call, monkey
 def test_the_table_is_one_for_duckdb_and_pandas(finished):
     rows = duckdb.sql(
         "select image, count(*) as regions, min(suggestion) as word, len(any_value(embedding)) as "
-        "size from read_parquet('out/regions.parquet/*/*.parquet', hive_partitioning = true) "
+        "size from read_parquet('out/regions.parquet/*.parquet') "
         "group by image order by image"
     ).df()
     table = pd.read_parquet("out/regions.parquet")
@@ -479,7 +575,7 @@ def test_a_worker_that_comes_late_keeps_what_another_one_wrote(finished, monkeyp
 
 
 def test_without_a_terminal_a_line_says_how_far_it_is(project, call, monkeypatch):
-    monkeypatch.setattr(progress, "_EVERY", 0)
+    monkeypatch.setattr(console, "_EVERY", 0)
     code, _, err = call("batch", ".", "--out", "out")
     assert code == 0, err
     assert re.search(r"Images: [12] of 2, about \d+ s left", err)
@@ -489,13 +585,14 @@ def test_without_a_terminal_a_line_says_how_far_it_is(project, call, monkeypatch
     ("done", "seconds", "text"),
     [
         (0, 9, ""),
+        (1e-6, 60, ""),
         (10, 5, ", about 45 s left"),
         (10, 60, ", about 9 min left"),
         (1, 60, ", about 1.6 h left"),
     ],
 )
 def test_the_time_that_is_left_is_told_in_words(done, seconds, text):
-    assert progress.left(done, 100, seconds) == text
+    assert console.left(done, 100, seconds) == text
 
 
 def test_each_image_has_a_bar_while_it_is_computed():

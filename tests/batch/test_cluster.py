@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from distributed import LocalCluster
 from napari_maskinversion.base.errors import InputError, MaskInversionError
 from napari_maskinversion.batch import cluster, image_run
 from napari_maskinversion.batch.cluster import DaskCluster
+from napari_maskinversion.batch.executors import ClusterLost, WorkerDied
 from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.running import Underway, run_batch
 
@@ -83,6 +85,26 @@ def test_a_model_that_workers_cannot_load_is_one_line(project, call, address):
     assert code == 2
     assert "nothing" in err.strip().splitlines()[-1]
     assert not (project / "out" / "archives").exists()
+
+
+def test_a_worker_that_dies_while_it_loads_the_model_is_replaced(
+    project, call, address, monkeypatch
+):
+    submit, deaths = DaskCluster.submit, []
+
+    def dying(self, work, task):
+        if work is image_run.check_model and len(deaths) < 2:
+            deaths.append(WorkerDied(times=1) if deaths else ClusterLost("It went away."))
+            future = Future()
+            future.set_exception(deaths[-1])
+            return future
+        return submit(self, work, task)
+
+    monkeypatch.setattr(DaskCluster, "submit", dying)
+    code, _, err = call("batch", ".", "--out", "out", "--dask", address)
+    assert code == 0, err
+    assert len(deaths) == 2
+    assert "A worker process ended suddenly. It is replaced." in err
 
 
 def test_the_share_of_each_image_comes_from_the_workers(address, tmp_path, monkeypatch):

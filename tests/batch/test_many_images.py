@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import tifffile
 from pycocotools.coco import COCO
 
 from napari_maskinversion.base.errors import InputError
@@ -37,6 +38,9 @@ from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.decisions import Decision
 from napari_maskinversion.review.review import Review
+from tests.scenes import label_image, picture
+
+from .conftest import FAST, save
 
 
 @pytest.fixture
@@ -112,7 +116,9 @@ def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_
     table = pd.read_csv(tmp_path / "one" / "regions.csv")
     parts = pd.read_parquet(tmp_path / "one" / "regions.parquet")
     assert len(whole.anns) == len(table) == len(parts) == suggested(computed, word)[1]
-    assert {one["file_name"] for one in whole.imgs.values()} == set(computed.by_name)
+    assert {one["name"] for one in whole.imgs.values()} == set(computed.by_name)
+    for one in whole.imgs.values():
+        assert (tmp_path / one["file_name"]).is_file()
     for rows in (table, parts):
         assert sum(rows["accepted_label"] == word) == count
     # A third image is added, and the numbers of the others stay.
@@ -127,6 +133,38 @@ def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_
     for number, one in whole.anns.items():
         assert later.anns[number]["segmentation"] == one["segmentation"]
         assert later.anns[number]["category_id"] == one["category_id"]
+
+
+def test_images_of_one_file_name_and_of_one_file_are_told_apart_in_coco(
+    tmp_path, call, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for folder in "AB":
+        save(tmp_path / folder / "img.png", picture(64, 64))
+    save(tmp_path / "masks.png", label_image(1, 64, 64))
+    with tifffile.TiffWriter("scan.ome.tif", ome=True) as writer:
+        for seed in range(2):
+            writer.write(picture(64, 64, seed)[:, :, 0], metadata={"axes": "YX"})
+    (tmp_path / "t.csv").write_text(
+        "image,regions,name,series\nA/img.png,masks.png,left,\nB/img.png,masks.png,right,\n"
+        "scan.ome.tif,masks.png,first,0\nscan.ome.tif,masks.png,second,1\n"
+    )
+    assert call("project", "new", ".", "--table", "t.csv", *FAST)[0] == 0
+    code, _, err = call("batch", ".")
+    assert code == 0, err
+    assert call("project", "export", ".", "--out", "out", "--format", "coco")[0] == 0
+    images = COCO(tmp_path / "out/coco.json").imgs.values()
+    assert [(one["name"], one["file_name"], one.get("series")) for one in images] == [
+        ("left", "A/img.png", None),
+        ("right", "B/img.png", None),
+        ("first", "scan.ome.tif", 0),
+        ("second", "scan.ome.tif", 1),
+    ]
+    # As a file of regions it tells the folders apart, too.
+    words = ("--images", "[AB]/*.png", "--regions", "out/coco.json", *FAST[2:])
+    code, _, err = call("batch", *words, "--out", "again")
+    assert code == 0, err
+    assert set(pd.read_parquet("again/regions.parquet")["image"]) == {"A/img.png", "B/img.png"}
 
 
 def test_accepted_regions_alone_are_exported(computed, tmp_path):
@@ -154,6 +192,33 @@ def test_an_image_without_results_is_left_out_and_named(computed, tmp_path):
     exported = export(computed, tmp_path / "one")
     assert list(exported.left_out) == [first]
     assert exported.images == 1
+
+
+def test_what_was_computed_from_other_regions_is_neither_exported_nor_accepted(
+    computed, call, tmp_path
+):
+    table = pd.read_parquet(computed.out / "regions.parquet")
+    changed, other = computed.by_name
+    word = table[table["image"] == changed]["suggestion"].iloc[0]
+    save(tmp_path / "masks/cell-1_mask.png", label_image(3, 64, 64))
+    opened = OpenProject.read(tmp_path)
+    accepted = accept(opened, word)
+    assert "computed from other regions" in accepted.problems[changed]
+    assert set(accepted.regions) <= {other}
+    exported = export(opened, tmp_path / "one")
+    assert exported.images == 1
+    assert "1 left out: cell-1.png: computed from other regions; compute again" in exported.text
+    assert set(pd.read_csv(tmp_path / "one/regions.csv")["image"]) == {other}
+    # As they are, if somebody wants it; and again once they are computed.
+    edit(opened.file, lambda p: type(p)(**{**dict(p), "labels": "cat,dog"}))
+    code, _, err = call("project", "export", ".", "--out", "two")
+    assert code == 2
+    assert "nothing to export: 2 left out: cell-1.png: computed from other regions, labels" in err
+    code, _, err = call("project", "export", ".", "--out", "two", "--stale")
+    assert code == 0, err
+    assert set(pd.read_csv(tmp_path / "two/regions.csv")["image"]) == {changed, other}
+    assert call("batch", ".", "--overwrite")[0] == 0
+    assert export(OpenProject.read(tmp_path), tmp_path / "three").left_out == {}
 
 
 def annotations(value=1):

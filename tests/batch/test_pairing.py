@@ -40,6 +40,48 @@ def test_a_template_says_the_name(touch):
     assert names(pair("*.png", "of/{name}.b.png")) == {"a.png": "of/a.b.png", "b.png": "of/b.b.png"}
 
 
+@pytest.mark.parametrize(
+    ("images", "regions"),
+    [
+        ("nest/*/img.png", "nest/*/img_mask.png"),
+        ("nest/*/img.png", "nest/{folder}/{name}_mask.png"),
+        ("nest", "nest/*/*_mask.png"),
+        ("nest/*/img.png", "masks"),
+        ("nest/*/img.png", "masks/{folder}/of_{name}.png"),
+        ("nest/**/img.png", "{folder}/../masks/{folder}/of_{name}.png"),
+    ],
+)
+def test_files_of_one_name_in_several_folders_belong_to_their_folders(touch, images, regions):
+    touch("nest/A/img.png", "nest/B/img.png", "nest/A/img_mask.png", "nest/B/img_mask.png")
+    touch("masks/A/of_img.png", "masks/B/of_img.png", "A/x.txt", "B/x.txt")
+    pairs = pair(images, regions).pairs
+    assert [one.name for one in pairs] == ["A/img.png", "B/img.png"]
+    assert [one.image.parent.name for one in pairs] == ["A", "B"]
+    assert [one.regions.parent.name for one in pairs] == ["A", "B"]
+
+
+def test_regions_that_are_as_near_to_images_of_two_folders_are_refused(touch):
+    touch("nest/A/img.png", "nest/B/img.png", "masks/img.png")
+    with pytest.raises(InputError, match=r"masks/img.png may be the regions of nest/A/img.png"):
+        pair("nest/*/img.png", "masks")
+
+
+def test_only_images_whose_names_repeat_are_named_with_their_folders(touch, tmp_path):
+    touch("nest/A/img.png", "nest/B/img.png", "nest/B/other.png", "all.json")
+    assert list(names(pair("nest/*/*", "all.json"))) == ["A/img.png", "B/img.png", "other.png"]
+    table = tmp_path / "table.csv"
+    table.write_text("image,regions\nnest/A/img.png,\n../x/B/img.png,\nother.png,\n")
+    assert list(names(read_table(table))) == ["nest/A/img.png", "x/B/img.png", "other.png"]
+
+
+def test_addresses_are_refused_as_such(touch):
+    touch("a.png", "of/a.png")
+    masks = ("https://host/masks/*.png", "s3://bucket/{name}.png", "s3://bucket/all.json")
+    for images, regions in (("s3://bucket/*.png", "of"), *(("a.png", one) for one in masks)):
+        with pytest.raises(InputError, match="is an address on the network; download the files"):
+            pair(images, regions)
+
+
 def test_regions_beside_the_images_are_no_images(touch):
     touch("a.png", "a_mask.png", "b.png", "b_mask.png")
     expected = {"a.png": "a_mask.png", "b.png": "b_mask.png"}

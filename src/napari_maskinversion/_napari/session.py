@@ -271,6 +271,8 @@ class Staleness:
 class Snapshot:
     """What a worker works on; it does not change when the session does.
 
+    It holds no results: results hold the snapshot of their run, and would keep all runs before.
+
     Attributes
     ----------
     image, regions : napari layers or None
@@ -278,14 +280,11 @@ class Snapshot:
     settings : RunSettings
     scope : Scope
     vocabulary : Vocabulary or None
-    record : ResultRecord or None
-        The results shown.
     """
 
     settings: RunSettings
     scope: Scope
     vocabulary: Vocabulary | None
-    record: ResultRecord | None
     image_ref: Callable[[], Any]
     regions_ref: Callable[[], Any]
 
@@ -356,6 +355,8 @@ class ResultRecord:
         return replace(self, **values)
 
 
+SWITCH: Final = "switch"
+"""Action of the notice about an image that was added."""
 NOTHING: Final[Callable[[], Any]] = lambda: None  # noqa: E731 - stands in for a weak reference
 
 
@@ -493,6 +494,8 @@ class Session(EventedModel):
         PrivateAttr(default_factory=weakref.WeakKeyDictionary)
     )
     # What had changed since then when other results took their place, by the run's snapshot.
+    _added: Callable[[], Any] = PrivateAttr(default_factory=lambda: NOTHING)
+    _keeping: bool = PrivateAttr(default=False)  # layers are added for the user
     _changes: weakref.WeakKeyDictionary[Snapshot, dict[str, Any]] = PrivateAttr(
         default_factory=weakref.WeakKeyDictionary
     )
@@ -555,6 +558,8 @@ class Session(EventedModel):
             known = [one for one in self._regions_of(image) if one in self._there]
             regions = known[-1] if known else None
         self._take(image or self.image, regions or self.regions)
+        if image is not None and self.notice is not None and self.notice.action == SWITCH:
+            self.notice = None
 
     def choose_for(self, image: Any, regions: Any) -> bool:
         """Choose regions that were made for an image, unless another one is chosen now.
@@ -581,12 +586,13 @@ class Session(EventedModel):
     @contextmanager
     def kept_choice(self) -> Iterator[None]:
         """Keep image and regions: layers that are added meanwhile do not take their place."""
-        before = set(self._chosen)
+        before, keeping = set(self._chosen), self._keeping
         self._chosen |= {"image", "regions"}
+        self._keeping = True
         try:
             yield
         finally:
-            self._chosen = before
+            self._chosen, self._keeping = before, keeping
 
     def offer(self, images: Sequence[Any], regions: Sequence[Any], added: Any = None) -> None:
         """Follow the viewer's layers.
@@ -607,6 +613,14 @@ class Session(EventedModel):
             known = [one for one in self._regions_of(image) if _among(one, regions)]
             layer = known[-1] if known else layer
         self._take(image, layer)
+        if _among(added, images) and added is not image and not self._keeping:
+            self._added = _reference(added)
+            self.say(f"Image '{added.name}' was added; '{image.name}' stays chosen.", action=SWITCH)
+
+    @property
+    def added(self) -> Any:
+        """The image that was added last while another one stayed chosen; None if it is gone."""
+        return self._added()
 
     def _still(self, name: str, now: Any, layers: Sequence[Any], added: Any) -> Any:
         there = _among(now, layers)
@@ -673,7 +687,6 @@ class Session(EventedModel):
             settings=self.settings,
             scope=self.scope,
             vocabulary=self.vocabulary,
-            record=self.record,
         )
 
     def matches(self, snapshot: Snapshot, *names: str) -> bool:

@@ -34,7 +34,7 @@ def file_sha256(path: Path) -> str:
     return _file_sha256(path, about.st_ino, about.st_size, about.st_mtime_ns)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)  # more than a model folder has
 def _file_sha256(path: Path, *about: int) -> str:
     with path.open("rb") as content:  # piece by piece
         return hashlib.file_digest(content, "sha256").hexdigest()

@@ -126,7 +126,8 @@ def load_plain(file: BinaryIO) -> Any:
         If it is damaged, or holds anything but plain values and arrays.
     """
     try:
-        return _Plain(file).load()
+        # Python 2's byte strings: each byte is a letter, so none is refused.
+        return _Plain(file, encoding="latin-1").load()
     except PlainPickleError:
         raise
     except Exception as error:  # the unpickler raises nearly anything on damaged data

@@ -33,7 +33,7 @@ _KINDS: Final = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
+ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
 Model = TypeVar("Model")
 
 
@@ -189,7 +189,7 @@ def _too_deep(name: object) -> InputError:
 
 def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        if _ADDRESS.match(path.as_posix()):
+        if ADDRESS.match(path.as_posix()):
             return InputError(f"{path} is an address on the network; download the file first.")
         are = "are" if what == "masks" else "is"
         return InputError(f"There {are} no {what} at {path}; check the path.")

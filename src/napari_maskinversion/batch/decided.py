@@ -18,7 +18,7 @@ from ..review.decisions import Decision, Decisions, Suggestion
 from ..review.matching import restore
 from ..review.reporting import decision_columns, decision_records
 from ..review.review import Review
-from .finished import FILE
+from .finished import FILE, differences
 from .image_task import ALWAYS, archive_of
 from .opened import OpenProject
 
@@ -80,6 +80,24 @@ def archive_file(project: OpenProject, name: str) -> Path | None:
     folder = archive_of(project.out, name)
     file = folder / FORMATS[ALWAYS].file
     return file if (folder / FILE).is_file() and file.is_file() else None
+
+
+def stale_reasons(project: OpenProject, name: str, captions: str | None = None) -> list[str]:
+    """Return what has changed since an image was computed; empty if nothing.
+
+    Parameters
+    ----------
+    project : OpenProject
+    name : str
+        An image that has an archive.
+    captions : str, optional
+        Hash of the project's captions, "" for none; by default they do not count.
+    """
+    task = project.task(name)
+    if task is None:
+        return ["regions"]
+    different = differences(replace(task, captions=captions or ""))
+    return [one for one in different if captions is not None or one != "captions"]
 
 
 def summarize(project: OpenProject, name: str) -> Summary:
@@ -234,6 +252,8 @@ def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Se
     likely = list(rows_above(bundle.results.regions, word, confidence))
     if not likely:
         return ()
+    if reasons := stale_reasons(project, name):
+        raise InputError(f"it was computed from other {', '.join(reasons)}; compute it again first")
     with Review(image, identities_of(bundle), bundle.results.info, file=project.path(name)) as own:
         decisions = [
             Decision(

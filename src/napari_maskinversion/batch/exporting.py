@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
-from ..base.atomic_files import recover
+from ..base.atomic_files import atomic_folder
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.targets import check_targets
+from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.coco import write_coco_of_many
 from ..results.export.annotations import to_annotations
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
-from ..results.export.table_csv import write_table
-from ..results.export.table_parquet import write_parquet
-from .decided import archive_file, decided_bundle
-from .image_task import DATA_SET
+from ..results.export.table_csv import write_table as write_csv_table
+from ..results.export.table_parquet import is_ours, part_of_many, write_table
+from .decided import archive_file, decided_bundle, stale_reasons
+from .image_task import DATA_SET, part_name
 from .opened import OpenProject
+from .running import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +32,10 @@ TITLES: Final = {
     "csv": "Table (.csv)",
     "parquet": "Table and embeddings (a Parquet data set)",
 }
+_STALE: Final = (
+    "computed from other {}; compute again by Suggest for all, or batch --overwrite; or export as "
+    "it is by project export --stale"
+)
 
 
 @dataclass(slots=True)
@@ -51,11 +57,24 @@ class Exported:
 
     @property
     def text(self) -> str:
+        """One line about what was written, and what was left out."""
+        return f"{self.written} {self.missing}".rstrip()
+
+    @property
+    def written(self) -> str:
         """One line about what was written."""
         where = f" in {self.files[0].parent}" if self.files else ""
         names = ", ".join(file.name for file in self.files)
-        missing = f" {len(self.left_out)} left out." if self.left_out else ""
-        return f"{self.regions:,} regions of {self.images:,} images: {names}{where}.{missing}"
+        return f"{self.regions:,} regions of {self.images:,} images: {names}{where}."
+
+    @property
+    def missing(self) -> str:
+        """One line about the images that were left out, by reason; "" if there are none."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.left_out.items():
+            by_reason.setdefault(reason, []).append(name)
+        parts = [f"{listed(names)}: {why.rstrip('.')}" for why, names in by_reason.items()]
+        return f"{len(self.left_out):,} left out: {'; '.join(parts)}." if parts else ""
 
 
 def export_steps(
@@ -66,8 +85,13 @@ def export_steps(
     accepted_only: bool = False,
     polygons: bool = False,
     overwrite: bool = False,
+    stale: bool = False,
+    captions: str | None = None,
 ) -> Iterator[tuple[int, Exported]]:
     """Write all images that have results; with the decisions about them.
+
+    Images that were computed from other regions, words or settings than the project has now are
+    left out.
 
     Parameters
     ----------
@@ -82,6 +106,10 @@ def export_steps(
         As in `write_coco`.
     overwrite : bool
         Replace files that exist.
+    stale : bool
+        Do not leave out what was computed from something else.
+    captions : str, optional
+        As in `stale_reasons`.
 
     Yields
     ------
@@ -94,37 +122,45 @@ def export_steps(
     """
     files = _targets(project, out, formats, overwrite=overwrite)
     exported = Exported(files=list(files.values()))
-    annotated: list[tuple[int, Any]] = []
+    annotated: list[tuple[int, Annotations, dict[str, Any]]] = []
     tables: list[pd.DataFrame] = []
-    parts: list[Path] = []
-    for count, name in enumerate(project.by_name, 1):
-        try:
-            bundle = _bundle(project, name, accepted_only=accepted_only)
-        except (MaskInversionError, OSError) as error:
-            exported.left_out[name] = " ".join(str(error).split())
+    with ExitStack() as stack:
+        parts: Path | None = None
+        for count, name in enumerate(project.by_name, 1):
+            try:
+                file = archive_file(project, name)
+                if file is None:
+                    raise InputError("no suggestions yet")
+                if not stale and (reasons := stale_reasons(project, name, captions)):
+                    raise InputError(_STALE.format(", ".join(reasons)))
+                bundle = _bundle(project, name, file, accepted_only=accepted_only)
+            except (MaskInversionError, OSError) as error:
+                exported.left_out[name] = " ".join(str(error).split())
+                yield count, exported
+                continue
+            out.mkdir(parents=True, exist_ok=True)
+            exported.images += 1
+            exported.regions += len(bundle.results)
+            if "coco" in files:
+                annotated.append((project.numbers[name], *_annotated(project, name, bundle)))
+            if "csv" in files:
+                table = bundle.table()
+                table.insert(0, "image", name)
+                tables.append(table)
+            if "parquet" in files:
+                if parts is None:
+                    parts = stack.enter_context(atomic_folder(files["parquet"]))
+                write_table(part_of_many(bundle, name), parts / part_name(name))
             yield count, exported
-            continue
-        out.mkdir(parents=True, exist_ok=True)
-        exported.images += 1
-        exported.regions += len(bundle.results)
-        if "coco" in files:
-            annotations = replace(to_annotations(bundle), image=project.path(name).name)
-            annotated.append((project.numbers[name], annotations))
-        if "csv" in files:
-            table = bundle.table()
-            table.insert(0, "image", name)
-            tables.append(table)
-        if "parquet" in files:
-            part = files["parquet"] / f"image={quote(name, safe=' ')}" / DATA_SET
-            part.parent.mkdir(parents=True, exist_ok=True)
-            recover(part.parent)
-            write_parquet(bundle, part)
-            parts.append(part)
-        yield count, exported
-    if not exported.images:
-        why = next(iter(exported.left_out.values()), "there are no images.")
-        raise InputError(f"There is nothing to export yet: {why}")
-    _write(files, annotated, tables, parts, polygons=polygons)
+        if not exported.images:
+            why = exported.missing or "there are no images."
+            raise InputError(f"There is nothing to export: {why}")
+    if "coco" in files:
+        write_coco_of_many(annotated, files["coco"], polygons=polygons)
+    if "csv" in files:
+        import pandas as pd
+
+        write_csv_table(pd.concat(tables, ignore_index=True), files["csv"])
     yield len(project.by_name), exported
 
 
@@ -148,32 +184,22 @@ def _targets(
             f"{out} already has {whole.name}; choose another folder, or use --overwrite to "
             "replace it."
         )
+    if whole is not None and whole.exists():
+        others = not whole.is_dir() or [one for one in whole.iterdir() if not is_ours(one)]
+        if others:
+            raise InputError(f"{whole} is no data set of this program; choose another folder.")
     return files
 
 
-def _bundle(project: OpenProject, name: str, *, accepted_only: bool) -> Bundle:
-    file = archive_file(project, name)
-    if file is None:
-        raise InputError(f"{name} has no suggestions yet.")
+def _annotated(
+    project: OpenProject, name: str, bundle: Bundle
+) -> tuple[Annotations, dict[str, Any]]:
+    """Return annotations with the image's path in the project, and what tells it from others."""
+    image = project.by_name[name]
+    about = {"name": name} | ({} if image.series is None else {"series": image.series})
+    return replace(to_annotations(bundle), image=image.image), about
+
+
+def _bundle(project: OpenProject, name: str, file: Path, *, accepted_only: bool) -> Bundle:
     bundle = decided_bundle(open_archive(file), project.path(name))
     return bundle.accepted() if accepted_only else bundle
-
-
-def _write(
-    files: dict[str, Path],
-    annotated: list[tuple[int, Any]],
-    tables: list[pd.DataFrame],
-    parts: list[Path],
-    *,
-    polygons: bool,
-) -> None:
-    if "coco" in files:
-        write_coco_of_many(annotated, files["coco"], polygons=polygons)
-    if "csv" in files:
-        import pandas as pd
-
-        write_table(pd.concat(tables, ignore_index=True), files["csv"])
-    if "parquet" in files:
-        # Parts of images that are not in this export would mix with it.
-        for part in set(files["parquet"].glob(f"image=*/{DATA_SET}")) - set(parts):
-            part.unlink()

@@ -38,7 +38,7 @@ class Fingerprint(BaseModel):
             If it cannot be read.
         """
         size, changed = _size_and_time(path)
-        return cls(name=path.name, bytes=size, changed=changed, sha256=_digest(path))
+        return cls(name=path.name, bytes=size, changed=changed, sha256=digest(path))
 
     def fits(self, path: Path) -> bool:
         """Return whether a file has this name and content; it is read only if its time differs."""
@@ -46,7 +46,7 @@ class Fingerprint(BaseModel):
             size, changed = _size_and_time(path)
             if (path.name, size) != (self.name, self.bytes):
                 return False
-            return changed == self.changed or _digest(path) == self.sha256
+            return changed == self.changed or digest(path) == self.sha256
         except OSError:
             return False
 
@@ -63,10 +63,11 @@ def _size_and_time(path: Path) -> tuple[int, int]:
     return sum(one.st_size for one in about), max((one.st_mtime_ns for one in about), default=0)
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """Return the hash of a file, or of all files of a folder; raises OSError."""
     if not path.is_dir():
         return file_sha256(path)
     whole = hashlib.sha256()
     for file in _files(path):
-        whole.update(f"{file.relative_to(path).as_posix()} {_digest(file)}\n".encode())
+        whole.update(f"{file.relative_to(path).as_posix()} {digest(file)}\n".encode())
     return whole.hexdigest()

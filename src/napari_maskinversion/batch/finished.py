@@ -13,15 +13,16 @@ from pydantic import BaseModel
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
 from ..base.reading import read_json, validated
+from ..engine.models.specs import MODELS
 from ..language.captions.bank import TOP
 from ..regions.annotations.json_files import to_json_types
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS
-from .fingerprint import Fingerprint
+from .fingerprint import Fingerprint, digest
 from .image_task import ALWAYS, ImageTask
 
 FILE: Final = "batch.json"
-VERSION: Final = 2
+VERSION: Final = 3
 MORE_FORMATS: Final = ["formats"]  # the difference that needs no computing
 # What changes no result.
 _NO_RESULT: Final = ("device", "chunk_size")
@@ -34,7 +35,7 @@ class Finished(BaseModel):
     ----------
     image, regions : Fingerprint
     settings : dict
-        By the key of a `Setting`.
+        By the key of a `Setting`; weights in a file by their hash.
     words : dict
         The vocabulary, or templates and colours for names in the file of regions.
     formats : list of str
@@ -191,7 +192,15 @@ def _settings(task: ImageTask) -> Any:
     settings = task.settings
     if not task.captions:  # how many there would be makes no difference
         settings = settings.changed({"top_captions": TOP})
-    return _plain(settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
+    values = _plain(settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
+    return {**values, "model": _weights(task)}
+
+
+def _weights(task: ImageTask) -> str:
+    """Return what tells weights from others: the hash of a file or folder, wherever it lies."""
+    path = Path(task.model).expanduser()
+    is_file = task.settings.model not in MODELS and path.exists()
+    return f"sha256:{digest(path)}" if is_file else task.settings.model
 
 
 def _words(task: ImageTask) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Container
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..base.atomic_files import together
 from ..base.errors import Cancelled, InputError, MaskInversionError, NotEnoughMemoryError
@@ -44,6 +45,8 @@ _LASTING: Final = (
     NotADirectoryError,
     PermissionError,
 )
+_FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+Outcome = TypeVar("Outcome")
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -133,8 +136,8 @@ def run_task(
 ) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
 
-    What disk, network or memory refused is tried again: they may be back. Results that are there
-    already are kept.
+    What disk, network or memory refused is tried again: they may be back; a full disk will not.
+    Results that are there already are kept.
 
     Parameters
     ----------
@@ -145,18 +148,17 @@ def run_task(
         Called with each step; raises `Cancelled` to stop.
     """
     begun = perf_counter()
-    for pause in (*PAUSES, None):
-        try:
-            regions = _run(task, model, on_step)
-        except Cancelled:
-            return Report(name=task.name, stopped=True)
-        except Exception as error:
-            if pause is not None and is_transient(error):
-                sleep(pause)
-                continue
-            internal = not isinstance(error, MaskInversionError | OSError | MemoryError)
-            return Report(name=task.name, problem=_one_line(error, task), internal=internal)
-        break
+    try:
+        regions = _run(task, model, on_step)
+    except Cancelled:
+        return Report(name=task.name, stopped=True)
+    except Exception as error:
+        return Report(
+            name=task.name,
+            problem=_one_line(error, task),
+            internal=not isinstance(error, MaskInversionError | OSError | MemoryError),
+            is_disk_full=_has_number(error, _FULL),
+        )
     return Report(
         name=task.name,
         regions=regions or 0,
@@ -175,6 +177,27 @@ def _run(
             return None
         if different == MORE_FORMATS:
             return _add_formats(task)
+    bundle, finished = _patiently(lambda: _compute(task, model, on_step))
+    # What was computed is kept while the disk is busy.
+    written = _patiently(lambda: store(task, bundle, finished))
+    return len(bundle.results) if written else None
+
+
+def _patiently(work: Callable[[], Outcome]) -> Outcome:
+    """Do a part of the work, once more after each pause where that may help."""
+    for pause in PAUSES:
+        try:
+            return work()
+        except Exception as error:
+            if not is_transient(error):
+                raise
+        sleep(pause)
+    return work()
+
+
+def _compute(
+    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
+) -> tuple[Bundle, Finished]:
     settings = task.settings
     inputs, vocabulary = open_task(task)
     with inputs.stack:
@@ -188,8 +211,7 @@ def _run(
         work = run_planes(model, inputs.tasks, vocabulary, settings, units=units, bank=bank)
         results = drive(work, on_step)
     masks = compress_masks(inputs.tasks)
-    bundle = Bundle(results=results, masks=masks, source=source, image=identity)
-    return len(results) if store(task, bundle, finished) else None
+    return Bundle(results=results, masks=masks, source=source, image=identity), finished
 
 
 def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
@@ -217,7 +239,11 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
     if _is_there(task, finished):
         return False  # a worker that was thought dead has been faster
     # The mark that the image is done comes last: what is killed before it is done again.
-    write_parquet(bundle, task.part)
+    # It is written beside the archive: each write looks through its folder, and that of all parts
+    # may have a million files.
+    part = task.archive / task.part.name
+    write_parquet(bundle, part, image=task.name)
+    part.replace(task.part)
     with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
         write_finished(finished.with_files(task.part, files.place), task.archive)
@@ -268,11 +294,22 @@ def _bank(folder: Path) -> CaptionBank:
 
 def is_transient(error: BaseException | None) -> bool:
     """Return whether what caused an error may be gone soon; our errors have it in their context."""
+    if _has_number(error, _FULL):
+        return False
     while error is not None:
         if isinstance(error, MemoryError | NotEnoughMemoryError | ConnectionError | TimeoutError):
             return True
         # Without a number it is about content, such as an image that Pillow cannot read.
         if isinstance(error, OSError) and error.errno and not isinstance(error, _LASTING):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _has_number(error: BaseException | None, numbers: Container[int | None]) -> bool:
+    """Return whether the operating system gave one of these numbers as the cause of an error."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in numbers:
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings
 
 ARCHIVES: Final = "archives"
 DATA_SET: Final = "regions.parquet"
+PART: Final = ".parquet"
 ALWAYS: Final = "npz"  # the format of the archive
 
 
@@ -92,7 +93,21 @@ def archive_of(out: Path, name: str) -> Path:
 
 def part_of(out: Path, name: str) -> Path:
     """Return the file of an image's part of the data set."""
-    return out / DATA_SET / f"image={quote(name, safe=' ')}" / DATA_SET
+    return out / DATA_SET / part_name(name)
+
+
+def part_name(name: str) -> str:
+    """Return the file name of an image's part of a data set.
+
+    All parts lie in one folder, since Spark reads no others; readers pass over a leading _.
+    """
+    quoted = quote(name, safe=" ")
+    return f"{'%5F' + quoted[1:] if quoted.startswith('_') else quoted}{PART}"
+
+
+def image_of_part(part: Path) -> str:
+    """Return the name of the image whose part a file is."""
+    return unquote(part.name.removesuffix(PART))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +123,8 @@ class Report:
         One line that says why there are no results; else empty.
     internal : bool
         Whether this program is to blame for it.
+    is_disk_full : bool
+        Whether the disk of the results has no room left, for other images neither.
     stopped : bool
         Whether the work was stopped before its end.
     kept : bool
@@ -121,6 +138,7 @@ class Report:
     seconds: float = 0.0
     problem: str = ""
     internal: bool = False
+    is_disk_full: bool = False
     stopped: bool = False
     kept: bool = False
     notes: tuple[str, ...] = ()

@@ -9,18 +9,14 @@ from urllib.parse import unquote
 
 from ..base.errors import InputError
 from .finished import FILE, read_finished
-from .image_task import ARCHIVES, DATA_SET, archive_of, part_of
+from .image_task import ARCHIVES, DATA_SET, PART, archive_of, image_of_part, part_of
 
 
 def leftovers(out: Path, known: Iterable[str]) -> tuple[str, ...]:
     """Return the names of images other than the known ones that have results in a folder."""
-    parts = {
-        part.parent.name.removeprefix("image=")
-        for part in (out / DATA_SET).glob(f"image=*/{DATA_SET}")
-    }
-    marked = {mark.parent.name for mark in (out / ARCHIVES).glob(f"*/{FILE}")}
-    own = {archive_of(out, name).name for name in known}
-    return tuple(sorted(unquote(folder) for folder in (parts | marked) - own))
+    parts = {image_of_part(part) for part in (out / DATA_SET).glob(f"*{PART}")}
+    marked = {unquote(mark.parent.name) for mark in (out / ARCHIVES).glob(f"*/{FILE}")}
+    return tuple(sorted((parts | marked) - set(known)))
 
 
 def remove(out: Path, names: Collection[str]) -> None:
@@ -38,9 +34,8 @@ def remove(out: Path, names: Collection[str]) -> None:
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise InputError(f"{error.filename} cannot be deleted ({error.strerror}).") from None
-        for folder in (part_of(out, name).parent, archive_of(out, name)):
-            with suppress(OSError):  # other files are in it
-                folder.rmdir()
+        with suppress(OSError):  # other files are in it
+            archive_of(out, name).rmdir()
 
 
 def _files(out: Path, name: str) -> list[Path]:
@@ -51,6 +46,6 @@ def _files(out: Path, name: str) -> list[Path]:
     except InputError:
         raise InputError(
             f"{part_of(out, name)} has no readable mark of a batch at {archive / FILE}; delete "
-            "both folders yourself, or choose another --out."
+            "this file and that folder yourself, or choose another --out."
         ) from None
     return [part_of(out, name), *(archive / file.name for file in mark.files), archive / FILE]

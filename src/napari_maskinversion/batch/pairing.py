@@ -7,20 +7,23 @@ import glob
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
-from ..base.reading import read_bytes
+from ..base.reading import ADDRESS, read_bytes
 from ..images.decoding import PICTURES, SLIDES
 from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
 from ..images.other_formats import SUFFIXES
 
-STEM, PLACE, NUMBER = "{name}", "{image}", "{series}"
+STEM, PLACE, NUMBER, FOLDER = "{name}", "{image}", "{series}", "{folder}"
 _COLUMNS: Final = ("image", "regions")
+_WILDCARD: Final = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +37,16 @@ class Pair:
         Its number in a file with several; None for the settings' one.
     regions : Path or None
     name : str
-        The file's name, if a table says no other.
+        The file's name, if a table says no other; with its folder where several have one name.
+    folder : str
+        The folder of the file, from the one that the pattern or table names; "" for that one.
     """
 
     image: Path
     series: int | None = None
     regions: Path | None = None
     name: str = ""
+    folder: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.image.name)
@@ -64,14 +70,15 @@ def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
     Parameters
     ----------
     images : str
-        A pattern (``"images/*.png"``), a folder, or one file. Of an OME-Zarr plate, each field of
-        each well is an image.
+        A pattern (``"images/*.png"``), a folder, or one file. A folder without images stands for
+        its subfolders. Of an OME-Zarr plate, each field of each well is an image.
     regions : str, optional
         A template (``"masks/{name}_mask.png"``), where ``{name}`` stands for an image's name
-        without suffix, ``{image}`` for its whole path, ``{series}`` for its number in a file with
-        several; or a pattern or folder, whose files belong to the image whose name (without suffix)
-        theirs begins or ends with; or one file about all images. By default the labels that
-        OME-Zarr images have.
+        without suffix, ``{folder}`` for its folder from the first wildcard of the pattern on,
+        ``{image}`` for its whole path, ``{series}`` for its number in a file with several; or a
+        pattern or folder, whose files belong to the image whose name (without suffix) theirs begins
+        or ends with, and among images of one name to that which shares most folders; or one file
+        about all images. By default the labels that OME-Zarr images have.
     positions : bool
         Each image of a file with several is an image of its own.
 
@@ -80,11 +87,21 @@ def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
     InputError
         If there are no images or no such regions, or several files are regions of one image.
     """
+    paired = _pair(images, regions, positions=positions)
+    return replace(paired, pairs=_with_names(paired.pairs))
+
+
+def _pair(images: str, regions: str | None, *, positions: bool) -> Pairs:
     files, notes = _images(images)
-    matched = [one for file in files for one in images_of(file, positions=positions)]
+    root = _root(images)
+    matched = [
+        replace(one, folder=_names_of(file.parent.relative_to(root)))
+        for file in files
+        for one in images_of(file, positions=positions)
+    ]
     if regions is None:
         return Pairs(pairs=tuple(map(_with_own_labels, matched)), notes=tuple(notes))
-    if any(field in regions for field in (STEM, PLACE, NUMBER)):
+    if any(field in regions for field in (STEM, PLACE, NUMBER, FOLDER)):
         return _by_template(matched, regions, notes)
     if _is_one(regions):
         file = Path(regions)
@@ -134,11 +151,12 @@ def read_table(table: Path) -> Pairs:
                 series=int(series) if series else None,
                 regions=table.parent / regions if regions else None,
                 name=row.get("name") or "",
+                folder="" if row.get("name") else _names_of(Path(image).parent),
             )
         )
     if not pairs:
         raise InputError(f"{table} names no image.")
-    return Pairs(pairs=tuple(pairs))
+    return Pairs(pairs=_with_names(pairs))
 
 
 def is_image(path: Path) -> bool:
@@ -203,7 +221,7 @@ def _with_own_labels(one: Pair) -> Pair:
 
 
 def _images(pattern: str) -> tuple[list[Path], list[str]]:
-    files = _files(pattern, "--images")
+    files = _files(pattern, "--images", is_image)
     images = [file for file in files if is_image(file)]
     stray = [file for file in files if file not in set(images)]
     notes = [f"{file} is no image and was left out." for file in stray]
@@ -217,23 +235,67 @@ def _is_one(place: str) -> bool:
     return path.exists() and (not path.is_dir() or is_zarr(path))
 
 
-def _files(place: str, option: str) -> list[Path]:
-    """Return the files of a pattern or folder, or the file itself, by name."""
+def _root(place: str) -> Path:
+    """Return the folder that a pattern names without wildcards, or that of a file."""
+    path = Path(place)
+    if path.exists():
+        return path.parent if _is_one(place) else path
+    return Path(*takewhile(lambda part: not _WILDCARD.search(part), path.parts))
+
+
+def _names_of(folder: Path) -> str:
+    """Return a folder as a part of a name."""
+    return "/".join(part for part in folder.parts if part not in (folder.anchor, ".."))
+
+
+def _with_names(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
+    """Return images, named with their folders where several have one name."""
+    pairs = tuple(pairs)
+    count = Counter(one.name.casefold() for one in pairs)
+    return tuple(
+        replace(one, name=f"{one.folder}/{one.name}")
+        if one.folder and count[one.name.casefold()] > 1
+        else one
+        for one in pairs
+    )
+
+
+def _files(
+    place: str, option: str, is_meant: Callable[[Path], bool] = lambda _: True
+) -> list[Path]:
+    """Return the files of a pattern or folder, or the file itself, by name.
+
+    Where a folder has no file that is meant, its subfolders count.
+    """
     if _is_one(place):
         return [Path(place)]
     if os.path.isdir(place):  # noqa: PTH112
-        place = os.path.join(glob.escape(place), "*")  # noqa: PTH118
-    files = [Path(name) for name in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207
+        folder = glob.escape(place)
+        files = _matching(os.path.join(folder, "*"))  # noqa: PTH118
+        if not any(map(is_meant, files)):
+            files = _matching(os.path.join(folder, "**", "*"))  # noqa: PTH118
+    else:
+        files = _matching(place)
+    if not files:
+        raise _nothing_at(place, f"There is no file at {place}; check {option}.")
+    return files
+
+
+def _nothing_at(place: str, text: str) -> InputError:
+    if ADDRESS.match(place):
+        text = f"{place} is an address on the network; download the files first."
+    return InputError(text)
+
+
+def _matching(pattern: str) -> list[Path]:
+    files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
     # The parts of a zarr folder are files, too; those that a pattern names in it are meant.
     stores = {file for file in files if is_zarr(file)}
-    files = [
+    return [
         file
         for file in files
         if not stores.intersection(file.parents) and (file in stores or file.is_file())
     ]
-    if not files:
-        raise InputError(f"There is no file at {place}; check {option}.")
-    return files
 
 
 def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> Pairs:
@@ -247,7 +309,8 @@ def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> Pai
             notes.append(f"{one} has no regions at {regions}.")
         pairs.append(replace(one, regions=regions if regions.exists() else None))
     if not any(one.regions for one in pairs):
-        raise InputError(f"There is no file at {template} for any image; check --regions.")
+        text = f"There is no file at {template} for any image; check --regions."
+        raise _nothing_at(template, text)
     return Pairs(pairs=tuple(pairs), notes=tuple(notes))
 
 
@@ -255,7 +318,7 @@ def _filled(template: str, one: Pair) -> Path:
     """Return the path of an image's regions."""
     series = "" if one.series is None else str(one.series)
     stem = _stem(one.image.name if series and NUMBER in template else one.name)
-    values = ((STEM, stem), (NUMBER, series), (PLACE, str(one.image)))
+    values = ((STEM, stem), (NUMBER, series), (FOLDER, one.folder or "."), (PLACE, str(one.image)))
     for field, value in values:
         template = template.replace(field, value)
     return Path(template)
@@ -271,7 +334,7 @@ def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: l
         if stem is None:
             notes.append(f"{file} belongs to no image and was left out.")
             continue
-        for number in by_stem[stem]:
+        for number in _nearest(file, by_stem[stem], images):
             if number in regions:
                 raise InputError(
                     f"{regions[number]} and {file} may both be the regions of {images[number]}; "
@@ -286,6 +349,27 @@ def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: l
     pairs = [replace(one, regions=regions.get(number)) for number, one in enumerate(images)]
     notes += [f"{one} has no regions at {place}." for one in pairs if one.regions is None]
     return Pairs(pairs=tuple(pairs), notes=tuple(notes))
+
+
+def _nearest(file: Path, numbers: Sequence[int], images: Sequence[Pair]) -> list[int]:
+    """Return the images of one name with which a file shares most folders.
+
+    Raises
+    ------
+    InputError
+        If images of several folders are equally near.
+    """
+    own = set(file.absolute().parent.parts)
+    shared = [len(own.intersection(images[n].image.absolute().parent.parts)) for n in numbers]
+    best = [n for n, count in zip(numbers, shared, strict=True) if count == max(shared)]
+    by_folder = {images[n].folder: images[n] for n in best}
+    if len(by_folder) > 1:
+        first, second, *_ = by_folder.values()
+        raise InputError(
+            f"{file} may be the regions of {first} and of {second}; say how they lie, such as "
+            "--regions 'masks/{folder}/{name}.png'."
+        )
+    return best
 
 
 def _stem(name: str) -> str:

@@ -7,6 +7,7 @@ import io
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from ..base.errors import InputError
 from ..base.targets import check_folder, check_targets
 from ..language.labels.vocabulary import Vocabulary
 from ..results.export.catalogue import check_formats
+from ..results.export.table_parquet import is_ours
 from ..results.settings import RunSettings
 from ..results.spreadsheet import without_formula
 from .drawn_file import is_drawn
@@ -192,23 +194,12 @@ def check_out(tasks: Sequence[ImageTask], out: Path, *, overwrite: bool) -> None
         files = [task.archive / name for name in (*check_formats(task.formats), FILE)]
         check_targets(files, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
         # A part without a mark is that of a batch which was killed.
-        is_ours = _is_our_part if not is_marked(task) else lambda _: True
-        check_targets([task.part], overwrite=overwrite, inputs=inputs, is_ours=is_ours)
+        ours = is_ours if not is_marked(task) else lambda _: True
+        check_targets([task.part], overwrite=overwrite, inputs=inputs, is_ours=ours)
 
 
 def _is_ours(file: Path) -> bool:
     return (file.parent / FILE).is_file()
-
-
-def _is_our_part(file: Path) -> bool:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_schema(file).metadata or {}
-    except (OSError, pa.ArrowException):
-        return False
-    return b"napari-maskinversion" in metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +292,23 @@ def write_failed(problems: Mapping[str, str], out: Path) -> None:
         file.unlink(missing_ok=True)
         return
     out.mkdir(parents=True, exist_ok=True)
-    text = io.StringIO()
-    rows = [("image", "problem"), *(map(without_formula, row) for row in problems.items())]
-    csv.writer(text, lineterminator="\n").writerows(rows)
     with atomic_path(file) as part:
-        part.write_text(text.getvalue(), encoding="utf-8")
+        part.write_text(_rows([("image", "problem"), *problems.items()]), encoding="utf-8")
+
+
+def add_failed(name: str, problem: str, out: Path) -> None:
+    """Add an image to ``failed.csv`` at once, since the batch may be killed before its end.
+
+    A disk that refuses is no reason to stop: `write_failed` says so at the end.
+    """
+    file = out / FAILED
+    with suppress(OSError):
+        rows = [(name, problem)] if file.exists() else [("image", "problem"), (name, problem)]
+        with file.open("a", encoding="utf-8") as end:
+            end.write(_rows(rows))
+
+
+def _rows(rows: Iterable[tuple[str, str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(without_formula, row) for row in rows)
+    return text.getvalue()

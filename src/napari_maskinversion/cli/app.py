@@ -16,9 +16,9 @@ from ..base.errors import MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
 from .bench.commands import bench
+from .bench.generated import bench_captions_command, rebuild_captions_command
 from .captions.banks import captions
 from .captions.generate import caption_command
-from .captions.measure import bench_captions_command, rebuild_captions_command
 from .console import say
 from .demo import demo_command
 from .doctor import doctor_command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from time import monotonic
 from typing import Final, Self
 
 from rich.console import Console
@@ -21,6 +22,8 @@ from rich.progress import (
 from rich.table import Table
 
 INTERRUPTED: Final = 130  # exit code after Ctrl-C
+_TELLING: Final = 0.05  # images, or the share of other work
+_EVERY: Final = 60.0  # seconds between two lines where no terminal shows a bar
 # Tables need room where no terminal says how wide it is.
 WIDTH: Final = None if sys.stdout.isatty() else 120
 
@@ -97,3 +100,26 @@ class ProgressBar:
         if text and text != self._note:
             self._progress.console.print(escape(text), highlight=False, soft_wrap=True)
             self._note = text
+
+
+class ProgressLines:
+    """Lines about long work where no terminal shows a bar: one a minute, with the time left."""
+
+    def __init__(self) -> None:
+        self._begun = self._told = monotonic()
+
+    def show(self, text: str, done: float, total: float = 1.0) -> None:
+        """Print a text and the time left, unless a terminal shows a bar or it is too early."""
+        now = monotonic()
+        if not sys.stderr.isatty() and now - self._told > _EVERY:
+            self._told = now
+            say(f"{text}{left(done, total, now - self._begun)}")
+
+
+def left(done: float, total: float, seconds: float) -> str:
+    """Return the time that is left in words, if enough is done to tell; all parts count alike."""
+    if done < _TELLING:
+        return ""
+    rest = (total - done) / done * seconds
+    words = f"{rest:.0f} s" if rest < 90 else f"{rest / 60:.0f} min"
+    return f", about {words if rest < 5400 else f'{rest / 3600:.1f} h'} left"

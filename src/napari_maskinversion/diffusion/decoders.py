@@ -51,7 +51,10 @@ class Decoder:
     width : int
         Values of such an embedding.
     repository : str
-        Where it is published, on the model hub.
+        Where it is found, on the model hub.
+    original : str
+        Where its authors published it, if it is gone from there: ``repository`` is a copy by
+        others.
     license : str
     parts : tuple of Part
     steps : int
@@ -74,6 +77,7 @@ class Decoder:
     guidance: float
     size: int
     takes_subjects: bool = False
+    original: str = ""
 
     @property
     def folder_name(self) -> str:
@@ -94,14 +98,16 @@ _SCHEDULER: Final = ("scheduler_config.json",)
 _TOKENIZER: Final = ("vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json")
 
 
-def _unclip(name: str, title: str, clip_model: str, width: int, repository: str) -> Decoder:
+def _unclip(name: str, title: str, clip_model: str, width: int, published: str) -> Decoder:
     return Decoder(
         name=name,
         title=title,
         family="unclip",
         clip_model=clip_model,
         width=width,
-        repository=repository,
+        # Stability AI took its Stable Diffusion 2 models down in November 2025.
+        repository=f"sd2-community/{published}",
+        original=f"stabilityai/{published}",
         license="CreativeML Open RAIL++-M",
         parts=(
             Part(folder="unet", files=_MODEL, kind="UNet2DConditionModel", size_gb=3.48),
@@ -142,14 +148,14 @@ _TABLE: Final = (
         "unCLIP ViT-H/14",
         "ViT-H-14/laion2b_s32b_b79k",
         1024,
-        "stabilityai/stable-diffusion-2-1-unclip",
+        "stable-diffusion-2-1-unclip",
     ),
     _unclip(
         "unclip-l",
         "unCLIP ViT-L/14",
         "ViT-L-14/openai",
         768,
-        "stabilityai/stable-diffusion-2-1-unclip-small",
+        "stable-diffusion-2-1-unclip-small",
     ),
 )
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-from ..base.download import size_text
+from ..base.download import sha256_of, size_text
 from ..base.errors import InputError, ModelError
 from ..base.reading import check_file, read_json
 from ..engine.models.specs import MODELS
@@ -56,6 +57,16 @@ class DecoderFolder:
     width: int
     parameters: int
     most_steps: int = 1000
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of each file of weights, by part and name; takes seconds for GB."""
+        files = (
+            self.path / part.folder / name
+            for part in self.decoder.parts
+            for name in part.files
+            if name.endswith(".safetensors")
+        )
+        return {f"{file.parent.name}/{file.name}": weights_hash(file) for file in files}
 
     def check_model(self, name: str, width: int | None = None) -> None:
         """Refuse embeddings of a model that the decoder was not trained on.
@@ -154,6 +165,17 @@ def prior_file(place: Path | None = None) -> Path:
     )
 
 
+def weights_hash(file: Path) -> str:
+    """Return the SHA-256 of a file of weights; it is read once as long as it is unchanged."""
+    state = file.stat()
+    return _hash(file, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _hash(file: Path, _size: int, _changed: int) -> str:
+    return sha256_of(file)
+
+
 def count_parameters(file: Path) -> int:
     """Return how many numbers a safetensors file holds; reads only its head.
 
@@ -238,10 +260,13 @@ def _missing(decoder: Decoder, path: Path, missing: list[tuple[Part, str]]) -> s
     amount = f"{size_text(round(size * 1e9))}, " if size else ""
     state = "complete" if path.is_dir() else "there"
     note = f" ({unsafe[0]} is not read: such files can run code)" if unsafe else ""
+    about = f"{amount}licence {decoder.license}"
+    if decoder.original:
+        about = f"an unofficial copy of {decoder.original}, which is gone; {about}"
     return (
         f"The decoder {decoder.title} is not {state}{note}: put these files of "
-        f"{decoder.repository} ({amount}licence {decoder.license}) in {path}, or choose another "
-        f"folder (--weights): {_command(decoder.repository, path)} {files}"
+        f"{decoder.repository} ({about}) in {path}, or choose another folder (--weights): "
+        f"{_command(decoder.repository, path)} {files}"
     )
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
 from ..base.regions import Regions
-from ..diffusion.folders import DecoderFolder, open_folder, prior_file
+from ..diffusion.folders import DecoderFolder, open_folder, prior_file, weights_hash
 from ..diffusion.memory import check_memory, chosen_dtype, memory_text
 from ..diffusion.pictures import Imagined, Picture, PictureStep, title_of
 from ..diffusion.settings import PictureSettings
@@ -380,8 +380,11 @@ def record_of(
             "folder": folder.path.name,
             "clip_model": folder.clip_model,
             "parameters": folder.parameters,
+            "sha256": folder.hashes(),
         },
-        "prior": None if plan.prior is None else plan.prior.name,
+        "prior": None
+        if plan.prior is None
+        else {"file": plan.prior.name, "sha256": weights_hash(plan.prior)},
         "prompt": request.prompt,
         "subjects": list(request.subjects),
         "settings": {**own, "device": plan.device, "dtype": plan.dtype},

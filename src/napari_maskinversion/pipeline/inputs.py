@@ -70,9 +70,8 @@ def open_inputs(
         if is_annotations(masks):
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
-            annotated = read(
-                masks, stack.shape, image=image.name, geo=None if units is None else units.geo
-            )
+            geo = None if units is None else units.geo
+            annotated = read(masks, stack.shape, image=image.as_posix(), geo=geo)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
         else:

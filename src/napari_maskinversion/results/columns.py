@@ -107,6 +107,12 @@ def columns_of(info: RunInfo, regions: Rows, place: Place = "files") -> list[Col
     ]
 
 
+def columns_of_any(axes: Sequence[str] = ("t", "z")) -> list[ColumnSpec]:
+    """Return the columns that files of any run may have, but for captions and other axes."""
+    single = [c for c in COLUMNS if isinstance(c, ColumnSpec) and "files" in c.places]
+    return [*single, *_ranked_labels(RANKED_LABELS), *map(_axis, axes)]
+
+
 def columns_in(place: Place) -> list[ColumnSpec]:
     """Return the columns that one place has for every run, without families."""
     return [c for c in COLUMNS if isinstance(c, ColumnSpec) and place in c.places]
@@ -145,7 +151,11 @@ def _next_labels(region: RegionResult, info: RunInfo) -> str:
 
 def _label_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
     count = 0 if info.vocabulary is None else len(info.vocabulary.labels)
-    for rank in range(min(RANKED_LABELS, count)):
+    return _ranked_labels(min(RANKED_LABELS, count))
+
+
+def _ranked_labels(count: int) -> Iterator[ColumnSpec]:
+    for rank in range(count):
         # Below the threshold the suggestion is "none of these"; the nearest label is listed too.
         yield ColumnSpec(
             name=f"label_{rank + 1}",
@@ -194,18 +204,17 @@ def _caption_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
 
 
 def _axis_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
-    for name in info.axes:
+    return map(_axis, info.axes)
 
-        def index(region: RegionResult, info: RunInfo, name: str = name) -> int | None:
-            return dict(region.position).get(name)
 
-        yield ColumnSpec(
-            name=name,
-            title=name,
-            explanation=f"Index of the region's plane on axis {name}",
-            kind="integer",
-            value=index,
-        )
+def _axis(name: str) -> ColumnSpec:
+    return ColumnSpec(
+        name=name,
+        title=name,
+        explanation=f"Index of the region's plane on axis {name}",
+        kind="integer",
+        value=lambda region, info: dict(region.position).get(name),
+    )
 
 
 def _has_pixel_size(info: RunInfo, regions: Rows) -> bool:

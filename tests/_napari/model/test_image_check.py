@@ -1,5 +1,6 @@
 """A photograph given to the demo model: a warning in the head, and a model that knows it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers.preload import warm_up
 from napari_maskinversion.engine.models.registry import get_spec, model_state
 from napari_maskinversion.images.sample_scenes import load_scene
+from napari_maskinversion.results.settings import RunSettings
 
 LEFT = Qt.MouseButton.LeftButton
 CLIP = "ViT-B-16/openai"
@@ -99,3 +101,29 @@ def test_new_pixels_in_the_same_layer_are_looked_at(photograph, qtbot):
     assert not photograph.session.image_unknown
     layer.data = astronaut
     qtbot.waitUntil(lambda: photograph.session.image_unknown, timeout=20_000)
+
+
+def test_a_fetch_that_fails_says_so_in_the_dialog(widget, monkeypatch, qtbot):
+    monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
+    page = widget.model
+    page.choose(CLIP)
+    widget.controller.show_settings("Model")
+    qtbot.waitUntil(lambda: page.fetching.button.height() > 0)  # laid out
+    qtbot.mouseClick(page.fetching.button, LEFT)
+    qtbot.waitUntil(lambda: page.problem.isVisible(), timeout=20_000)
+    assert CLIP in page.problem.text()
+    page.choose("demo")
+    assert not page.problem.isVisible()
+
+
+def test_the_line_stays_amber_while_suggestions_of_the_demo_are_shown(widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    head, record = widget.controller.part, widget.session.record
+    info = replace(record.results.info, settings=RunSettings())
+    widget.session.show(record.changed(results=replace(record.results, info=info)))
+    widget.model.choose(CLIP)
+    assert head.model.text().endswith("The suggestions shown are still the demo model's.")
+    assert "background: #" in head.chip.styleSheet()
+    widget.session.forget_results()
+    assert "demo" not in head.model.text()

@@ -109,3 +109,21 @@ def test_a_new_setting_appears_in_the_panel(qtbot, monkeypatch):
     with qtbot.waitSignal(part.form.changed):
         part.form["momentum"].setValue(0.25)
     assert part.form.values()["momentum"] == 0.25
+
+
+def test_a_number_that_is_automatic_says_so_and_its_value_comes_back(qtbot):
+    (margin,) = (one for one in fields_of("uncertainty") if one.name == "margin")
+    made = SettingsForm([margin])
+    made.name_least("off")
+    holder = form(made.rows().values())
+    qtbot.addWidget(holder)
+    number, automatic = made[margin.key], holder.findChild(QCheckBox)
+    assert (number.text(), number.isEnabled()) == ("automatic", False)
+    automatic.setChecked(False)
+    assert number.text() == "off"
+    number.setValue(0.125)
+    automatic.setChecked(True)
+    assert number.text() == "automatic"
+    assert made.values() == {margin.key: None}
+    automatic.setChecked(False)
+    assert made.values() == {margin.key: 0.125}

@@ -65,14 +65,17 @@ def label_map(file: Path, values: np.ndarray) -> None:
 
 
 def context(data: Path) -> None:
-    """Of five labels three are classes; one of them is spelled otherwise in their list."""
+    """Of six labels four are classes; two of them are spelled otherwise in their list."""
     root, labels = data / "VOCdevkit" / "VOC2010", data / "pascal-context"
     for key, values in {"2008_000002": squares(2, 3), "2008_000003": squares(5, 1)}.items():
         photograph(root / "JPEGImages" / f"{key}.jpg")
         label_map(labels / "trainval" / f"{key}.mat", values)
     text(root / "ImageSets/Main/val.txt", "2008_000002\n2008_000003\n")
-    text(labels / "labels.txt", "1: accordion\n2: table\n3: sky\n4: unknown\n5: pottedplant\n")
-    text(labels / "59_labels.txt", "1: diningtable\n2: pottedplant\n3: sky\n")
+    text(
+        labels / "labels.txt",
+        "1: accordion\n2: table\n3: sky\n4: unknown\n5: pottedplant\n6: bedclothes\n",
+    )
+    text(labels / "59_labels.txt", "1: diningtable\n2: pottedplant\n3: sky\n4: bedcloth\n")
 
 
 def instances() -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_voc_of_nineteen_classes_leaves_the_last_one_out(tmp_path: Path) -> None
 def test_context_keeps_the_listed_classes_of_all_labels(tmp_path: Path) -> None:
     archives.context(tmp_path)
     dataset = DATASETS["context"].open(tmp_path)
-    assert dataset.classes == ("dining table", "potted plant", "sky")
+    assert dataset.classes == ("dining table", "potted plant", "sky", "bed clothes")
     assert names_of("context", tmp_path, "2008_000002") == ["dining table", "sky"]
     assert names_of("context", tmp_path, "2008_000003") == ["potted plant"]
     np.testing.assert_array_equal(masks_of(dataset.read("2008_000003")), [squares(5, 1) == 5])
@@ -104,6 +104,28 @@ def test_an_image_of_refcoco_has_all_its_masks_and_sentences_about_some(
     other = DATASETS[name].open(tmp_path, "testA")
     (key,) = other.keys()
     assert other.read(key).expressions == (("left cat", 0),)
+
+
+def test_refcoco_plus_has_no_splits_of_google(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"RefCOCO\+ has no split 'google-test'; it has val, testA"
+    ):
+        DATASETS["refcoco+"].open(tmp_path, "google-test")
+
+
+def test_sentences_that_python_2_wrote_may_have_any_letter(tmp_path: Path) -> None:
+    archives.refcoco(tmp_path)
+    file = tmp_path / "refcoco/refs(unc).p"
+    data = pickle.dumps(archives.references("val"), protocol=2)
+    said, length = b"red thing on the right", b"X\x16\x00\x00\x00"
+    assert length + said in data
+    # A byte string of Python 2 with a letter beyond ASCII.
+    file.write_bytes(data.replace(length + said, b"U\x16" + said.replace(b"e", b"\xe9")))
+    dataset = DATASETS["refcoco"].open(tmp_path)
+    said_of_all = [
+        text for key in list(dataset.keys()) for text, _ in dataset.read(key).expressions
+    ]
+    assert "r\xe9d thing on th\xe9 right" in said_of_all
 
 
 def test_googles_splits_of_refcoco_are_of_their_own_file(tmp_path: Path) -> None:
@@ -347,9 +369,9 @@ RECORDS: list[tuple[str, str, Callable[[Path], Any], str]] = [
         "context",
         "2008_000002",
         lambda at: archives.label_map(
-            at / "pascal-context/trainval/2008_000002.mat", squares(2, 6)
+            at / "pascal-context/trainval/2008_000002.mat", squares(2, 7)
         ),
-        "holds label 6; labels.txt lists 5",
+        "holds label 7; labels.txt lists 6",
     ),
     (
         "context",
@@ -474,7 +496,21 @@ def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
     assert f"missing: expressions, refcoco/refs(unc).p, from {origin}" in entries["refcoco"]
     assert entries["voc"][-1] == "usable: 2 images of val"
     assert entries["coco"][-1].startswith("not usable: COCO instances is not complete: 1 of 2 ")
-    assert not any(line.startswith(("found", "usable")) for line in entries["phrasecut"])
+    # Nor do RefCOCO's images belong to COCO panoptic.
+    for name in ("phrasecut", "coco-panoptic"):
+        assert not any(line.startswith(("found", "usable")) for line in entries[name])
+    assert "this server is broken" in origin
+
+
+def test_the_list_of_sets_looks_for_a_split(bench: Bench, tmp_path: Path) -> None:
+    archives.refcoco(tmp_path)
+    code, out, err = bench("datasets", "--data", tmp_path, "--split", "refcoco=testA")
+    assert code == 0, err
+    assert "usable: 1 images of testA" in out
+    code, out, err = bench("datasets", "--data", tmp_path, "--split", "refcoco=google-val")
+    assert "missing: expressions, refcoco/refs(google).p" in out
+    one_line(bench("datasets", "--split", "refcoco+=google-val"), "has no split 'google-val'")
+    one_line(bench("datasets", "--split", "mnist=test"), "got 'mnist=test'")
 
 
 def test_without_a_folder_the_list_says_what_is_needed(

@@ -6,19 +6,24 @@ import csv
 import io
 import json
 import shutil
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import interpolate
 
+from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.bench.datasets.protocol import Sample
 from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.captioning import Captioner
 from napari_maskinversion.bench.measures.entries import SAM, Entry, changed
+from napari_maskinversion.bench.measures.map_scores import map_scores
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
 from napari_maskinversion.bench.measures.relations import Phrase, by_words
 from napari_maskinversion.bench.measures.retrieval import (
@@ -27,16 +32,20 @@ from napari_maskinversion.bench.measures.retrieval import (
     retrieval_figures,
     sentences_for_masks,
 )
-from napari_maskinversion.bench.paper import quoted, timing
+from napari_maskinversion.bench.paper import backbones, captions, quoted, timing
 from napari_maskinversion.bench.paper.backbones import choose
 from napari_maskinversion.bench.paper.tables import TABLES, tables_by_name
 from napari_maskinversion.bench.paper.timing import TimedPart, time_part
+from napari_maskinversion.bench.reports import paper_report
+from napari_maskinversion.bench.reports.plots import LOOKS
+from napari_maskinversion.cli import console
 from napari_maskinversion.cli.bench import paper as command
-from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
+from napari_maskinversion.language.generation.decoder import CaptionDecoder
 from napari_maskinversion.regions.sam.segmenter import load_segmenter
+from tests.language.generation.checkpoints import write_decap
 from tests.regions.sam.tiny import save_tiny
 from tests.scenes import demo_model
 
@@ -94,7 +103,7 @@ def test_all_tables_have_the_rows_that_the_paper_has() -> None:
     counts = {name: len([r for r in table.rows if r.values]) for name, table in TABLES.items()}
     assert counts == {
         **{"1": 17, "2": 11, "3": 12, "4": 5, "5": 4, "6": 3},
-        **{"alpha": 17, "steps": 2, "maps": 4, "resolution": 0},
+        **{"alpha": 17, "steps": 2, "maps": 4, "resolution": 0, "grid": 0},
     }
     assert tables_by_name("all") == tuple(TABLES.values())
     assert tuple(TABLES) == quoted.TABLES
@@ -219,7 +228,8 @@ def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     told = [value for one in kept for value in one["iou"]]
     np.testing.assert_allclose(told, overlaps, atol=2e-4)  # of the same squares
     others = [r for r in cells(Path("paper"), "table-2") if r["data"] == "voc"]
-    assert {row["note"] for row in others} == {"not among --sets"}
+    notes = {row["note"] for row in others if row["row"] != "AlphaCLIP"}
+    assert notes == {"not among --sets"}
 
 
 def test_a_stopped_run_goes_on(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +246,7 @@ def test_a_stopped_run_goes_on(paper: Bench, monkeypatch: pytest.MonkeyPatch) ->
         code, _, err = paper("--table", 2, "--sets", "voc,coco")
     assert code == 130
     assert "4 finished parts are in paper" in err
-    assert not list(Path("paper").glob("*.md"))
+    assert "1 of 2 images" in Path("paper/table-2.md").read_text("utf-8")
     before = len(seen) - 1
     monkeypatch.setattr(
         measuring._OneModel, "measure", lambda *a: seen.append(a[1].key) or honest(*a)
@@ -277,6 +287,35 @@ def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
     ]
 
 
+def test_the_steps_of_the_curve_are_those_that_are_measured(paper: Bench) -> None:
+    assert paper("--table", "steps", "--limit", 1)[0] == 0
+    assert "K to 100" in Path("paper/steps.md").read_text("utf-8")
+
+
+def test_rows_of_others_name_their_own_towers() -> None:
+    lacks = {row.title: row.lacks for row in TABLES["1"].rows}
+    assert "B/16 + L/14" in lacks["AlphaCLIP ‡"]
+    assert "RN50x16" not in lacks["AlphaCLIP ‡"]
+    assert "RN50x16 + B/32" in lacks["ReCLIP ‡"]
+
+
+def test_every_figure_of_a_table_is_in_its_plot(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RIS has oIoU alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
+    drawn = []
+    honest = paper_report._dots
+    monkeypatch.setattr(paper_report, "_dots", lambda *a: drawn.extend(a[1]) or honest(*a))
+    monkeypatch.setattr(paper_report, "in_both_looks", lambda name, at, draw: draw(LOOKS["light"]))
+    code, _, err = bench("paper", "--table", 1)
+    assert code == 0, err
+    assert len(drawn) == len(cells(Path("paper"), "table-1"))
+    ris = [cell.paper for cell in drawn if cell.row == "RIS" and cell.paper is not None]
+    assert ris == [42.6, 42.6, 37.1, 37.1]
+
+
 def test_plots_are_drawn(paper: Bench) -> None:
     call = list(paper.args)  # type: ignore[attr-defined]
     call.remove("--no-plots")
@@ -295,6 +334,144 @@ def test_sets_that_are_missing_are_words_in_their_rows(paper: Bench, tmp_path: P
     assert code == 0, err
     assert "voc: Pascal VOC 2012 is not in --data." in err
     assert "| MaskInversion | B/16 | Pascal VOC 2012 is not in --data | 85.4 |" in out
+
+
+# -- what is missing, damaged or stopped ------------------------------------------------------
+
+
+def test_without_models_or_data_the_tables_show_the_papers_figures(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
+    code, out, err = bench("paper", "--table", "1,5", *SMALL)
+    assert code == 0, err
+    assert "| ReCLIP ‡ | RN50x16+B/32 |" in out
+    assert "needs weights: napari-maskinversion models fetch ViT-B-16/openai" in out
+    assert "Nothing can be measured: the tables show the paper's figures alone." in err
+    assert len(cells(Path("paper"), "table-1")) == 22 * 18
+    code, out, err = bench("paper", "--table", "2", "--models", "demo", *SMALL)
+    assert code == 0, err
+    assert "| MaskInversion | B/16 | needs the folder of data sets (--data, or" in out
+    assert "Nothing is measured. demo stands in for" in out
+    code, out, err = bench("paper", "--table", "6", *SMALL)
+    assert "| AlphaCLIP | B/32 | no weights of this size are published" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--table", "2,6", "--decoder", "demo", "--decoder-file", "bad.safetensors"), "damaged"),
+        (("--table", "2,4", "--sam", "bad.pth"), "bad.pth"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_before_anything_is_measured(
+    paper: Bench, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], says: str
+) -> None:
+    for name in ("bad.safetensors", "bad.pth"):
+        Path(name).write_bytes(b"no weights" * 100)
+    monkeypatch.setattr(measuring._OneModel, "measure", lambda *_: pytest.fail("too late"))
+    one_line(paper(*options), says)
+    assert not Path("paper").exists()
+
+
+def test_a_published_decoder_that_is_not_here_is_refused_before_anything_is_measured(
+    bench: Bench, all_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(backbones, "why_missing", lambda _: "")
+    monkeypatch.setattr(captions, "why_missing", lambda _: "")
+    model = copy(demo_model())
+    model.name = "ViT-B-32/openai"
+    monkeypatch.setattr(command, "load", lambda *_: model)
+    monkeypatch.setattr(measuring._OneModel, "measure", lambda *_: pytest.fail("too late"))
+    call = ("paper", "--data", all_sets, "--table", "2,6", "--decoder", "clipcap-coco", *SMALL)
+    one_line(bench(*call), "clipcap-coco")
+    assert not Path("paper").exists()
+
+
+def test_what_fails_on_the_way_is_words_in_its_row_and_the_others_go_on(
+    paper: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, seen = measuring._OneModel.measure, []
+
+    def fails(self: Any, entry: Any, sample: Any) -> Any:
+        if entry.key == "crop":
+            seen.append(entry.key)
+            if len(seen) == 2:
+                raise ModelError("The crop is too small.")
+        return honest(self, entry, sample)
+
+    monkeypatch.setattr(measuring._OneModel, "measure", fails)
+    code, out, err = paper("--table", 2, "--sets", "coco")
+    assert code == 0, err
+    assert "1 of 2 images: 000000000002: The crop is too small. | 23.9 |" in out
+    others = [c for c in cells(Path("paper"), "table-2") if c["row"] == "MaskInversion"]
+    assert [c["note"] for c in others if (c["data"], c["metric"]) == ("coco", "acc1")] == [""] * 4
+
+
+def test_after_an_error_the_tables_show_what_is_measured(
+    paper: Bench, all_sets: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "own"
+    shutil.copytree(all_sets, data)
+    sorted((data / "coco/val2017").iterdir())[1].write_bytes(b"no image")
+    code, out, err = paper("--table", 2, "--sets", "coco,voc", "--data", data)
+    assert code == 2
+    assert "Not everything was measured: 000000000002: " in err
+    assert "1 of 2 images: 000000000002: " in out
+    rows = cells(Path("paper"), "table-2")
+    assert all(c["ours"] for c in rows if c["data"] == "voc" and c["row"] == "MaskInversion")
+
+
+def test_seconds_are_of_this_device_and_these_weights(
+    paper: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(1, 1000))
+
+    def clock(model: Any, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
+        value = float(next(times))
+        ends = {"value": value, "low": value, "high": value, "encoding": 0.1}
+        return {**ends, "route": part.route, "side": 32}
+
+    monkeypatch.setattr("napari_maskinversion.bench.paper.running.time_part", clock)
+    honest = TimedPart.key
+    assert paper("--table", 5)[0] == 0
+    first = [row["ours"] for row in cells(Path("paper"), "table-5")]
+    with monkeypatch.context() as patch:
+        patch.setattr(TimedPart, "key", lambda *a: honest(*a).replace(" on cpu", " on cuda"))
+        assert paper("--table", 5)[0] == 0
+    assert [row["ours"] for row in cells(Path("paper"), "table-5")] != first
+    assert paper("--table", 5)[0] == 0
+    assert [row["ours"] for row in cells(Path("paper"), "table-5")] == first
+
+
+def test_the_grid_of_masks_and_steps_is_timed(
+    paper: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = []
+
+    def clock(model: Any, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
+        timed.append((part.masks, part.steps, part.route))
+        ends = {"value": 0.5, "low": 0.4, "high": 0.7, "encoding": 0.1}
+        return {**ends, "route": part.route, "side": 32}
+
+    monkeypatch.setattr("napari_maskinversion.bench.paper.running.time_part", clock)
+    monkeypatch.setattr(console, "_EVERY", -1.0)
+    code, out, err = paper("--table", "grid")
+    assert code == 0, err
+    assert "demo, 5 masks at 224 px, direct, K = 1" in err  # no terminal, no bar
+    assert len(set(timed)) == 5 * 5 * 2
+    assert "| seconds, K = 50 | backbone | without |" in out
+    assert "| masks 100 | B/16 | 0.50 (0.40–0.70) |" in out
+
+
+def test_more_steps_take_the_steps_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    honest = MaskInverter.invert
+    monkeypatch.setattr(MaskInverter, "invert", lambda *a: asked.append(a[2].steps) or honest(*a))
+    time_part(demo_model(), TimedPart(1, 64, "direct", 3), InversionConfig(steps=1))
+    assert set(asked) == {3}
 
 
 def test_seconds_are_of_both_routes(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,13 +564,33 @@ def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
     texts = demo_model().encode_text([f"a photo of {said}" for said, _ in sample.expressions])
     for text, (_, true), row in zip(texts, sample.expressions, record["mask"], strict=True):
         grid_map = inverter.explain(text[None], explainer="gradcam")[0]
-        heat = upsample_heatmap(grid_map, inverter.input_size, sample.regions.shape)
-        means = []
+        heat = interpolate(
+            torch.from_numpy(grid_map)[None, None], sample.regions.shape, mode="bicubic"
+        )[0, 0].numpy()
+        scores = []
         for region in sample.regions:
             y0, x0, y1, x1 = region.bbox
-            means.append(heat[y0:y1, x0:x1].mean())
-        assert row[0] == sum(mean > means[true] for mean in means)
+            scores.append(heat[y0:y1, x0:x1].sum() / np.sqrt((y1 - y0) * (x1 - x0)))
+        assert row[0] == sum(score > scores[true] for score in scores)
     assert record["ranks"] == []
+
+
+def test_a_box_counts_by_its_sum_over_the_root_of_its_area_as_in_reclip() -> None:
+    """A hot spot of 4 x 4 tokens on a warm ground: by the mean its middle would be first."""
+    tokens = np.full((16, 16), 0.3, np.float32)
+    tokens[6:10, 6:10] = 1.0
+    masks = np.zeros((3, 64, 64), bool)
+    masks[0, 30:34, 30:34], masks[1, 24:40, 24:40], masks[2] = True, True, True
+
+    class Shown:
+        def explain(self, texts: np.ndarray, *, explainer: str) -> np.ndarray:
+            return tokens[None]
+
+    regions = Regions.from_masks(masks)
+    (scores,) = map_scores(Shown(), np.zeros((1, 3)), regions, "chefer")  # type: ignore[arg-type]
+    assert scores[2] == pytest.approx(0.3 * 64 + 0.7 * 4, rel=0.02)  # not less the lowest value
+    assert scores[1] == pytest.approx(16, rel=0.05)
+    assert scores[0] == pytest.approx(4, rel=0.05)
 
 
 def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path) -> None:
@@ -418,6 +615,22 @@ def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path
     largest = int(np.argmax(areas))
     for (_, true), row in zip(sample.expressions, record["mask"], strict=True):
         assert (row[0] == 2) == (true == largest)  # nothing is larger: it is last
+
+
+def test_the_command_takes_a_parser(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path().absolute())
+    Path("own_relations.py").write_text(
+        "from napari_maskinversion.bench.measures.relations import Phrase\n"
+        "def parse(sentence):\n    return Phrase(sentence, extreme='smaller')\n"
+    )
+    shown = {}
+    for parser in ((), ("--parser", "own_relations:parse")):
+        code, _, err = paper("--table", 1, "--sets", "refcoco", *parser)
+        assert code == 0, err
+        rows = [c for c in cells(Path("paper"), "table-1") if c["row"].startswith("ReCLIP (with")]
+        shown[parser] = [c["ours"] for c in rows]
+    first, second = shown.values()
+    assert first != second  # and the kept records of the first are not used
 
 
 class Parrot:
@@ -460,10 +673,36 @@ def test_captions_are_written_by_a_decoder_and_judged(paper: Bench) -> None:
     code, _, err = paper("--table", 6, "--limit", 1, "--decoder", "demo")
     assert code == 0, err
     rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
-    assert rows["AlphaCLIP"]["note"] == "needs weights (--method-weights FILE)"
+    assert "no weights of this size are published" in rows["AlphaCLIP"]["note"]
     for name in ("CLIP", "MaskInversion", "MaskInversion ([CLS] length)"):
         assert int(rows[name]["count"]) == 2
         assert 0 <= float(rows[name]["ours"]) <= 100
+
+
+def test_the_decoder_writes_as_it_is_told(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    honest = CaptionDecoder.generate
+    monkeypatch.setattr(
+        CaptionDecoder, "generate", lambda *a: asked.append(a[0].settings) or honest(*a)
+    )
+    call = ("--table", 6, "--limit", 1, "--decoder", "demo")
+    assert paper(*call, "--search", "top-p", "--seed", 7)[0] == 0
+    assert {(one.search, one.seed) for one in asked} == {("top-p", 7)}
+    before = len(asked)
+    code, _, err = paper(*call, "--search", "top-p", "--seed", 8)
+    assert code == 0, err
+    assert len(asked) == 2 * before  # other sentences: records of the first seed are not used
+
+
+def test_a_published_decap_reads_a_memory(paper: Bench) -> None:
+    write_decap(Path(), demo_model().embed_dim)
+    Path("sentences.txt").write_text("a red car\na dog\ntwo cars\n")
+    call = ("--table", 6, "--limit", 1, "--decoder", "decap", "--decoder-file", "decap.pt")
+    one_line(paper(*call), "name a bank of this model")
+    code, _, err = paper(*call, "--memory", "sentences.txt")
+    assert code == 0, err
+    rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
+    assert rows["MaskInversion"]["ours"]
 
 
 # -- models -----------------------------------------------------------------------------------
@@ -478,6 +717,22 @@ def test_models_stand_for_the_papers_backbones(no_network: None) -> None:
     assert one.lacks["B/16"] == "not among --models"
     lacking = choose("B/32=demo,ViT-B-16/openai").lacks["B/16"]
     assert lacking == "needs weights: napari-maskinversion models fetch ViT-B-16/openai"
+
+
+def test_a_file_of_weights_stands_for_a_backbone(
+    bench: Bench, all_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("vit.pt").write_bytes(b"")
+    asked = []
+    monkeypatch.setattr(command, "load", lambda *a: asked.append(a) or demo_model())
+    named = "B/16=vit.pt:ViT-B-16-quickgelu"
+    call = ("paper", "--data", all_sets, "--models", named, "--table", 4, "--limit", 1, *SMALL)
+    code, _, err = bench(*call)
+    assert code == 0, err
+    assert asked == [("vit.pt", "ViT-B-16-quickgelu", "auto")]
+    assert choose("vit.pt:ViT-B-16-quickgelu").models == {"B/16": "vit.pt:ViT-B-16-quickgelu"}
+    assert choose(named).lacks["L/14"] == "not among --models"
 
 
 # -- bad input: one line, before anything is loaded -------------------------------------------
@@ -499,10 +754,14 @@ def test_models_stand_for_the_papers_backbones(no_network: None) -> None:
         (("--models", "demo,B/16=demo"), "Say which backbone it stands for"),
         (("--models", "B/99=demo"), "the paper has no backbone 'B/99'"),
         (("--models", "B/16=demo,B/16=demo"), "two models for B/16"),
-        (("--models", "ViT-B-16/openai"), "No model can be measured: "),
+        (("--models", "B/16=weights.pt"), "say B/16=weights.pt:ViT-B-16 (or ViT-B-16-quickgelu"),
+        (("--models", "B/16=weights.pt:ViT-B-61"), "no architecture called 'ViT-B-61'"),
+        (("--models", "B/16=other.pt:ViT-B-16"), "There is no file other.pt"),
         (("--models", "dmo"), "There is no model called 'dmo'"),
         (("--decoder", "parrot"), "There is no caption decoder called 'parrot'"),
         (("--decoder", "clipcap-coco"), "ViT-B-32/openai"),
+        (("--memory", "weights.pt"), "--decoder-file and --memory belong to a decoder"),
+        (("--parser", "mine"), "--parser takes MODULE:FUNCTION, such as mine:parse; got 'mine'"),
         (("--sam", "vit_x"), "There is no SAM checkpoint called 'vit_x'"),
         (("--sam", "vit_b"), "models fetch vit_b"),
         (("--method-weights", "none.pth"), "There is no file none.pth"),
@@ -514,6 +773,7 @@ def test_bad_options_are_refused(
     paper: Bench, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], says: str
 ) -> None:
     monkeypatch.setattr(command, "load", lambda *_: pytest.fail("too late"))
+    Path("weights.pt").write_bytes(b"")
     one_line(paper(*options), says)
     assert not Path("paper").exists()
 
@@ -537,7 +797,6 @@ def without_one_image(data: Path) -> None:
         (without_images, "holds only a part of COCO instances: there is no coco/val2017"),
         (without_masks, "holds only a part of Pascal VOC 2012: there is no VOCdevkit/VOC2012/Segm"),
         (without_one_image, "COCO instances is not complete: 1 of 2 images"),
-        (lambda data: shutil.rmtree(data / "coco"), "holds none of the data sets"),
     ],
 )
 def test_sets_that_are_not_whole_are_refused(

@@ -1,5 +1,6 @@
 """``imagine``, as a user meets it."""
 
+import hashlib
 import json
 
 import pytest
@@ -53,6 +54,12 @@ def test_several_regions_in_a_prompt(imagine, decoders, tmp_path):
     )
     assert code == 0, err
     assert (tmp_path / "out" / "region-1+2+3_seed-0.png").exists()
+    record = json.loads((tmp_path / "out" / "imagine.json").read_text())
+    unet = decoders / "kandinsky" / "unet" / "diffusion_pytorch_model.safetensors"
+    own = decoders / "prior" / "diffusion_pytorch_model.safetensors"
+    told = record["decoder"]["sha256"]["unet/diffusion_pytorch_model.safetensors"]
+    assert told == hashlib.sha256(unet.read_bytes()).hexdigest()
+    assert record["prior"]["sha256"] == hashlib.sha256(own.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -80,6 +87,19 @@ def test_missing_weights_are_named_before_the_model_is_loaded(imagine, tmp_path,
     assert code == 2
     assert "5.3 GB" in err
     assert "hf download kandinsky-community/kandinsky-2-2-decoder" in err
+
+
+def test_a_region_that_is_not_there_is_refused_before_the_decoder_is_looked_for(imagine, tmp_path):
+    code, _, err = imagine("--region", 9, weights=tmp_path / "none")
+    assert code == 2
+    assert "no region 9" in err
+
+
+def test_unclip_is_fetched_from_a_copy_that_is_marked_as_unofficial(imagine, tmp_path):
+    code, _, err = imagine("--region", 1, "--decoder", "unclip-l", weights=tmp_path / "none")
+    assert code == 2
+    assert "hf download sd2-community/stable-diffusion-2-1-unclip-small" in err
+    assert "an unofficial copy of stabilityai/stable-diffusion-2-1-unclip-small" in err
 
 
 def test_a_picture_that_is_there_stays(imagine, tmp_path, monkeypatch):

@@ -49,6 +49,18 @@ def test_a_decoder_generates_a_sentence_for_each_embedding(tower, tmp_path):
     assert decoder.generate(np.zeros((0, 24), np.float32)) == []
 
 
+def test_weights_copied_by_hand_are_compared_by_their_width(tmp_path):
+    file = write_clipcap(tmp_path, embed_dim=24)
+    own = tmp_path / "vit.pt"
+    own.write_bytes(b"")
+    assert check_decoder("clipcap-coco", str(own), file=file).name == "clipcap-coco"
+    assert load_decoder("clipcap-coco", named("vit"), file=file).embed_dim == 24
+    with pytest.raises(ModelError, match="reads embeddings of 32 numbers, and vit has 24"):
+        load_decoder("clipcap-coco", named("vit"), file=write_clipcap(tmp_path, embed_dim=32))
+    with pytest.raises(InputError, match="not of weights/other.pt"):
+        check_decoder("clipcap-coco", "weights/other.pt", file=file)
+
+
 def test_clipcap_is_refused_for_another_tower_before_anything_is_read(tmp_path):
     missing = tmp_path / "missing.pt"
     with pytest.raises(InputError, match="reads embeddings of ViT-B-32/openai.*not of demo"):

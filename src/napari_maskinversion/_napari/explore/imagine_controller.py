@@ -165,6 +165,8 @@ class ImagineController(QObject):
         self._imagined = imagined
 
     def _refuse(self, reason: str) -> None:
+        if reason == self.part.said:
+            return  # the line above the button says it already
         self._session.refuse("imagine", reason)
 
     def _ended(self) -> None:

@@ -42,6 +42,7 @@ _NORMS: Final = {"optimised": "as optimised", "cls": "that of [CLS]"}
 _PRECISIONS: Final = ("auto", "float32", "float16", "bfloat16")
 # Places where a path may be broken in a narrow panel.
 _BREAK: Final = "\N{ZERO WIDTH SPACE}"
+_OPTIONS: Final = ("--weights", "--prior")
 _FETCHING: Final = "hf download"  # what the command of a message begins with
 
 
@@ -64,7 +65,9 @@ class ImagineWidget(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._folders: dict[str, Path] = {}
+        self._prior: Path | None = None
         self._command = ""
+        self.said = ""  # the last text of `say`, whole
         self.decoder = combo_box(tip="The diffusion model that draws")
         for spec in DECODERS.values():
             self.decoder.addItem(spec.title, spec.name)
@@ -75,6 +78,8 @@ class ImagineWidget(QWidget):
         self.prompt.setToolTip("A sentence to draw the region in")
         self.subject.setPlaceholderText("dog")
         self.subject.setToolTip("The word of the prompt that the region takes the place of")
+        self.prior = QPushButton("Prior...")
+        self.prior.setToolTip("Use the prior, which reads the prompt, in another folder")
         self.pictures = _spin(1, MOST_PICTURES, 1, "Pictures of the region, and of [CLS]")
         self.seed = _spin(0, _LARGEST_SEED, 0, "Seed of the first picture; the others count on")
         self.steps = _spin(1, MOST_STEPS, 50, "Steps of a picture: more take longer")
@@ -121,7 +126,7 @@ class ImagineWidget(QWidget):
         rows: list[tuple[str | QWidget, QWidget] | QWidget] = [
             ("Decoder", line(self.decoder, self.folder)),
             ("Prompt", self.prompt),
-            ("Subject", self.subject),
+            ("Subject", line(self.subject, self.prior)),
             ("Pictures", self.pictures),
             ("Seed", self.seed),
         ]
@@ -143,6 +148,7 @@ class ImagineWidget(QWidget):
         for text in (self.prompt, self.subject):
             text.textChanged.connect(lambda _: self.edited.emit())
         self.folder.clicked.connect(lambda _=False: self.ask_folder())
+        self.prior.clicked.connect(lambda _=False: self.ask_prior())
         self.copy.clicked.connect(lambda _=False: self._copy())
         self.draw.clicked.connect(lambda _=False: self.draw_requested.emit())
         self.save.clicked.connect(lambda _=False: self.ask_target())
@@ -176,6 +182,7 @@ class ImagineWidget(QWidget):
             prompt=" ".join(self.prompt.text().split()),
             subjects=(subject,) if subject and self.spec.takes_subjects else (),
             weights=self._folders.get(self.spec.name),
+            prior=self._prior,
         )
 
     def choose_folder(self, folder: Path) -> None:
@@ -190,6 +197,18 @@ class ImagineWidget(QWidget):
         if folder:
             self.choose_folder(Path(folder))
 
+    def choose_prior(self, folder: Path) -> None:
+        """Look for the prior in a folder."""
+        self._prior = folder
+        self.prior.setToolTip(f"The prior, which reads the prompt, from {folder}")
+        self.edited.emit()
+
+    def ask_prior(self) -> None:
+        """Ask for the folder of the prior."""
+        folder = QFileDialog.getExistingDirectory(self, "Folder of the prior")
+        if folder:
+            self.choose_prior(Path(folder))
+
     def ask_target(self) -> None:
         """Ask where to save."""
         folder = QFileDialog.getExistingDirectory(self, "Save the pictures in a folder")
@@ -198,6 +217,9 @@ class ImagineWidget(QWidget):
 
     def say(self, text: str) -> None:
         """Show what the drawing needs, or why it is not possible; a command only to copy."""
+        self.said = text
+        for option in _OPTIONS:  # of the command line; here a button does it
+            text = text.replace(f" ({option})", "")
         reason, _, command = text.partition(f": {_FETCHING}")
         self._command = f"{_FETCHING}{command}" if command else ""
         self.needs.say(reason.replace("/", f"/{_BREAK}").replace("_", f"_{_BREAK}"))
@@ -253,6 +275,7 @@ class ImagineWidget(QWidget):
         self.guidance.setValue(spec.guidance)
         self.size.setValue(spec.size)
         self.subject.setEnabled(spec.takes_subjects)
+        self.prior.setEnabled(spec.takes_subjects)
         self._show_folder()
 
     def _show_folder(self) -> None:

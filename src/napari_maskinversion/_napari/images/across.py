@@ -199,11 +199,13 @@ class AcrossImages(QObject):
         text = (
             f"{accepted.count:,} regions of {len(regions):,} images are accepted as "
             f"{accepted.word}. Undo on this tab takes all of them back."
+            if accepted.count
+            else f"Nothing is suggested as {accepted.word} so surely."
         )
         if accepted.problems:
             one, why = next(iter(accepted.problems.items()))
             text += f" {len(accepted.problems):,} left out, such as {one}: {why.rstrip('.')}."
-        inform(text if accepted.count else f"Nothing is suggested as {accepted.word} so surely.")
+        inform(text)
 
     def _ended(self) -> None:
         self._session.many = None

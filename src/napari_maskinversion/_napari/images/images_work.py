@@ -240,7 +240,7 @@ def _deciding(
 
 
 def export_work(
-    project: OpenProject, out: Path, formats: Sequence[str], **options: bool
+    project: OpenProject, out: Path, formats: Sequence[str], **options: Any
 ) -> Generator[Any, None, str]:
     """Export all images; return what was written."""
     from ...batch.exporting import export_steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -91,8 +90,7 @@ class ImageCheck(QObject):
                 self._pause.throttle()
 
     def _start(self) -> None:
-        # Kept with the answer, without the results shown.
-        snapshot = replace(self._session.snapshot(), record=None)
+        snapshot = self._session.snapshot()
         view = ViewPoint.of(self._viewer)
         if snapshot.image is None or snapshot.settings.model != DEMO:
             return

@@ -33,8 +33,9 @@ class ModelDownload(QObject):
         self.worker = Worker("single", "The download", parent=self)
         self.worker.progressed.connect(self._progressed)
         self.worker.done.connect(self._done)
-        self.worker.failed.connect(refuse)
-        self.worker.ended.connect(partial(self._show, None))
+        self.worker.failed.connect(self._refuse)
+        self.worker.ended.connect(self._ended)
+        self._problem = ""
         part.fetching.button.clicked.connect(lambda _=False: self.choose(part.spec.name))
         part.fetching.cancel.clicked.connect(self.cancel)
 
@@ -67,6 +68,15 @@ class ModelDownload(QObject):
         elif self._session.download is not None:
             self._part.fill()
         self._session.download = download
+
+    def _refuse(self, reason: str) -> None:
+        self._problem = reason  # the dialog may hide the status line
+        refuse(reason)
+
+    def _ended(self) -> None:
+        self._show(None)
+        self._part.problem.say(self._problem)
+        self._problem = ""
 
     def _done(self, name: str) -> None:
         self._show(None)

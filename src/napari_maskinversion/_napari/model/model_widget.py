@@ -55,6 +55,7 @@ class ModelWidget(QWidget):
         self.about = Note()
         self.own = OwnModelWidget()
         self.fetching = FetchRow("the model")
+        self.problem = Note(name="Why the model could not be fetched")
         self.device = QComboBox()
         self.device.setToolTip("auto: CUDA, else Apple's MPS, else the CPU")
         self.device.addItems(get_args(Device))
@@ -84,7 +85,8 @@ class ModelWidget(QWidget):
         rows = self.form.rows()
         alpha = rows.pop(_ALPHA)
         self.how = form([self.method, alpha, ("Map", self.explainer), *rows.values()])
-        rows_of_model = [("Model", self.model), self.about, self.fetching, ("Device", self.device)]
+        rows_of_model = [("Model", self.model), self.about, self.fetching, self.problem]
+        rows_of_model.append(("Device", self.device))
         stack(self, form(rows_of_model), self.own)
         self.show_fetch(None)
 
@@ -194,6 +196,7 @@ class ModelWidget(QWidget):
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
         """Show a download's progress in bytes; None for no download."""
+        self.problem.say("")
         self.fetching.show_progress(progress, needed=bool(self._specs) and self.needs_fetch())
         self.model.setEnabled(progress is None)
 

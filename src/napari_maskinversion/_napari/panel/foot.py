@@ -63,6 +63,7 @@ ACTIONS: Final = {
     "add images": "Add them",
     "save regions": "Save again",
     "settings": "Settings...",
+    "switch": "Work on it",
     "model": "Change the model...",
 }
 """What the buttons of the foot do, and their titles."""

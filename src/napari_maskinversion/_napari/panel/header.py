@@ -20,6 +20,7 @@ from ..widgets.sections import Note, line, stack
 ABOUT_DEMO: Final = (
     "Demo model: drawings, land from above, blood cells, nuclei. It knows nothing of photographs."
 )
+STILL_DEMO: Final = "The suggestions shown are still the demo model's."
 
 
 class PanelHeader(QWidget):
@@ -70,8 +71,8 @@ class PanelHeader(QWidget):
     def follow(self) -> None:
         """Follow the session."""
         events = self._session.events
-        followed = (events.settings, events.image, events.doubt, events.download)
-        self._bindings.connect(followed, self.show_model)
+        names = ("settings", "image", "doubt", "download", "record")
+        self._bindings.connect([events[name] for name in names], self.show_model)
         self.show_model()
 
     def stop(self) -> None:
@@ -92,6 +93,9 @@ class PanelHeader(QWidget):
             if demo
             else f"Model: {short_name(settings.model)}, device: {settings.device}"
         )
+        results = self._session.results
+        if not demo and results is not None and results.info.model == DEMO:
+            demo, about = True, f"{about}. {STILL_DEMO}"
         offer, tip, instead = _instead() if unknown else ("", "", "")
         self.photographs.setText(offer)
         self.photographs.setToolTip(tip)

@@ -383,6 +383,7 @@ class MaskInversionWidget(QWidget):
             "add images": self.images.add_new,
             "save regions": self.images.flush,
             "settings": self.controller.show_settings,
+            "switch": lambda: self.session.choose(image=self.session.added),
             "model": partial(self.controller.show_settings, "Model"),
         }
         actions[action]()

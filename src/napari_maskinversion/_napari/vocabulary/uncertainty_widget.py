@@ -20,8 +20,7 @@ class UncertaintyWidget(QWidget):
         super().__init__()
         settings = [one for one in fields_of("uncertainty") if one.extra.get("ui", True)]
         self.form = SettingsForm(settings, parent=self)
-        for key in self.form.values():
-            self.form[key].setSpecialValueText("off")
+        self.form.name_least("off")
         about = Note(
             "Suggestions below these limits are flagged, also in the current table. Automatic: as "
             "calibrated for the model."

@@ -8,11 +8,19 @@ from typing import Any, Final, get_args
 
 from magicgui.widgets import create_widget
 from qtpy.QtCore import QObject, QSignalBlocker, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSizePolicy, QWidget
+from qtpy.QtWidgets import (
+    QAbstractSpinBox,
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QSizePolicy,
+    QWidget,
+)
 
 from ...results.settings import Setting
 from .sections import line
 
+AUTOMATIC: Final = "automatic"
 _LARGEST: Final = 1_000_000  # where neither the setting nor its metadata has a maximum
 _DECIMALS: Final = 2
 
@@ -57,6 +65,11 @@ class SettingsForm(QObject):
     def __getitem__(self, key: str) -> Any:
         """Return the Qt widget that edits a setting."""
         return self._fields[key].widget.native
+
+    def name_least(self, text: str) -> None:
+        """Show a text in place of the least value of each number."""
+        for field in self._fields.values():
+            field.name_least(text)
 
     def rows(self) -> dict[str, tuple[str, QWidget] | QWidget]:
         """Return the rows for `sections.form` by key, in the order of the settings."""
@@ -112,10 +125,11 @@ class _Field:
         elif setting.unit and setting.unit not in setting.title.lower():
             title += f" ({setting.unit})"
         self.automatic: QCheckBox | None = None
+        self._least, self._chosen = "", self.widget.value
         if optional:
-            self.automatic = QCheckBox("automatic")
+            self.automatic = QCheckBox(AUTOMATIC)
             self.automatic.setAccessibleName(f"{setting.title}: automatic")
-            self.automatic.toggled.connect(native.setDisabled)
+            self.automatic.toggled.connect(self._show_automatic)
             self.show(setting.default)
         # A check box shows its title itself.
         editor = native if self.automatic is None else line(native, self.automatic)
@@ -141,6 +155,23 @@ class _Field:
             self.automatic.setChecked(value is None)
         if value is not None:
             self.widget.value = self._within(value)
+
+    def name_least(self, text: str) -> None:
+        """Show a text in place of the least value."""
+        self._least = text
+        if self.automatic is None or not self.automatic.isChecked():
+            self.widget.native.setSpecialValueText(text)
+
+    def _show_automatic(self, automatic: bool) -> None:
+        """Let a disabled number say that it is automatic; its value comes back."""
+        native = self.widget.native
+        native.setDisabled(automatic)
+        if isinstance(native, QAbstractSpinBox):
+            if automatic:
+                self._chosen = self.widget.value
+            native.setSpecialValueText(AUTOMATIC if automatic else self._least)
+            with QSignalBlocker(native):
+                self.widget.value = self.widget.min if automatic else self._chosen
 
     def _within(self, value: Any) -> Any:
         """Return the value that is nearest among those the widget can show."""

@@ -9,7 +9,7 @@ from ...base.errors import InputError
 from .registry import DatasetSpec
 
 
-def describe(spec: DatasetSpec, data: Path | None) -> Iterator[str]:
+def describe(spec: DatasetSpec, data: Path | None, split: str | None = None) -> Iterator[str]:
     """Yield lines about a set: origin, size, licence, what is there and what is missing.
 
     A set of which all parts are there is opened, which finds archives that were unpacked in part.
@@ -19,15 +19,23 @@ def describe(spec: DatasetSpec, data: Path | None) -> Iterator[str]:
     spec : DatasetSpec
     data : Path, optional
         Folder of sets; None says nothing of what is there.
+    split : str, optional
+        By default the first of the set's.
+
+    Raises
+    ------
+    InputError
+        If the set has no such split.
     """
     layout = spec.layout
-    split = layout.check_split(None)
+    split = layout.check_split(split)
     spelled = layout.spelling(split)
     yield f"{spec.name}: {spec.summary}"
     yield f"  size: {layout.size}"
     yield f"  licence: {layout.licence}"
     if layout.splits:
-        yield f"  splits: {', '.join(layout.splits)}; {split} unless --split says another"
+        usual = layout.splits[0]
+        yield f"  splits: {', '.join(layout.splits)}; {usual} unless --split says another"
     complete = data is not None
     for part in layout.parts:
         paths = () if data is None else part.paths(data, spelled)
@@ -38,6 +46,7 @@ def describe(spec: DatasetSpec, data: Path | None) -> Iterator[str]:
     if not complete:
         return
     try:
-        yield f"  usable: {len(spec.open(data).keys())} images{f' of {split}' if split else ''}"
+        count = len(spec.open(data, split).keys())
+        yield f"  usable: {count} images{f' of {split}' if split else ''}"
     except InputError as error:
         yield f"  not usable: {error}"

@@ -27,12 +27,16 @@ class Part:
         Where it comes from; ``{split}`` as well.
     folder : bool
         Whether it is a folder.
+    beside : str
+        Places but the first count only where this file is in the folder of sets, since other sets
+        have folders of these names.
     """
 
     name: str
     places: tuple[str, ...]
     archive: str
     folder: bool = True
+    beside: str = ""
 
     def place(self, spelled: str) -> str:
         """Return the usual place of this part."""
@@ -44,7 +48,8 @@ class Part:
 
     def paths(self, data: Path, split: str) -> tuple[Path, ...]:
         """Return where this part lies below a folder; empty if it is missing."""
-        for pattern in self.places:
+        own = not self.beside or (data / self.beside).is_file()
+        for pattern in self.places if own else self.places[:1]:
             hits = sorted(data.glob(pattern.format(split=split)))
             hits = [hit for hit in hits if (hit.is_dir() if self.folder else hit.is_file())]
             if hits:
@@ -122,7 +127,10 @@ _VOC: Final = "http://host.robots.ox.ac.uk/pascal/VOC"
 _CONTEXT: Final = "https://cs.stanford.edu/~roozbeh/pascal-context"
 _COCO: Final = "http://images.cocodataset.org"
 _OPEN: Final = "https://storage.googleapis.com/openimages"
-_REFER: Final = "http://bvisionweb1.cs.unc.edu/licheng/referit/data"
+_REFER: Final = (
+    "https://bvisionweb1.cs.unc.edu/licheng/referit/data/{}.zip (this server is broken; the README "
+    "of https://github.com/lichengunc/refer links to copies)"
+)
 _PHRASECUT: Final = "https://people.cs.umass.edu/~chenyun/phrasecut"
 _FLICKR: Final = "images: Flickr's terms of use"
 
@@ -268,8 +276,8 @@ PHRASECUT: Final = Layout(
 )
 
 
-def _refer(name: str, title: str) -> Layout:
-    unc, google = ("val", "testA", "testB", "train"), ("google-val", "google-test", "google-train")
+def _refer(name: str, title: str, google: tuple[str, ...] = ()) -> Layout:
+    unc = ("val", "testA", "testB", "train")
     return Layout(
         title=title,
         parts=(
@@ -284,13 +292,13 @@ def _refer(name: str, title: str) -> Layout:
             Part(
                 name="masks",
                 places=(f"{name}/instances.json",),
-                archive=f"{_REFER}/{name}.zip",
+                archive=_REFER.format(name),
                 folder=False,
             ),
             Part(
                 name="expressions",
                 places=(f"{name}/refs({{split}}).p",),
-                archive=f"{_REFER}/{name}.zip",
+                archive=_REFER.format(name),
                 folder=False,
             ),
         ),
@@ -301,7 +309,7 @@ def _refer(name: str, title: str) -> Layout:
     )
 
 
-REFCOCO: Final = _refer("refcoco", "RefCOCO")
+REFCOCO: Final = _refer("refcoco", "RefCOCO", ("google-val", "google-test", "google-train"))
 REFCOCO_PLUS: Final = _refer("refcoco+", "RefCOCO+")
 
 
@@ -325,6 +333,7 @@ COCO_PANOPTIC: Final = Layout(
             places=(f"coco-panoptic/{place}", place),
             archive=archive,
             folder=name != "annotations",
+            beside="panoptic.json",
         )
         for name, place, archive in (
             ("images", "images", f"{_COCO}/zips/val2017.zip"),

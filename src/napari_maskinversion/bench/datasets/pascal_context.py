@@ -22,6 +22,7 @@ _READABLE: Final = {
     "diningtable": "dining table",
     "pottedplant": "potted plant",
     "tvmonitor": "tv monitor",
+    "bedcloth": "bed clothes",
     "bedclothes": "bed clothes",
 }
 _MOST: Final = 2**28  # bytes of a label map

@@ -47,7 +47,7 @@ class RefCoco:
     data : Path
         Folder of sets.
     split : str
-        Of `layout`: UNC's, or Google's with ``google-`` before it.
+        Of `layout`: UNC's, or Google's (of RefCOCO alone) with ``google-`` before it.
     layout : Layout
         `REFCOCO` or `REFCOCO_PLUS`.
 

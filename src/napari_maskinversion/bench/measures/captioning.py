@@ -45,6 +45,22 @@ class Captioner:
             self._judge = self.load_judge()
         return self._judge
 
+    def open(self, model: Backbone) -> None:
+        """Load generator and judge now, so that bad files are refused before anything is measured.
+
+        Raises
+        ------
+        MaskInversionError
+            If one of them cannot be loaded, or the generator does not fit the model.
+        """
+        self._generator(model)
+        _ = self.judge
+
+    def _generator(self, model: Backbone) -> SentenceGenerator:
+        if model.name not in self._generators:
+            self._generators[model.name] = self.make(model)
+        return self._generators[model.name]
+
     def read(
         self, model: Backbone, embeddings: NDArray[np.float32], sample: Sample
     ) -> dict[str, Any]:
@@ -56,9 +72,7 @@ class Captioner:
             ``captions``; ``caption``: for each region with a sentence, where its own is among all
             sentences of the image (see `retrieval.Row`).
         """
-        if model.name not in self._generators:
-            self._generators[model.name] = self.make(model)
-        written = self._generators[model.name].generate(embeddings)
+        written = self._generator(model).generate(embeddings)
         rows: list[Row] = []
         if sample.expressions:
             told = self.judge.encode_text([text for text, _ in sample.expressions])

@@ -45,8 +45,8 @@ class Entry:
     template : str
         Prompt for sentences, with ``{}`` for the sentence.
     scorer : {"embeddings", "gradcam", "chefer"}
-        How regions and sentences are compared: by their embeddings, or by the mean of a sentence's
-        explainability map in the region's box. The latter ranks no classes.
+        How regions and sentences are compared: by their embeddings, or by a sentence's
+        explainability map in the region's box, see `map_scores`. The latter ranks no classes.
     points : tuple of int
         Steps of the inversion after which the classes are ranked as well.
     relations : bool

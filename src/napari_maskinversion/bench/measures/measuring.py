@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...base.errors import ConfigError, InputError, ModelError
+from ...base.errors import ConfigError, InputError, MaskInversionError, ModelError
 from ...base.record_store import RecordStore, records_path
 from ...base.steps import Steps, drive
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
@@ -22,7 +23,7 @@ from ..content import StaleRecords, content_of, is_of
 from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
 from .entries import NEEDS_SAM, SAM, Entry, changed
 from .map_scores import map_scores
-from .relations import Parser, by_words, related
+from .relations import OwnParser, Parser, by_words, related
 from .retrieval import Overlaps, masks_for_sentences, sentences_for_masks
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class MeasuringPlan:
         Continue after an image that cannot be used.
     sam : Path or None
         Checkpoint of Segment Anything, for entries with boxes that it fills.
+    lenient : bool
+        Continue with the other entries after one that fails; `Measuring.lacks` says why it did.
     """
 
     models: tuple[str, ...]
@@ -68,6 +71,7 @@ class MeasuringPlan:
     limit: int | None = None
     skip_bad: bool = False
     sam: Path | None = None
+    lenient: bool = False
 
     def settings(self, dataset: Dataset) -> dict[str, Any]:
         """Return what every record depends on; models, entries and images may be added later."""
@@ -128,11 +132,14 @@ class Measuring:
         For entries with captions.
     parser : callable
         For entries with relations.
+    segmenter : callable, optional
+        Loads Segment Anything for a device; by default from the plan's checkpoint.
 
     Attributes
     ----------
     lacks : dict
-        Why a (model, entry) cannot be measured: missing weights, or an unsuitable tower.
+        Why a (model, entry) cannot be measured: missing weights, an unsuitable tower, or an error
+        (see `MeasuringPlan.lenient`).
     skipped : dict
         Why images were left out, by their names; they are tried again when the measurement
         resumes.
@@ -149,6 +156,7 @@ class Measuring:
         *,
         captioner: Captioner | None = None,
         parser: Parser = by_words,
+        segmenter: Callable[[str], Segmenter] | None = None,
     ) -> None:
         self.dataset, self.plan, self.store, self._load = dataset, plan, store, load
         self.keys = list(dataset.keys())[: plan.limit]
@@ -157,8 +165,8 @@ class Measuring:
         self.skipped: dict[str, str] = {}
         self.stale = StaleRecords()
         self._contents: dict[str, str] = {}
-        self._segmenter: Segmenter | None = None
         self.captioner, self.parser = captioner, parser
+        self.segmenter = segmenter or cache(self._load_segmenter)
 
     def run(self, report: Report = lambda *_: None) -> None:
         """Measure missing records; ``report`` receives the present image and the share done.
@@ -181,6 +189,9 @@ class Measuring:
             for place, key in enumerate(self.keys):
                 report(f"{name}, {key}", (number * len(self.keys) + place) / total)
                 self._image(one, key)
+            self.lacks |= {(name, key): why for key, why in one.lacks.items()}
+            if not one.entries:  # each failed on the way
+                raise InputError(f"Nothing can be measured: {next(iter(one.lacks.values()))}")
         if len(self.skipped) == len(self.keys):
             why = next(iter(self.skipped.values()), "it has no images")
             raise InputError(f"No image of {self.dataset.name} can be used: {why}")
@@ -205,17 +216,22 @@ class Measuring:
             self.skipped[key] = str(error)
             return
         for entry in left:
-            record = {**self._made_of(one, entry, key), **one.measure(entry, sample)}
+            try:
+                measured = one.measure(entry, sample)
+            except MaskInversionError as error:
+                if not self.plan.lenient:
+                    raise
+                one.lacks[entry.key] = f"{key}: {error}"
+                one.entries.remove(entry)
+                continue
+            record = {**self._made_of(one, entry, key), **measured}
             self.store.add((one.name, entry.key, key), record)
 
-    def segmenter(self, device: str) -> Segmenter:
-        """Load Segment Anything when it is first needed."""
-        if self._segmenter is None:
-            from ...regions.sam.segmenter import load_segmenter
+    def _load_segmenter(self, device: str) -> Segmenter:
+        from ...regions.sam.segmenter import load_segmenter
 
-            assert self.plan.sam is not None
-            self._segmenter = load_segmenter(self.plan.sam, device)
-        return self._segmenter
+        assert self.plan.sam is not None
+        return load_segmenter(self.plan.sam, device)
 
     def _made_of(self, one: _OneModel, entry: Entry, key: str) -> dict[str, str]:
         if key not in self._contents:
@@ -292,6 +308,8 @@ class _OneModel:
                 self._files[file] = content_of(file)
         captioner = self.of.captioner if entry.captions else None
         more = [] if captioner is None else [captioner.name]
+        if entry.relations and isinstance(self.of.parser, OwnParser):
+            more.append(self.of.parser.name)
         return " ".join([self.model.fingerprint, *(self._files[file] for file in files), *more])
 
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """Places and sizes that a sentence names, as ReCLIP adds them to its scores of regions.
 
 A parser says which part of a sentence names the region, to which other thing it stands in which
-relation, and which extreme it is. ReCLIP takes the parser of spaCy; `by_words` looks for words and
-needs no package. Any other can be passed.
+relation, and which extreme it is. ReCLIP takes the dependency parser of spaCy; `by_words` reads
+words and needs no package. Any other can be passed. ReCLIP's code also reads "between", but drops
+what it finds; so "between" counts for nothing here.
 """
 
 from __future__ import annotations
 
-import re
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.errors import InputError
 from ...base.regions import Regions
 
 Floats = NDArray[np.float64]
@@ -57,35 +59,164 @@ _MEASURES: Final = {
     "larger": (2, 1),
     "smaller": (2, -1),
 }
-RELATIONS: Final[dict[str, str]] = {
-    "left": r"(?:to |on )?(?:the )?left (?:side )?of|left from",
-    "right": r"(?:to |on )?(?:the )?right (?:side )?of|right from",
-    "above": r"above|on top of|over",
-    "below": r"below|under|underneath|beneath",
-    "larger": r"(?:bigger|larger|taller) than",
-    "smaller": r"(?:smaller|shorter) than",
+# ReCLIP's own keywords: what is behind is higher in a photograph, what is closer is larger.
+RELATIONS: Final[dict[str, frozenset[str]]] = {
+    "left": frozenset({"left", "west"}),
+    "right": frozenset({"right", "east"}),
+    "above": frozenset({"above", "north", "top", "back", "behind"}),
+    "below": frozenset({"below", "south", "under", "front"}),
+    "larger": frozenset({"bigger", "larger", "closer"}),
+    "smaller": frozenset({"smaller", "tinier", "further"}),
+    "within": frozenset({"inside", "within", "contained"}),
 }
-EXTREMES: Final[dict[str, str]] = {
-    "left": r"left|leftmost|left-most|western",
-    "right": r"right|rightmost|right-most|eastern",
-    "above": r"top|topmost|upper|uppermost|highest",
-    "below": r"bottom|lowest|lower|bottommost",
-    "larger": r"biggest|largest|tallest|closest|nearest",
-    "smaller": r"smallest|tiniest|shortest|farthest|furthest",
+EXTREMES: Final[dict[str, frozenset[str]]] = {
+    "left": frozenset({"left", "west", "leftmost", "western"}),
+    "right": frozenset({"right", "rightmost", "east", "eastern"}),
+    "above": frozenset({"above", "north", "top"}),
+    "below": frozenset({"below", "south", "underneath", "front"}),
+    "larger": frozenset({"bigger", "biggest", "larger", "largest", "closer", "closest"}),
+    "smaller": frozenset({"smaller", "smallest", "tinier", "tiniest", "further", "furthest"}),
 }
+_NO_THINGS: Final = {"part", "image", "side", "picture", "half", "region", "section"}
+_ARTICLES: Final = {"the", "a", "an", "far", "very"}
+_LINKS: Final = {"of", "from", "to", "than"}
+# Words that begin something else than the thing itself.
+_JOINTS: Final = _LINKS | {
+    *("on", "at", "in", "with", "by", "near", "next", "and", "who", "that", "which", "behind"),
+    *("holding", "wearing", "standing", "sitting", "facing", "looking", "under", "inside"),
+}
+_DIRECT: Final = {"above", "behind", "below", "under", "inside", "within"}  # need no "of"
 
 
 def by_words(sentence: str) -> Phrase:
-    """Parse a sentence by the words for relations and extremes in it."""
-    text = " ".join(sentence.lower().split())
-    for relation, pattern in RELATIONS.items():
-        parts = re.split(rf"\b(?:{pattern})\b", text, maxsplit=1)
-        if len(parts) == 2 and all(part.strip() for part in parts):
-            return Phrase(parts[0].strip(), relation, parts[1].strip())
-    for extreme, pattern in EXTREMES.items():
-        if re.search(rf"\b(?:{pattern})\b", text):
-            return Phrase(text, extreme=extreme)
-    return Phrase(text)
+    """Parse a sentence by the words for relations and extremes in it.
+
+    A word for an extreme counts where it stands with the thing itself ("left dog"), or alone behind
+    a preposition ("dog on the left"); not where it is about another thing ("boy with right hand
+    up").
+    """
+    words = sentence.lower().split()
+    text = " ".join(words)
+    for place, word in enumerate(words):
+        relation = _name_of(word, RELATIONS)
+        before, after = _without_joints(words[:place]), words[place + 1 :]
+        linked = bool(_LINKS & set(after[:2])) or word in _DIRECT | {"contained"}
+        other = _thing(after)
+        if relation and linked and before and other:
+            head, extreme = _head(before)
+            return Phrase(head, relation, " ".join(other), extreme)
+    head, extreme = _head(words)
+    return Phrase(head, extreme=extreme) if extreme else Phrase(text)
+
+
+def _name_of(word: str, table: dict[str, frozenset[str]]) -> str:
+    return next((name for name, words in table.items() if word in words), "")
+
+
+def _without_joints(words: Sequence[str]) -> list[str]:
+    """Return the words before a relation, without its own such as "to the"."""
+    kept = list(words)
+    while kept and kept[-1] in _JOINTS | _ARTICLES:
+        kept.pop()
+    return kept
+
+
+def _thing(words: Sequence[str]) -> list[str]:
+    """Return the thing behind a relation; empty if it is a part of the image."""
+    rest = list(words)
+    while rest and rest[0] in _LINKS | {"side", "by", "in"}:
+        rest.pop(0)
+    content = [word for word in rest if word not in _ARTICLES | _NO_THINGS]
+    return rest if content else []
+
+
+def _head(words: Sequence[str]) -> tuple[str, str]:
+    """Return what names the region in words without a relation, and the extreme that it is."""
+    pieces: list[list[str]] = [[]]
+    for word in words:
+        if word in _JOINTS and any(pieces):
+            pieces.append([])
+        else:
+            pieces[-1].append(word)
+    first, *others = pieces
+    named = {_extreme(word, first) for word in first}
+    extreme = next((name for name in EXTREMES if name in named), "")
+    all_places = True
+    for piece in others:
+        names = [name for word in piece if (name := _name_of(word, EXTREMES))]
+        bare = all(_name_of(word, EXTREMES) or word in _ARTICLES | _NO_THINGS for word in piece)
+        all_places &= bare
+        extreme = extreme or (names[0] if bare and names else "")
+    return " ".join(first if all_places else words), extreme
+
+
+def _extreme(word: str, piece: Sequence[str]) -> str:
+    """Return the extreme of a word; "above" and the like count as one at the end alone."""
+    prepositional = word in _DIRECT | {"underneath"} and word != piece[-1]
+    return "" if prepositional else _name_of(word, EXTREMES)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnParser:
+    """A parser of the user's, whose phrases are checked.
+
+    Attributes
+    ----------
+    name : str
+        ``MODULE:FUNCTION``, kept in the records.
+    function : callable
+    """
+
+    name: str
+    function: Parser
+
+    def __call__(self, sentence: str) -> Phrase:
+        """Parse a sentence.
+
+        Raises
+        ------
+        InputError
+            If the function fails, or returns something else than a `Phrase` of known names.
+        """
+        try:
+            phrase = self.function(sentence)
+        except Exception as error:
+            raise InputError(f"--parser {self.name} failed at {sentence!r}: {error!r}.") from None
+        known = isinstance(phrase, Phrase) and (
+            phrase.relation in ("", *RELATIONS) and phrase.extreme in ("", *EXTREMES)
+        )
+        if not known:
+            raise InputError(
+                f"--parser {self.name} returned {phrase!r} for {sentence!r}; it must return a "
+                f"Phrase of {__name__} with a relation ({', '.join(RELATIONS)}), an extreme "
+                f"({', '.join(EXTREMES)}), or neither."
+            )
+        return phrase
+
+
+def load_parser(name: str) -> OwnParser:
+    """Import a parser of the user's.
+
+    Parameters
+    ----------
+    name : str
+        ``MODULE:FUNCTION``; the function takes a sentence and returns a `Phrase`.
+
+    Raises
+    ------
+    InputError
+        If there is no such module or function, or it returns something else.
+    """
+    module, colon, function = name.partition(":")
+    if not (module and colon and function):
+        raise InputError(f"--parser takes MODULE:FUNCTION, such as mine:parse; got {name!r}.")
+    try:
+        own = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"--parser {name} cannot be imported ({error}).") from None
+    parser = OwnParser(name, own)
+    parser("left dog")
+    return parser
 
 
 def related(
@@ -93,7 +224,9 @@ def related(
 ) -> Floats:
     """Return logarithms of probabilities of regions, with relations and extremes.
 
-    The probability by the whole sentence is multiplied by the one by its parts.
+    As in ReCLIP, the probability by the whole sentence is multiplied by the one by its parts: that
+    of the head, times the sum of those of the other things that a region is related to, times the
+    sum of its own kind that it exceeds.
 
     Parameters
     ----------
@@ -112,21 +245,27 @@ def related(
     shares /= shares.sum(1, keepdims=True)
     places = {text: place for place, text in enumerate(texts)}
     boxes = np.array([region.bbox for region in regions], float)
-    y0, x0, y1, x1 = boxes.T
-    values = np.stack([(x0 + x1) / 2, (y0 + y1) / 2, (y1 - y0) * (x1 - x0)])
     rows = []
     for row, phrase in zip(shares, phrases, strict=False):
-        if phrase.relation:
-            fits = _compared(values, phrase.relation) @ shares[places[phrase.other]]
-            row = row * shares[places[phrase.head]] * fits
-        elif phrase.extreme:
-            row = row * (_compared(values, phrase.extreme) @ row)
+        if phrase.relation or phrase.extreme:
+            part = shares[places[phrase.head]]
+            if phrase.relation:
+                part = part * (_compared(boxes, phrase.relation) @ shares[places[phrase.other]])
+            if phrase.extreme:
+                part = part * (_compared(boxes, phrase.extreme) @ part)
+            row = row * part
         rows.append(np.log(np.maximum(row, _LEAST)))
     return np.array(rows)
 
 
-def _compared(values: Floats, name: str) -> Floats:
-    """Return (N, N): whether region i is more of something than region j."""
+def _compared(boxes: Floats, name: str) -> Floats:
+    """Return (N, N): whether region i is more of something than j, or its share within j."""
+    y0, x0, y1, x1 = boxes.T
+    area = (y1 - y0) * (x1 - x0)
+    if name == "within":
+        high = np.minimum(y1[:, None], y1) - np.maximum(y0[:, None], y0)
+        wide = np.minimum(x1[:, None], x1) - np.maximum(x0[:, None], x0)
+        return np.asarray(np.maximum(high, 0) * np.maximum(wide, 0) / area[:, None])
     which, sign = _MEASURES[name]
-    own = sign * values[which]
+    own = sign * np.stack([(x0 + x1) / 2, (y0 + y1) / 2, area])[which]
     return np.asarray(own[:, None] > own[None], np.float64)

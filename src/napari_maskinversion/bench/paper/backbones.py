@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...base.errors import InputError
+from ...base.errors import InputError, ModelError
 from ...engine.models.registry import get_spec, model_state
 from ...engine.models.specs import MODELS
 from .quoted import BACKBONES
@@ -27,7 +27,7 @@ class Backbones:
     Attributes
     ----------
     models : mapping of str to str
-        Names or folders of models, by backbone.
+        Names or folders of models, or ``FILE:ARCHITECTURE``, by backbone; see `parts_of`.
     lacks : mapping of str to str
         Why other backbones are not measured.
     """
@@ -52,15 +52,15 @@ def choose(wanted: str | None) -> Backbones:
     ----------
     wanted : str, optional
         Models separated by commas: of the paper's architectures, as ``BACKBONE=MODEL`` (such as
-        ``B/16=folder``), or one that stands in for all backbones, such as ``demo``. By default
-        the paper's models that are on this machine.
+        ``B/16=folder`` or ``B/16=weights.pt:ViT-B-16``), or one that stands in for all backbones,
+        such as ``demo``. By default the paper's models that are on this machine.
 
     Raises
     ------
     InputError
-        If a backbone is unknown or named twice, or there is no model.
+        If a backbone is unknown or named twice, or a file comes without its architecture.
     ModelError
-        If there is no such model.
+        If there is no such model, file or architecture.
     """
     named = _by_backbone(wanted) if wanted is not None else dict(USUAL)
     models, lacks = {}, {}
@@ -72,9 +72,6 @@ def choose(wanted: str | None) -> Backbones:
             lacks[backbone] = why
         else:
             models[backbone] = name
-    if not models:
-        why = "; ".join(dict.fromkeys(lacks.values()))
-        raise InputError(f"No model can be measured: {why}. --models demo tries everything out.")
     return Backbones(models, lacks)
 
 
@@ -92,6 +89,7 @@ def _by_backbone(wanted: str) -> dict[str, str]:
             )
         if not equals:
             backbone, model = _backbone_of(name), name
+        _check_file(model, backbone or BACKBONES[1])
         if not backbone:
             strangers.append(model)
         elif backbone in chosen:
@@ -110,14 +108,39 @@ def _by_backbone(wanted: str) -> dict[str, str]:
 
 def _backbone_of(name: str) -> str:
     """Return the paper's backbone with this architecture, or ""."""
-    architecture = name.partition("/")[0]
+    own = parts_of(name)[1]
+    architecture = name.partition("/")[0] if own is None else own.removesuffix("-quickgelu")
     usual = {model.partition("/")[0]: backbone for backbone, model in USUAL.items()}
     return "" if Path(name).is_dir() else usual.get(architecture, "")
 
 
+def parts_of(name: str) -> tuple[str, str | None]:
+    """Return a model as `load_model` takes it, and the architecture of a file of weights."""
+    file, colon, architecture = name.rpartition(":")
+    return (file, architecture) if colon and Path(file).is_file() else (name, None)
+
+
+def _check_file(model: str, backbone: str) -> None:
+    """Refuse a file of weights that is missing, or whose architecture is missing or unknown."""
+    file, architecture = parts_of(model)
+    usual = USUAL[backbone].partition("/")[0]
+    if Path(file).is_file() and architecture is None:
+        raise InputError(
+            f"--models: {file} is a file of weights, which do not tell their architecture; say "
+            f"{backbone}={file}:{usual} (or {usual}-quickgelu, of OpenAI's weights)."
+        )
+    before, _, after = model.rpartition(":")
+    if architecture is None and Path(before).suffix and not Path(model).exists():
+        raise ModelError(f"There is no file {before}; --models takes {backbone}=FILE:{after}.")
+    if architecture is not None:
+        from ...engine.models.openclip import architecture_config
+
+        architecture_config(architecture)
+
+
 def why_missing(name: str) -> str:
     """Return why a model is not on this machine, or ""."""
-    if Path(name).exists():
+    if Path(parts_of(name)[0]).exists():
         return ""
     spec = MODELS.get(name) or get_spec(name)
     if model_state(spec) == "to fetch":

@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...language.generation.loading import load_decoder
-from ...language.generation.registry import check_decoder
+from ...engine.methods.registry import Method
+from ...pipeline.captions.generating import CaptionRequest
 from ..content import content_of
 from ..measures.captioning import Captioner
-from .backbones import USUAL, Backbones, why_missing
+from .backbones import USUAL, Backbones, parts_of, why_missing
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
+    from ...language.generation.decoder import SentenceGenerator
 
 READER: Final = "B/32"  # the paper's decoder reads embeddings of this backbone
 JUDGE: Final = "L/14"
 
 
 def captioner(
-    decoder: str | None,
-    file: Path | None,
+    request: CaptionRequest | None,
     backbones: Backbones,
+    make: Callable[[Backbone], SentenceGenerator],
     load: Callable[[str], Backbone],
+    *,
+    memory: Path | None = None,
+    sentences: str = "",
 ) -> tuple[Captioner | None, str]:
     """Return a captioner, or why captions are not measured.
 
     Parameters
     ----------
-    decoder : str or None
-        Name of a caption decoder.
-    file : Path, optional
-        Its weights, instead of the published ones.
+    request : CaptionRequest or None
+        The decoder and how it writes.
     backbones : Backbones
         The judge is the paper's ViT-L/14, or the model that stands in for it.
+    make : callable
+        Loads the decoder for a model.
     load : callable
         Loads a model by name.
+    memory : Path, optional
+        Sentences or a caption bank, for DeCap.
+    sentences : str
+        Hash of these sentences.
 
     Raises
     ------
     MaskInversionError
         If there is no such decoder, it is for another model, or its file cannot be used.
     """
-    if decoder is None:
+    if request is None:
         return None, "needs a generator of captions (--decoder clipcap-coco)"
     reader = backbones.models.get(READER)
     if reader is None:
@@ -51,11 +61,10 @@ def captioner(
     judge = backbones.models.get(JUDGE, USUAL[JUDGE])
     if why := why_missing(judge):
         return None, f"the judge {why}"
-    check_decoder(decoder, reader, file=file)
-    weights = "" if file is None else content_of(file)
-    name = " ".join(part for part in (decoder, weights, "judged by", judge) if part)
-    return Captioner(
-        name,
-        make=lambda model: load_decoder(decoder, model, file=file, device=model.device),
-        load_judge=lambda: load(judge),
-    ), ""
+    request.check(parts_of(reader)[0], Method(), memory)
+    weights = "" if request.file is None else content_of(request.file)
+    how = json.dumps(asdict(request.settings))  # records of other settings are made again
+    name = " ".join(
+        part for part in (request.decoder, weights, sentences, how, "judged by", judge) if part
+    )
+    return Captioner(name, make=make, load_judge=lambda: load(judge)), ""

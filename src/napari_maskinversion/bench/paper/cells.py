@@ -12,10 +12,10 @@ from ..datasets.registry import DATASETS
 from ..measures.metrics import figures
 from ..measures.retrieval import READINGS, Ties, retrieval_figures
 from ..measures.statistics import share
-from .quoted import MEAN, SETS, WITH_SENTENCES
+from .quoted import MEAN, SETS, WITH_SENTENCES, Column
 from .running import PaperBench
 from .tables import Row, Table
-from .timing import ROUTES, part_of
+from .timing import part_of
 
 Figure = dict[str, float]
 
@@ -38,7 +38,7 @@ class Cell:
     count : int
         Regions, sentences or repetitions.
     note : str
-        Why there is no figure of ours.
+        Why there is no figure of ours, or only one of some images.
     """
 
     table: str
@@ -87,7 +87,7 @@ def _row(bench: PaperBench, table: Table, row: Row, ties: Ties) -> Iterator[Cell
             elif table.sets:
                 more = _measured(bench, table, row, model, data, metric, reading, ties)
             else:
-                more = _timed(bench, table, row, model, metric)
+                more = _timed(bench, table, row, model, (data, metric))
             done.append(Cell(**cell, **more))
         # Columns without sentences are the same in both readings.
         yield from (c for c in done if c.reading or reading == _readings(table)[0])
@@ -114,16 +114,18 @@ def _measured(
     reading: str,
     ties: Ties,
 ) -> dict[str, Any]:
-    why = _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
-    if why:
-        return {"note": why}
+    if not row.method:
+        return {"note": row.lacks}
     entry = bench.plan.entry(table, row, data)
-    why = entry.lacks or bench.lacks.get((data, model, entry.key), "")
+    why = entry.lacks or _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
     if why:
         return {"note": why}
+    why = bench.lacks.get((data, model, entry.key)) or bench.failures.get((data, model), "")
     records = bench.records(data, model, entry.key)
     if not records:
-        return {"note": "not measured yet"}
+        return {"note": why or "not measured yet"}
+    images = len(bench.keys(data))
+    note = "" if len(records) == images else f"{len(records)} of {images} images"
     if table.name == "6":
         summary = retrieval_figures(records, "caption", ties)
     elif data in WITH_SENTENCES:
@@ -135,7 +137,9 @@ def _measured(
     if metric not in summary:
         return {"note": "fewer candidates" if summary else "nothing to rank"}
     ours = {end: 100 * value for end, value in summary[metric].items()}
-    return {"ours": ours, "count": summary.get("count", summary.get("regions", 0))}
+    count = summary.get("count", summary.get("regions", 0))
+    note = f"{note}: {why}" if note and why else note
+    return {"ours": ours, "count": count, "note": note}
 
 
 def _point(records: Sequence[tuple[str, dict[str, Any]]], step: int) -> dict[str, Any]:
@@ -146,17 +150,14 @@ def _point(records: Sequence[tuple[str, dict[str, Any]]], step: int) -> dict[str
     return {"acc1": share(places < 1, [image for image, _ in ranks]), "regions": len(ranks)}
 
 
-def _timed(bench: PaperBench, table: Table, row: Row, model: str, metric: str) -> dict[str, Any]:
+def _timed(bench: PaperBench, table: Table, row: Row, model: str, column: Column) -> dict[str, Any]:
     why = _why_not(bench, row, model)
-    if why or bench.seconds is None:
-        return {"note": why or "not measured"}
-    route = next(one for one in ROUTES if one == metric)
-    ending = f": {part_of(table, row.title, route).about}"
-    names = [n for n in bench.seconds.parts if n.startswith(f"{model} ") and n.endswith(ending)]
-    if not names:
-        return {"note": "not measured yet"}
-    part = bench.seconds.parts[names[-1]]
-    if metric not in part["route"]:
+    if why:
+        return {"note": why}
+    part = bench.timed(model, part_of(table, row.title, column))
+    if part is None:
+        return {"note": bench.failures.get(("", model)) or "not measured yet"}
+    if column[1] not in part["route"]:
         return {"note": f"memory allows {part['route']} alone"}
     return {"ours": {end: part[end] for end in ("value", "low", "high")}, "count": 3}
 

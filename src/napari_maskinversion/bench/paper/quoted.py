@@ -19,7 +19,7 @@ SETS: Final[dict[str, str]] = {
     "coco": "COCO",
     "openimages": "OpenImagesV7",
 }
-TABLES: Final = (*map(str, range(1, 7)), "alpha", "steps", "maps", "resolution")
+TABLES: Final = (*map(str, range(1, 7)), "alpha", "steps", "maps", "resolution", "grid")
 WITH_SENTENCES: Final = ("phrasecut", "refcoco", "refcoco+")
 BACKBONES: Final = ("B/32", "B/16", "L/14", "H/14")
 ACCURACIES: Final = ("acc1", "acc5", "acc10")
@@ -205,4 +205,7 @@ STEPS: Final = _rows(
 100 | B/16 | 85.4
 """,
 )
+GRID_STEPS: Final = {f"K = {steps}": steps for steps in (1, 5, 10, 20, 50)}
+GRID_MASKS: Final = (1, 5, 10, 50, 100)  # of the grid of masks and steps, which has no figures
+GRID_COLUMNS: Final = _columns(tuple(GRID_STEPS), ("direct", "decomposed"))
 SIDES: Final = (224, 320, 448, 512, 640, 768)  # pixels; the paper draws their seconds as a curve

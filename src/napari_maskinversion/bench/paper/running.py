@@ -7,19 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...base.errors import InputError
+from ...base.errors import MaskInversionError
 from ...base.record_store import RecordStore
 from ...engine.settings import InversionConfig
-from ..measures.entries import Entry
+from ..measures.entries import SAM, Entry
 from ..measures.figures_file import FiguresFile
 from ..measures.measuring import Measuring, MeasuringPlan, open_records
+from ..measures.relations import Parser, by_words
 from .backbones import Backbones
 from .sets import PaperSets, inversion_of
 from .tables import TIMED, Row, Table
-from .timing import time_part, timed_parts
+from .timing import TimedPart, time_part, timed_parts
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
+    from ...regions.sam.segmenter import Segmenter
     from ..datasets.protocol import Dataset
     from ..measures.captioning import Captioner
 
@@ -49,6 +51,8 @@ class PaperPlan:
         Number of images of each set, from the first.
     skip_bad : bool
         Continue after an image that cannot be used.
+    parser : callable
+        Reads relations in sentences.
     """
 
     tables: tuple[Table, ...]
@@ -61,6 +65,7 @@ class PaperPlan:
     captions: str = "needs a generator of captions (--decoder clipcap-coco)"
     limit: int | None = None
     skip_bad: bool = False
+    parser: Parser = by_words
 
     def inversion_of(self, name: str) -> InversionConfig:
         """Return the setting of the inversion for a data set."""
@@ -101,8 +106,16 @@ class PaperBench:
     load : callable
         Loads a model by name.
     captioner : Captioner, optional
+    device : str
+        For Segment Anything, see `load_model`.
     overwrite : bool
         Measure again what is kept.
+
+    Raises
+    ------
+    MaskInversionError
+        If the generator of captions, its judge or Segment Anything is needed and cannot be loaded,
+        or kept records are of other settings.
 
     Attributes
     ----------
@@ -110,6 +123,8 @@ class PaperBench:
         Records by data set.
     lacks : dict
         Why a (data set, model, entry) cannot be measured.
+    failures : dict
+        Why a (data set, model) was not measured to its end; "" for what is timed.
     skipped : dict
         Why images were left out, by data set and name.
     """
@@ -121,14 +136,19 @@ class PaperBench:
         load: Callable[[str], Backbone],
         *,
         captioner: Captioner | None = None,
+        device: str = "auto",
         overwrite: bool = False,
     ) -> None:
         self.plan = plan
+        self.failures: dict[tuple[str, str], str] = {}
         self.lacks: dict[tuple[str, str, str], str] = {}
         self.skipped: dict[str, dict[str, str]] = {name: {} for name in plan.sets.opened}
         self.notes: list[str] = []
         self._load, self._captioner = load, captioner
         self._model: tuple[str, Backbone] | None = None
+        self._timed: dict[tuple[str, TimedPart], str] = {}
+        self._segmenters: dict[str, Segmenter] = {}
+        self._open(device)
         self.stores: dict[str, RecordStore] = {}
         for name, dataset in plan.sets.opened.items():
             file = records_file(folder, dataset)
@@ -140,6 +160,25 @@ class PaperBench:
             settings = {"steps": plan.inversion.steps}
             file = folder / "records" / "seconds.json"
             self.seconds = FiguresFile(file, "paper-seconds", settings, overwrite=overwrite)
+
+    def _open(self, device: str) -> None:
+        """Load what only some rows need, before anything is measured."""
+        from ...engine.compute.devices import choose_device
+
+        for model in self.plan.backbones.names:
+            rows = [e for name in self.plan.sets.opened for e in self.plan.entries(name, model)]
+            if self._captioner is not None and any(entry.captions for entry in rows):
+                self._captioner.open(self.load(model))
+            if self.plan.sam is not None and any(entry.masks == SAM for entry in rows):
+                self._segmenter(str(choose_device(device)))
+
+    def _segmenter(self, device: str) -> Segmenter:
+        if device not in self._segmenters:
+            from ...regions.sam.segmenter import load_segmenter
+
+            assert self.plan.sam is not None
+            self._segmenters[device] = load_segmenter(self.plan.sam, device)
+        return self._segmenters[device]
 
     @property
     def finished(self) -> int:
@@ -156,7 +195,10 @@ class PaperBench:
         return [key for key in keys if key not in self.skipped[name]]
 
     def run(self, report: Report = lambda *_: None) -> None:
-        """Measure what is missing; ``report`` receives the present work and the share done."""
+        """Measure what is missing; ``report`` receives the present work and the share done.
+
+        What fails is left to `failures`; the other work goes on.
+        """
         jobs = self._jobs()
         total = sum(weight for *_, weight in jobs) or 1
         done = 0
@@ -165,10 +207,13 @@ class PaperBench:
             def tell(text: str, share: float, done: int = done, weight: int = weight) -> None:
                 report(text, min(1.0, (done + share * weight) / total))
 
-            if name:
-                self._measure(name, model, entries, tell)
-            else:
-                self._time(model, tell)
+            try:
+                if name:
+                    self._measure(name, model, entries, tell)
+                else:
+                    self._time(model, tell)
+            except MaskInversionError as error:
+                self.failures[name, model] = str(error)
             done += weight
         report("done", 1.0)
 
@@ -188,11 +233,19 @@ class PaperBench:
     def _measure(self, name: str, model: str, entries: tuple[Entry, ...], tell: Report) -> None:
         dataset = self.plan.sets.opened[name]
         plan = self._plan((model,), entries)
-        job = Measuring(dataset, plan, self.stores[name], self.load, captioner=self._captioner)
+        job = Measuring(
+            dataset,
+            plan,
+            self.stores[name],
+            self.load,
+            captioner=self._captioner,
+            parser=self.plan.parser,
+            segmenter=self._segmenter,
+        )
         job.skipped = self.skipped[name]
         try:
             job.run(lambda text, share: tell(f"{dataset.name}: {text}", share))
-        except InputError:
+        except MaskInversionError:
             if len(job.lacks) < len(entries):
                 raise
         finally:
@@ -205,6 +258,7 @@ class PaperBench:
         parts = timed_parts(self.plan.tables, self.plan.backbones, name)
         for number, part in enumerate(parts):
             tell(f"{name}, {part.about}", number / len(parts))
+            self._timed[name, part] = part.key(model)
             self.seconds.part(
                 part.key(model),
                 lambda part=part: time_part(model, part, self.plan.inversion),  # type: ignore[misc]
@@ -228,7 +282,13 @@ class PaperBench:
             limit=self.plan.limit,
             skip_bad=self.plan.skip_bad,
             sam=self.plan.sam,
+            lenient=True,
         )
+
+    def timed(self, model: str, part: TimedPart) -> dict[str, Any] | None:
+        """Return the seconds of a part by this model's weights on this device, once measured."""
+        key = self._timed.get((model, part))
+        return None if key is None or self.seconds is None else self.seconds.parts.get(key)
 
     def records(self, name: str, model: str, key: str) -> list[tuple[str, dict[str, Any]]]:
         """Return the records of an entry on a data set, with their images."""

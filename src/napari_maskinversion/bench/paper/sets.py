@@ -17,6 +17,7 @@ from .quoted import SETS
 if TYPE_CHECKING:
     from ..datasets.protocol import Dataset
 
+NO_FOLDER: Final = "needs the folder of data sets (--data, or NAPARI_MASKINVERSION_DATA)"
 _ALPHA_SETS: Final = ("refcoco", "refcoco+")
 
 
@@ -41,8 +42,8 @@ def inversion_of(name: str, base: InversionConfig) -> InversionConfig:
     return InversionConfig.of(base, alpha=alpha)
 
 
-def read_splits(texts: Sequence[str]) -> dict[str, str]:
-    """Return splits by data set from texts such as ``refcoco=testA``.
+def read_splits(texts: Sequence[str], sets: Sequence[str] = tuple(SETS)) -> dict[str, str]:
+    """Return splits by data set, one of ``sets``, from texts such as ``refcoco=testA``.
 
     Raises
     ------
@@ -52,9 +53,9 @@ def read_splits(texts: Sequence[str]) -> dict[str, str]:
     splits = {}
     for text in texts:
         name, equals, split = text.partition("=")
-        if not equals or name not in SETS:
+        if not equals or name not in sets:
             raise InputError(
-                f"--split takes SET=SPLIT, where SET is one of {', '.join(SETS)}; got {text!r}."
+                f"--split takes SET=SPLIT, where SET is one of {', '.join(sets)}; got {text!r}."
             )
         splits[name] = DATASETS[name].layout.check_split(split)
     return splits
@@ -81,7 +82,7 @@ def read_sets(text: str | None) -> tuple[str, ...]:
 
 
 def open_sets(
-    data: Path,
+    data: Path | None,
     needed: Sequence[str],
     chosen: Sequence[str],
     splits: Mapping[str, str],
@@ -93,8 +94,8 @@ def open_sets(
 
     Parameters
     ----------
-    data : Path
-        Folder of sets.
+    data : Path or None
+        Folder of sets; without it all are missing.
     needed, chosen : sequence of str
         Sets of the tables; sets that the user wants.
     splits : mapping
@@ -104,8 +105,10 @@ def open_sets(
     Raises
     ------
     InputError
-        If the folder is missing, holds none of the sets, or holds only a part of one.
+        If the folder is missing, or holds only a part of a set.
     """
+    if data is None:
+        return PaperSets({}, dict.fromkeys(needed, NO_FOLDER))
     existing_folder(data, "--data")
     opened: dict[str, Dataset] = {}
     lacks: dict[str, str] = {}
@@ -120,10 +123,4 @@ def open_sets(
             lacks[name] = f"{spec.layout.title} is not in --data"
         else:
             opened[name] = spec.open(data, split)
-    if needed and not opened:
-        titles = ", ".join(SETS[name] for name in needed)
-        raise InputError(
-            f"{data} holds none of the data sets that are asked for ({titles}). The command "
-            "bench datasets lists what belongs there."
-        )
     return PaperSets(opened, lacks)

@@ -15,7 +15,11 @@ from ..measures.entries import Captions, Entry, MaskChange, Scorer
 from . import quoted
 from .quoted import Column, Quoted
 
-OF_OTHERS: Final = "quoted there from others; its towers (with RN50x16) are not measured here"
+OF_OTHERS: Final = "quoted there from others; its towers ({}) are not measured here"
+UNPUBLISHED: Final = (
+    "no weights of this size are published (AlphaCLIP has B/16 and L/14); a file of your own: "
+    "--method-weights FILE"
+)
 METHODS: Final[Mapping[str, str]] = {
     "CLIP": "cls",
     "Crop": "crop",
@@ -94,7 +98,7 @@ class Row:
             scorer=self.scorer,
             relations=self.relations,
             points=self.points,
-            lacks="needs weights (--method-weights FILE)" if needy else "",
+            lacks=_needs(self.backbone) if needy else "",
         )
 
 
@@ -135,10 +139,14 @@ class Table:
         return f"table-{self.name}" if self.name.isdigit() else self.name
 
 
+def _needs(backbone: str) -> str:
+    return UNPUBLISHED if backbone == "B/32" else "needs weights (--method-weights FILE)"
+
+
 def _row(row: Quoted, **more: Any) -> Row:
     common: dict[str, Any] = {"title": row.title, "backbone": row.backbone, "values": row.values}
     if row.of_others:
-        return Row(**common, method="", lacks=OF_OTHERS)
+        return Row(**common, method="", lacks=OF_OTHERS.format(row.backbone.replace("+", " + ")))
     return Row(**common, **{"method": METHODS.get(row.title, "maskinversion"), **more})
 
 
@@ -247,9 +255,17 @@ _TABLES: Final = (
         axis="px",
         note="The paper draws these seconds and prints none. The encoding is not counted.",
     ),
+    Table(
+        name="grid",
+        title="Seconds of an inversion by masks and steps",
+        columns=quoted.GRID_COLUMNS,
+        rows=tuple(Row(title=str(masks)) for masks in quoted.GRID_MASKS),
+        axis="masks",
+        note="The paper draws such a grid and prints no figure. The encoding is not counted.",
+    ),
 )
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
-TIMED: Final = ("5", "resolution")
+TIMED: Final = tuple(table.name for table in _TABLES if not table.sets)
 
 
 def tables_by_name(names: str) -> tuple[Table, ...]:

@@ -15,6 +15,7 @@ from ...engine.invert.inverter import MaskInverter
 from ...engine.models.backbone import Backbone
 from ...engine.settings import InversionConfig
 from .backbones import Backbones
+from .quoted import GRID_STEPS, Column
 from .tables import Table
 
 Route = Literal["direct", "decomposed"]
@@ -34,39 +35,46 @@ class TimedPart:
     masks, side : int
         Masks; pixels of the model's input.
     route : {"direct", "decomposed"}
+    steps : int or None
+        None takes those of the inversion.
     """
 
     masks: int
     side: int
     route: Route
+    steps: int | None = None
 
     @property
     def about(self) -> str:
         """Description for progress."""
-        return f"{self.masks} masks at {self.side} px, {self.route}"
+        steps = "" if self.steps is None else f", K = {self.steps}"
+        return f"{self.masks} masks at {self.side} px, {self.route}{steps}"
 
     def key(self, model: Backbone) -> str:
         """Return its name in the records, with model and device."""
         return f"{model.name} {model.fingerprint} on {model.device.type}: {self.about}"
 
 
-def part_of(table: Table, title: str, route: Route) -> TimedPart:
+def part_of(table: Table, title: str, column: Column) -> TimedPart:
     """Return what a cell of a table of seconds measures."""
     number = int(title)
-    if table.name == "5":
-        return TimedPart(number, _TABLE_SIDE, route)
-    return TimedPart(_MASKS, number, route)
+    what, metric = column
+    route = next(one for one in ROUTES if one == metric)
+    if table.name == "resolution":
+        return TimedPart(_MASKS, number, route)
+    steps = GRID_STEPS.get(what)
+    return TimedPart(number, _TABLE_SIDE, route, steps)
 
 
 def timed_parts(tables: Sequence[Table], backbones: Backbones, model: str) -> list[TimedPart]:
     """Return everything to time with a model, each once."""
     parts = [
-        part_of(table, row.title, route)
+        part_of(table, row.title, column)
         for table in tables
         if not table.sets
         for row in table.rows
         if backbones.models.get(row.backbone) == model
-        for route in ROUTES
+        for column in table.columns
     ]
     return list(dict.fromkeys(parts))
 
@@ -85,7 +93,8 @@ def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> d
     side = max(2, round(part.side * model.native_resolution / _TABLE_SIDE / model.patch_size))
     side *= model.patch_size
     image, masks = _scene(part.masks)
-    config = replace(inversion, route=part.route, alpha=0.0)
+    steps = inversion.steps if part.steps is None else part.steps
+    config = replace(inversion, route=part.route, alpha=0.0, steps=steps)
     inverter = MaskInverter(model)
     encoded, inverted, route = [], [], ""
     for number in range(TIMES + 1):  # the first is not counted: it prepares weights

@@ -119,9 +119,14 @@ def _per_cent(figure: Figure) -> Figure:
     return {end: 100 * value for end, value in figure.items()}
 
 
-def best_of(curves: Sequence[Curve]) -> tuple[float, int, Figure]:
-    """Return rate, steps and Acc@1 of the best point; fewer steps where it hardly matters."""
+def best_of(curves: Sequence[Curve]) -> tuple[float, int, Figure] | None:
+    """Return rate, steps and Acc@1 of the best point; fewer steps where it hardly matters.
+
+    None where no point names a single region right.
+    """
     most = max(point["value"] for curve in curves for point in curve.points.values())
+    if not most:
+        return None
     near = [
         (step, -point["value"], curve.rate, point)
         for curve in curves

@@ -103,17 +103,20 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
         opened = plan.sets.opened
         here = [name for name in table.sets if name in opened]
         names = [f"{opened[name].name} ({len(bench.keys(name))} images)" for name in here]
-        said.append(f"Measured on {', '.join(names)}." if names else "Measured on nothing.")
+        said.append(f"Measured on {', '.join(names)}." if names else "Nothing is measured.")
+    if table.sets and here:
         alphas = [f"{plan.inversion_of(name).alpha:g} ({data_title(name)})" for name in here]
+        points = next((row.points for row in table.rows if row.points), ())
+        steps = f"K to {points[-1]}" if points else f"K = {plan.inversion.steps}"
         said.append(
-            f"A square of {plan.resolution} px, K = {plan.inversion.steps}, learning rate "
+            f"A square of {plan.resolution} px, {steps}, learning rate "
             f"{plan.inversion.learning_rate:g}, alpha {', '.join(alphas)}. In brackets: 95 % "
             "interval, from 2,000 resamplings of whole images."
         )
         if any(data in table.sets for data in ("phrasecut", "refcoco", "refcoco+")):
             counted = "against the answer" if ties == "last" else "by the first of the tied ones"
             said.append(f"Ties are decided {counted}.")
-    else:
+    elif not table.sets:
         said.append("Seconds, the median of three; in brackets the quickest and the slowest.")
     strangers = {model: plan.backbones.backbones_of(model) for model in plan.backbones.names}
     for model, stands in strangers.items():
@@ -125,7 +128,7 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
 
 def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
     metrics = list(dict.fromkeys(cell.metric for cell in cells))
-    title = data_title(data) if table.sets else "seconds"
+    title = _title(table, data)
     title += f": {READINGS[reading]}" if reading else ""
     head = [f"{title}{', %' if table.sets else ''}", "backbone"]
     for metric in metrics:
@@ -139,9 +142,16 @@ def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
         for metric in metrics:
             cell = own[metric]
             note, told = "" if cell.note == told else cell.note, cell.note
-            line += [_ours(cell) or note, _number(cell.paper), _signed(cell.difference)]
+            shown = "; ".join(part for part in (_ours(cell), note) if part)
+            line += [shown.replace("|", "/"), _number(cell.paper), _signed(cell.difference)]
         rows.append(line)
     return markdown_table(head, rows)
+
+
+def _title(table: Table, data: str) -> str:
+    if table.sets:
+        return data_title(data)
+    return f"seconds, {data}" if len({name for name, _ in table.columns}) > 1 else "seconds"
 
 
 def _ours(cell: Cell) -> str:
@@ -164,31 +174,38 @@ def _signed(value: float | None) -> str:
 
 
 def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
-    parts = list(dict.fromkeys((cell.data, cell.reading, cell.metric) for cell in cells))
-    if not table.axis and table.sets:  # one panel a data set: its first figure
-        parts = [part for part in parts if part[2] == "acc1"] or parts
+    """Draw every figure: a column of panels for each data set, a row for each metric."""
+    parts = dict.fromkeys((cell.data, cell.reading, cell.metric) for cell in cells)
+    columns: dict[str, list[tuple[str, str, str]]] = {}
+    for part in parts:
+        columns.setdefault(part[0], []).append(part)
     rows = list(dict.fromkeys((cell.row, cell.backbone) for cell in cells))
-    height = 3.0 if table.axis else 1.0 + 0.22 * len(rows)
-    figure = new_figure(max(4.0, 2.9 * len(parts)), height)
-    frames = figure.subplots(1, len(parts), squeeze=False, sharey=not table.axis)[0]
+    deep = max(map(len, columns.values()))
+    height = deep * (3.0 if table.axis else 1.0 + 0.22 * len(rows))
+    figure = new_figure(max(4.0, 2.9 * len(columns)), height)
+    frames = figure.subplots(deep, len(columns), squeeze=False, sharey=not table.axis)
     ours, paper = colours["lines"]
-    for frame, (data, reading, metric) in zip(frames, parts, strict=True):
-        shown = [c for c in cells if (c.data, c.reading, c.metric) == (data, reading, metric)]
-        (_curve if table.axis else _dots)(frame, shown, ours, paper)
-        lines = [
-            f"{data_title(data)}, {METRICS[metric]}",
-            *([READINGS[reading]] if reading else []),
-        ]
-        frame.set_title("\n".join(lines), fontsize=8)
-        frame.grid(True, linewidth=0.6)
-        if table.axis:
-            frame.set(xlabel=table.axis, ylabel="%" if table.sets else "seconds")
-        else:
-            frame.set_xlabel("%")
+    for column, own in zip(frames.T, columns.values(), strict=True):
+        for frame in column[len(own) :]:
+            frame.axis("off")
+        for frame, (data, reading, metric) in zip(column, own, strict=False):
+            shown = [c for c in cells if (c.data, c.reading, c.metric) == (data, reading, metric)]
+            (_curve if table.axis else _dots)(frame, shown, ours, paper)
+            lines = [
+                f"{data_title(data)}, {METRICS[metric]}",
+                *([READINGS[reading]] if reading else []),
+            ]
+            frame.set_title("\n".join(lines), fontsize=8)
+            frame.grid(True, linewidth=0.6)
+            if table.axis:
+                frame.set(xlabel=table.axis, ylabel="%" if table.sets else "seconds")
+            else:
+                frame.set_xlabel("%")
     if not table.axis:
-        frames[0].set_yticks(range(len(rows)), [f"{row}, {backbone}" for row, backbone in rows])
-        frames[0].invert_yaxis()
-    frames[0].legend(frameon=False, fontsize=7)
+        names = [f"{row}, {backbone}" for row, backbone in rows]
+        frames[0, 0].set_yticks(range(len(rows)), names)
+        frames[0, 0].invert_yaxis()  # of all panels, which share it
+    frames[0, 0].legend(frameon=False, fontsize=7)
     return figure
 
 

@@ -24,7 +24,10 @@ def tuning_markdown(curves: Sequence[Curve], settings: dict[str, Any], command: 
         words = [f"{d['value']:+.1f} ({d['low']:+.1f}–{d['high']:+.1f})" for d in drifts if d]
         rows.append([f"change from {CONVERGED}", *words, "0"])
     head = ["step: Acc@1, %", *(f"rate {curve.rate:g}" for curve in curves), "paper, B/16"]
-    rate, step, point = best_of(curves)
+    best_point = best_of(curves)
+    best = "No setting names a region right: there is nothing to choose."
+    if best_point is not None:
+        rate, step, point = best_point
+        best = f"Best here: learning rate {rate:g} and {step} steps ({point['value']:.1f} %)."
     about = ", ".join(f"{name} {value}" for name, value in settings.items())
-    best = f"Best here: learning rate {rate:g} and {step} steps ({point['value']:.1f} %)."
     return "\n\n".join([f"{about}; `{command}`.", table(head, rows), best, verdict(curves)]) + "\n"

@@ -21,6 +21,7 @@ from ...batch.project import Project, captions_of, project_file, read_project
 from ...batch.running import (
     FAILED,
     Plan,
+    add_failed,
     check_out,
     listed,
     plan,
@@ -134,16 +135,17 @@ def batch_command(
         _say_before(work, out)
         if work.others:
             remove(out, work.others)
+        write_failed(problems, out)
         if tasks:
             here = dask in (None, LOCAL)
             problems |= _run(tasks, executor, source, here=here, skip_bad=skip_bad, out=out)
-    write_failed(problems, out)
     if problems:
         say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
     if older := [name for name in work.stale if name in problems]:
         say(f"Their older results stay: {listed(older)}.")
     say(f"Wrote {counted(len(tasks) - len(problems.keys() & {t.name for t in tasks}))} in {out}")
     say(f"The table of all images: {out / DATA_SET}")
+    write_failed(problems, out)
     if problems:
         raise typer.Exit(INCOMPLETE)
 
@@ -236,29 +238,40 @@ def _run(
             work = partial(run_task, model=model)
         del model
     else:
-        report = executor.submit(check_model, tasks[0]).result()
-        if report.problem:
-            raise InputError(report.problem)
+        _check_model(tasks[0], executor)
     problems: dict[str, str] = {}
-    done = 0
+    finished: list[str] = []
+
+    def kept() -> str:
+        return f"{len(finished)} of {counted(len(tasks))} are finished and kept in {out}"
 
     def keep(report: Report, progress: BatchProgress) -> None:
-        nonlocal done
-        done = progress.done
-        if report.problem:
+        if report.is_disk_full:
+            raise InputError(f"{report.problem} {kept()}; with more room the same command goes on.")
+        if not report.problem:
+            finished.append(report.name)
+        else:
             _refuse(report, skip_bad=skip_bad)
             problems[report.name] = report.problem
+            add_failed(report.name, report.problem, out)
             progress.say(f"{report.name}: {report.problem}")
 
     try:
         follow(tasks, executor, work, keep)
     except KeyboardInterrupt:
-        say(
-            f"Stopped: {done - len(problems)} of {counted(len(tasks))} are finished and kept in "
-            f"{out}; the same command goes on."
-        )
+        say(f"Stopped: {kept()}; the same command goes on.")
         raise typer.Exit(INTERRUPTED) from None
     return problems
+
+
+def _check_model(task: ImageTask, executor: TaskExecutor) -> None:
+    """Refuse a model that workers elsewhere cannot load."""
+
+    def keep(report: Report, _: BatchProgress) -> None:
+        if report.problem:
+            raise InputError(f"The model cannot be loaded: {report.problem}")
+
+    follow([task], executor, check_model, keep, title="Models")
 
 
 def _refuse(report: Report, *, skip_bad: bool) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from time import monotonic
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from ...batch.executors import TaskExecutor, Work
 from ...batch.image_task import ImageTask, Report
 from ...batch.running import Underway, run_batch
-from ..console import ProgressBar, say
-
-_EVERY: Final = 60.0  # seconds between two lines where no terminal shows a bar
+from ..console import ProgressBar, ProgressLines
 
 
 def follow(
@@ -52,7 +48,7 @@ class BatchProgress:
         self.done = 0
         self._total, self._title = total, title
         self._bar = ProgressBar(remaining=True)
-        self._begun = self._told = monotonic()
+        self._lines = ProgressLines()
 
     def __enter__(self) -> Self:
         self._bar.show(self._text, 0, self._total)
@@ -71,20 +67,8 @@ class BatchProgress:
         self._bar.show(self._text, self.done + parts, self._total)
         self._bar.show_parts(news.shares)
         self._bar.say_note(news.note)
-        now = monotonic()
-        if not sys.stderr.isatty() and now - self._told > _EVERY:
-            self._told = now
-            say(f"{self._text}{left(self.done + parts, self._total, now - self._begun)}")
+        self._lines.show(self._text, self.done + parts, self._total)
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""
         self._bar.say_note(text)
-
-
-def left(done: float, total: int, seconds: float) -> str:
-    """Return the time that is left in words, if anything is done; images count alike."""
-    if not done:
-        return ""
-    rest = (total - done) / done * seconds
-    words = f"{rest:.0f} s" if rest < 90 else f"{rest / 60:.0f} min"
-    return f", about {words if rest < 5400 else f'{rest / 3600:.1f} h'} left"

@@ -182,6 +182,14 @@ def export_command(
         bool, typer.Option("--accepted-only", help="Only regions that were accepted in a review.")
     ] = False,
     polygons: Polygons = False,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale",
+            help="Also images that were computed from other regions, words or settings than the "
+            "project has now.",
+        ),
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
 ) -> None:
     """Write all images with their decisions: one COCO file, one table, one Parquet data set."""
@@ -196,13 +204,15 @@ def export_command(
         accepted_only=accepted_only,
         polygons=polygons,
         overwrite=overwrite,
+        stale=stale,
+        captions=captions_hash(opened.project, opened.folder),
     )
     with ProgressBar(remaining=True) as bar:
         for count, exported in steps:  # noqa: B007 - the last one is told
             bar.show("Reading images", count, len(opened.by_name))
     for name, problem in exported.left_out.items():
         say(f"{name}: {problem}")
-    say(f"Wrote {exported.text}")
+    say(f"Wrote {exported.written}")
 
 
 def captions_hash(content: Project, folder: Path) -> str:

@@ -124,17 +124,28 @@ def folder_command(
 
 
 @bench.command("datasets")
-def datasets_command(*, data: Data = None) -> None:
+def datasets_command(
+    *,
+    data: Data = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="SET=SPLIT, such as refcoco=testA: look for this split; may be repeated."
+        ),
+    ] = None,
+) -> None:
     """List the data sets: origin, size, licence, what is in a folder and what is missing."""
     from ...bench.datasets.inventory import describe
     from ...bench.datasets.reading import existing_folder
+    from ...bench.paper.sets import read_splits
     from ...demo_model.domains import data_folder
 
+    splits = read_splits(split or [], tuple(DATASETS))
     folder = data or data_folder()
     if folder is not None:
         existing_folder(folder, "--data")
     for spec in DATASETS.values():
-        for line in describe(spec, folder):
+        for line in describe(spec, folder, splits.get(spec.name)):
             typer.echo(line)
     if folder is None:
         say("Set NAPARI_MASKINVERSION_DATA, or --data, to a folder to see what it holds.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,15 +12,24 @@ from ...base.errors import InputError
 from ...bench.paper.quoted import TABLES
 from ...engine.settings import InversionConfig
 from ...language.generation.registry import DECODERS
+from ...language.generation.settings import GenerationSettings
+from ...pipeline.captions.generating import CaptionRequest
 from ...regions.sam.checkpoints import CHECKPOINTS, get_checkpoint
+from ..captions.banks import CaptionSource
+from ..captions.generate import Beams, Memory, SearchOption, Seed, TopP
 from ..console import say
-from ..loading import load
+from ..loading import load, load_captioner
 from .data_sets import Data, Weights
 from .scenes import Device, Rate, SkipBad, Steps, bench, follow
 
 if TYPE_CHECKING:
-    from ...bench.paper.running import PaperPlan
+    from ...bench.measures.retrieval import Ties
+    from ...bench.paper.running import PaperBench, PaperPlan
     from ...bench.paper.tables import Table
+    from ...engine.models.backbone import Backbone
+    from ...language.generation.decoder import CaptionDecoder
+
+_USUAL: Final = GenerationSettings()
 
 Limit = Annotated[
     int | None, typer.Option(help="Use only the first images of each set, this many.")
@@ -45,9 +54,9 @@ def paper_command(
     models: Annotated[
         str | None,
         typer.Option(
-            help="Models separated by commas; BACKBONE=MODEL says what a model stands for; one "
-            "other model, such as demo, stands in for all (default: the paper's that are on this "
-            "machine)."
+            help="Models separated by commas; BACKBONE=MODEL says what a model stands for, "
+            "BACKBONE=FILE:ARCHITECTURE what a file of weights is; one other model, such as demo, "
+            "stands in for all (default: the paper's that are on this machine)."
         ),
     ] = None,
     sets: Annotated[
@@ -92,6 +101,18 @@ def paper_command(
     decoder_file: Annotated[
         Path | None, typer.Option(help="Weights of your own for the decoder.")
     ] = None,
+    memory: Memory = None,
+    search: SearchOption = _USUAL.search,
+    beams: Beams = _USUAL.beams,
+    top_p: TopP = _USUAL.top_p,
+    seed: Seed = _USUAL.seed,
+    parser: Annotated[
+        str | None,
+        typer.Option(
+            help="MODULE:FUNCTION that reads relations in sentences, for ReCLIP's row (default: by "
+            "words)."
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder of tables, plots and records; a stopped run goes on.")
     ] = Path("paper"),
@@ -105,8 +126,10 @@ def paper_command(
     """Run the paper's tables again, and show its figures beside the measured ones.
 
     Always in the paper's setting: the whole image as a square of 448 px, K = 10, learning rate
-    0.1, alpha 5 for RefCOCO and RefCOCO+, else 0; the options change it.
+    0.1, alpha 5 for RefCOCO and RefCOCO+, else 0; the options change it. Rows without weights or
+    data say what they lack.
     """
+    from ...bench.measures.relations import by_words, load_parser
     from ...bench.measures.retrieval import TIES
     from ...bench.paper.tables import tables_by_name
 
@@ -122,36 +145,72 @@ def paper_command(
     if method_weights is not None and not method_weights.is_file():
         raise InputError(f"There is no file {method_weights}; --method-weights names a checkpoint.")
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
+    reads = by_words if parser is None else load_parser(parser)
+    if decoder is None and (decoder_file or memory):
+        raise InputError("--decoder-file and --memory belong to a decoder; name it by --decoder.")
     checkpoint = _sam(sam)
     plan = _plan(tables, data, models, sets, split or [], voc_classes, inversion, resolution, limit)
+    from ...bench.paper.backbones import parts_of
     from ...bench.paper.captions import captioner
-    from ...bench.paper.cells import cells_of
     from ...bench.paper.running import PaperBench
-    from ...bench.reports.paper_report import write
 
+    def loaded(name: str) -> Backbone:
+        return load(*parts_of(name), device)
+
+    how = GenerationSettings(search=search, beams=beams, top_p=top_p, seed=seed)  # type: ignore[arg-type]
+    request, sentences = None, None
+    if decoder is not None:
+        request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)
+        sentences = None if memory is None else CaptionSource(memory)
     generator, lacks = captioner(
-        decoder, decoder_file, plan.backbones, lambda name: load(name, None, device)
+        request,
+        plan.backbones,
+        lambda model: _decoder(request, sentences, model),
+        loaded,
+        memory=memory,
+        sentences="" if sentences is None else sentences.sha256,
     )
-    plan = replace(plan, weights=method_weights, sam=checkpoint, captions=lacks, skip_bad=skip_bad)
+    plan = replace(
+        plan,
+        weights=method_weights,
+        sam=checkpoint,
+        captions=lacks,
+        skip_bad=skip_bad,
+        parser=reads,
+    )
     _check_files(plan, out, overwrite=overwrite, plots=not no_plots)
     for why in _left_out(plan):
         say(why)
-    job = PaperBench(
-        plan,
-        out,
-        lambda name: load(name, None, device),
-        captioner=generator,
-        overwrite=overwrite,
-    )
+    job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
     try:
         follow(job.run, out, job)
-    finally:
+    finally:  # also after Ctrl-C or an error: what is measured so far
         for note in dict.fromkeys(job.notes):
             say(note)
+        _show(job, out, ties, plots=not no_plots)
+    if job.failures:
+        why, *others = dict.fromkeys(job.failures.values())
+        more = f" ({len(others)} more in the tables)" if others else ""
+        raise InputError(f"Not everything was measured: {why}{more}")
+
+
+def _show(job: PaperBench, out: Path, ties: Ties, *, plots: bool) -> None:
+    from ...bench.paper.cells import cells_of
+    from ...bench.reports.paper_report import write
+
+    tables = job.plan.tables
     for one in tables:
-        cells = cells_of(job, one, ties)
-        typer.echo(write(job, one, cells, out, ties, plots=not no_plots))
+        typer.echo(write(job, one, cells_of(job, one, ties), out, ties, plots=plots))
     say(f"Wrote {len(tables)} table{'s' * (len(tables) != 1)} to {out}")
+
+
+def _decoder(
+    request: CaptionRequest | None, sentences: CaptionSource | None, model: Backbone
+) -> CaptionDecoder:
+    assert request is not None
+    if sentences is not None:
+        request = replace(request, memory=sentences.bank(model))
+    return load_captioner(request, model)
 
 
 def _plan(
@@ -173,15 +232,9 @@ def _plan(
     chosen, splits = read_sets(sets), read_splits(split)
     needed = tuple(dict.fromkeys(name for table in tables for name in table.sets))
     backbones = choose(models)
-    folder = data or data_folder()
-    if needed and folder is None:
-        raise InputError(
-            "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of sets."
-        )
     opened = PaperSets({}, {})
     if needed:
-        assert folder is not None
-        opened = open_sets(folder, needed, chosen, splits, voc_classes)
+        opened = open_sets(data or data_folder(), needed, chosen, splits, voc_classes)
     return PaperPlan(
         tables=tables,
         backbones=backbones,
@@ -230,4 +283,10 @@ def _check_files(plan: PaperPlan, out: Path, *, overwrite: bool, plots: bool) ->
 def _left_out(plan: PaperPlan) -> list[str]:
     """Return lines about what cannot be measured, before the work."""
     lines = [f"{backbone}: {why}." for backbone, why in plan.backbones.lacks.items()]
-    return lines + [f"{name}: {why}." for name, why in plan.sets.lacks.items()]
+    lines += [f"{name}: {why}." for name, why in plan.sets.lacks.items()]
+    measurable = plan.backbones.models and (
+        plan.sets.opened or any(not table.sets for table in plan.tables)
+    )
+    if not measurable:
+        lines.append("Nothing can be measured: the tables show the paper's figures alone.")
+    return lines

@@ -12,7 +12,7 @@ import typer
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...engine.settings import InversionConfig
-from ..console import INTERRUPTED, ProgressBar, say
+from ..console import INTERRUPTED, ProgressBar, ProgressLines, say
 from ..loading import load
 from ..options import setting_option, with_option_groups, with_paper
 
@@ -385,11 +385,17 @@ def real_folder(wanted: bool | None, data: Path | None) -> Path | None:
 def follow(
     run: Callable[[Callable[[str, float], None]], None], file: Path | None, finished: Sized
 ) -> None:
-    """Measure under a progress bar; Ctrl-C keeps the finished parts."""
+    """Measure under a progress bar, or with lines; Ctrl-C keeps the finished parts."""
+    lines = ProgressLines()
     with ProgressBar(remaining=True) as bar:
+
+        def show(text: str, share: float) -> None:
+            bar.show(text, share)
+            lines.show(text, share)
+
         bar.show(words.STARTING)
         try:
-            run(bar.show)
+            run(show)
         except KeyboardInterrupt:
             where = "nothing is kept (--json FILE would)"
             if file is not None:

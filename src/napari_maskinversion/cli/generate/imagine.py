@@ -140,22 +140,22 @@ def imagine_command(
     )
     groups = request.groups(queries)
     settings = RunSettings(window="whole").changed({**changes, **chosen_regions(queries)})
-    if "model" not in changes:
-        settings = settings.changed({"model": model_of(request)})
     files = [
         file_of(tuple(name for query in group for name in query), one)
         for group in (*groups, ())
         for one in request.pictures.seeds
     ]
-    read = input_files(image, masks, settings.model)
+    read = input_files(image, masks, changes.get("model"))
     written = [out / name for name in (*files, RECORD)]
     check_targets(written, overwrite=False, inputs=read, replaceable=False)
     _held = hold(out)  # until this function returns
-    carried = plan(request, settings.model)
     inputs = open_inputs(image, masks, settings, say)
     check_tasks(inputs.tasks)
     if len(inputs.tasks) > 1:
         raise InputError("The regions lie on several planes; choose one by --plane.")
+    if "model" not in changes:
+        settings = settings.changed({"model": model_of(request)})
+    carried = plan(request, settings.model)
     source = origin(image, masks, settings, inputs.stack)
     say(carried.text)
     wanted, fingerprint = _embed(carried, inputs, queries, settings)

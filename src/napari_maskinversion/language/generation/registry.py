@@ -13,7 +13,7 @@ from ...base.download import size_text
 from ...base.errors import InputError, ModelError
 from ...base.reading import check_file
 from ...engine.models.registry import recorded_weights
-from ...engine.models.specs import DEMO, bundled_folder
+from ...engine.models.specs import DEMO, MODELS, bundled_folder
 
 CLIPCAP_MODEL: Final = "ViT-B-32/openai"
 BUNDLED_FILE: Final = "captions/decap.safetensors"  # in the folder of the bundled model
@@ -135,7 +135,8 @@ def check_decoder(
     ----------
     name : str
     model : str, optional
-        Name of the model whose embeddings are decoded.
+        Name of the model whose embeddings are decoded. Of a file's weights any can be right; then
+        only the width is compared, once both are loaded.
     file : Path, optional
         Weights of the user's.
     memory : Path, optional
@@ -148,7 +149,7 @@ def check_decoder(
         it needs is missing.
     """
     spec = get_decoder(name)
-    if spec.model and model is not None and model != spec.model:
+    if spec.model and model is not None and _is_another(model, spec.model):
         why = "it is trained for it alone"
         raise InputError(
             f"The decoder {spec.name} reads embeddings of {spec.model}, {why}, not of {model}; "
@@ -173,6 +174,11 @@ def check_decoder(
 
         check_transformers()
     return spec
+
+
+def _is_another(model: str, wanted: str) -> bool:
+    published = model in MODELS or ("/" in model and not Path(model).exists())
+    return published and model != wanted
 
 
 def bundled_decoder() -> Path:

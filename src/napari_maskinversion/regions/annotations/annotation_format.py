@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ...base.errors import InputError, ManyImagesError, MaskShapeError
@@ -20,7 +20,7 @@ class ImageReference:
     Attributes
     ----------
     name : str
-        File name; selects the image in a file about several.
+        File name, or path; selects the image in a file about several.
     shape : tuple of int or None
         Pixels (H, W); None takes the size from the file.
     geo : Georeference or None
@@ -30,6 +30,11 @@ class ImageReference:
     name: str = ""
     shape: tuple[int, int] | None = None
     geo: Georeference | None = None
+
+    @property
+    def file(self) -> str:
+        """The file name, for messages."""
+        return PurePath(self.name).name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +94,7 @@ def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None)
 def note_other_image(path: Path, name: str, image: ImageReference, notes: list[str]) -> None:
     """Add a note if a file names another image."""
     if image.name and name and not same_image(name, image.name):
-        notes.append(f"{path} says it is about {name}, and the image is {image.name}.")
+        notes.append(f"{path} says it is about {name}, and the image is {image.file}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +133,7 @@ def choose_images(
     """
     names = list(dict.fromkeys(one.name for one in listed))
     # Prefer equal paths to equal file names, and these to names without suffix.
-    for matches in (str.__eq__, _same_file, same_image):
+    for matches in (str.__eq__, _ends_path, _same_file, same_image):
         chosen = [one for one in listed if image.name and matches(one.name, image.name)]
         if chosen:
             break
@@ -138,13 +143,13 @@ def choose_images(
         text = ", ".join(names[:5]) or "none"
         raise ManyImagesError(
             f"{path} is about {len(names)} images ({text}) and none of "
-            f"them is called {image.name or 'as the image'}.",
+            f"them is called {image.file or 'as the image'}.",
             _fitting(listed, image.shape),
         )
     names = list(dict.fromkeys(one.name for one in chosen))
     if len(names) > 1:
         raise ManyImagesError(
-            f"{path} has {len(names)} images that may be {image.name} ({', '.join(names[:5])}).",
+            f"{path} has {len(names)} images that may be {image.file} ({', '.join(names[:5])}).",
             _fitting(chosen, image.shape),
         )
     if len({one.position for one in chosen}) < len(chosen):
@@ -187,6 +192,12 @@ def whole_size(height: Any, width: Any) -> tuple[int, int] | None:
         return None
     sides = (height, width)
     return sides if all(type(side) is int and side > 0 for side in sides) else (0, 0)
+
+
+def _ends_path(one: str, path: str) -> bool:
+    """Return whether a name with folders is the end of a path."""
+    parts = PurePath(one).parts
+    return len(parts) > 1 and PurePath(path).parts[-len(parts) :] == parts
 
 
 def _same_file(one: str, other: str) -> bool:

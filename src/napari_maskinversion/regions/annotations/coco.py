@@ -78,7 +78,7 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
 
 
 def write_coco_of_many(
-    parts: Iterable[tuple[int, Annotations]],
+    parts: Iterable[tuple[int, Annotations, Mapping[str, Any]]],
     path: Path,
     *,
     polygons: bool = False,
@@ -91,8 +91,8 @@ def write_coco_of_many(
 
     Parameters
     ----------
-    parts : iterable of (int, Annotations)
-        Number of each image, from 1, and its annotations.
+    parts : iterable of (int, Annotations, mapping)
+        Number of each image, from 1, its annotations, and more members of its entry.
     path : Path
     polygons : bool
         As in `write_coco`.
@@ -108,13 +108,13 @@ def write_coco_of_many(
     records: list[dict[str, Any]] = []
     classes: dict[str, str] = {}  # colour by name
     used: dict[str, None] = {}
-    for number, part in parts:
+    for number, part, more in parts:
         classes |= {name: classes.get(name) or color for name, color in part.colors.items()}
         used |= dict.fromkeys(item.label for item in part.items)
         places = dict.fromkeys(part.planes, number)
         if set(places) - {()}:  # planes of a stack
             places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
-        images += _images(part, places)
+        images += [{**image, **more} for image in _images(part, places)]
         for item in part.items:
             place = places[item.position]
             own = place * _REGIONS + item.region.id

@@ -4,21 +4,79 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base.atomic_files import atomic_path
 from ...regions.annotations.json_files import to_json_types
+from ..columns import columns_of_any
 from .bundle import Bundle
 from .export_format import ExportFormat
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def write_parquet(bundle: Bundle, path: Path) -> None:
+_ABOUT: Final = b"napari-maskinversion"
+
+
+def write_parquet(bundle: Bundle, path: Path, *, image: str | None = None) -> None:
     """Write the table and a column ``embedding`` (as optimised), zstd-compressed.
 
-    Provenance is JSON in the schema's metadata, under ``napari-maskinversion``.
+    Provenance is JSON in the schema's metadata, under ``napari-maskinversion``. With the name of an
+    image the file is a part of a data set of many, see `part_of_many`.
+    """
+    table = _table(bundle) if image is None else part_of_many(bundle, image)
+    with atomic_path(path) as part:
+        write_table(table, part)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table to a file; raises OSError."""
+    import pyarrow.parquet as pq
+
+    with path.open("wb") as file:  # its path may be no UTF-8
+        pq.write_table(table, file, compression="zstd")
+
+
+def part_of_many(bundle: Bundle, image: str) -> pa.Table:
+    """Return the table of one image among many, with the columns that any image may have.
+
+    All parts have the same columns and types, since most readers take those of the first part. A
+    column ``image`` has the name, ``plane`` the plane as ``--plane`` takes it.
     """
     import pyarrow as pa
+
+    table = _table(bundle)
+    planes = [",".join(f"{a}={n}" for a, n in one.position) for one in bundle.results.regions]
+    columns: dict[str, Any] = {
+        "image": pa.array([image] * len(planes), pa.string()),
+        "plane": pa.array(planes, pa.string()),
+    }
+    for column in columns_of_any():
+        kind = {"integer": pa.int64(), "text": pa.string(), "status": pa.string()}.get(
+            column.kind, pa.float64()
+        )
+        there = column.name in table.column_names
+        columns[column.name] = (
+            table[column.name].cast(kind) if there else pa.nulls(len(planes), kind)
+        )
+    columns |= {name: table[name] for name in table.column_names if name not in columns}
+    about = {_ABOUT: table.schema.metadata[_ABOUT]}
+    return pa.table(columns).replace_schema_metadata(about)
+
+
+def is_ours(file: Path) -> bool:
+    """Return whether this program wrote a Parquet file."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    try:
+        return _ABOUT in (pq.read_schema(file).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def _table(bundle: Bundle) -> pa.Table:
+    import pyarrow as pa
 
     results = bundle.results
     table = pa.Table.from_pandas(bundle.table(), preserve_index=False)
@@ -32,11 +90,7 @@ def write_parquet(bundle: Bundle, path: Path) -> None:
     width = results.info.embed_dim
     table = table.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, width))
     about = json.dumps(to_json_types(bundle.provenance())).encode()  # ASCII: paths may be no UTF-8
-    table = table.replace_schema_metadata(
-        {**(table.schema.metadata or {}), b"napari-maskinversion": about}
-    )
-    with atomic_path(path) as part, part.open("wb") as file:  # its path may be no UTF-8 either
-        pq.write_table(table, file, compression="zstd")
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _ABOUT: about})
 
 
 FORMATS: Final = (

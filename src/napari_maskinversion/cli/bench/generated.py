@@ -14,7 +14,11 @@ from ...base.errors import InputError
 from ...base.record_store import records_path
 from ...engine.methods.registry import Method
 from ...pipeline.captions.generating import CaptionRequest
-from ..bench.scenes import (
+from ..captions.generate import Decoder, DecoderFile
+from ..console import ProgressBar, say
+from ..loading import load_captioner
+from ..options import with_option_groups
+from .scenes import (
     Device,
     ModelName,
     Output,
@@ -26,10 +30,6 @@ from ..bench.scenes import (
     real_folder,
     subject_of_name,
 )
-from ..console import ProgressBar, say
-from ..loading import load_captioner
-from ..options import with_option_groups
-from .generate import Decoder, DecoderFile
 
 if TYPE_CHECKING:
     from ...bench.model_under_test import ModelUnderTest
