@@ -113,6 +113,28 @@ def test_results_of_images_that_the_batch_does_not_have_never_mix_with_its_own(f
     assert list(own.parent.iterdir()) == [own]
 
 
+def test_results_that_were_changed_are_not_removed(finished, call):
+    """Such as an archive in which the panel saved decisions."""
+    archive = finished / "out/archives/cell-1.png/results.npz"
+    archive.write_bytes(archive.read_bytes() + b"more")
+    (finished / "images" / "cell-1.png").unlink()
+    before = times(finished / "out")
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
+    code, _, err = call(*words, "--overwrite")
+    assert code == 2
+    assert "results.npz was changed since the batch wrote it; move" in err
+    assert times(finished / "out") == before
+
+
+def test_a_zarr_store_among_the_results_is_removed(project, call):
+    assert call("batch", ".", "--out", "out", "--format", "ome-zarr")[0] == 0
+    (project / "images" / "cell-1.png").unlink()
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
+    code, _, err = call(*words, "--overwrite")
+    assert code == 0, err
+    assert not (project / "out/archives/cell-1.png").exists()
+
+
 def test_results_without_the_mark_of_a_batch_are_not_removed(finished, call):
     (finished / "out/archives/cell-1.png/batch.json").unlink()
     (finished / "images" / "cell-1.png").unlink()
@@ -276,6 +298,40 @@ def test_bad_images_are_left_out_and_listed_if_wanted(spoilt, call):
     assert call("batch", ".", "--out", "out")[0] == 0
     assert set(archives(spoilt / "out")) == {"cell-1.png", "cell-2.png"}
     assert not (spoilt / "out" / "failed.csv").exists()
+
+
+@pytest.mark.parametrize("skip", [(), ("--skip-bad",)])
+def test_a_list_of_the_users_own_is_neither_replaced_nor_deleted(project, call, skip):
+    own = project / "out" / "failed.csv"
+    own.parent.mkdir()
+    own.write_text("experiment,reason\n7,too dark\n")
+    if skip:
+        (project / "images" / "cell-1.png").write_bytes(b"no picture")
+    code, _, err = call("batch", ".", "--out", "out", *skip)
+    assert (code, "already has failed.csv" in err) == (2, True), err
+    assert own.read_text() == "experiment,reason\n7,too dark\n"
+    assert list(own.parent.iterdir()) == [own]
+    assert call("batch", ".", "--out", "out", *skip, "--overwrite")[0] == (1 if skip else 0)
+    assert ("image,problem" in own.read_text()) == bool(skip)
+
+
+@pytest.mark.parametrize("option", ["--table", "--labels", "--captions"])
+def test_the_list_of_what_failed_replaces_no_input(images, call, option):
+    (images / "out").mkdir()
+    own = images / "out" / "failed.csv"
+    rows = "image,regions,label,caption\nimages/cell-1.png,masks/cell-1_mask.png,car,a car\n"
+    own.write_text(rows)
+    words = ["--labels", "car,dog"] * (option != "--labels") + [option, "out/failed.csv"]
+    if option == "--table":
+        (images / "images" / "cell-1.png").write_bytes(b"no picture")
+        own.write_text(rows.replace("images/", "../images/").replace("masks/", "../masks/"))
+    else:
+        words += ["--images", "images", "--regions", "masks"]
+    before = own.read_text()
+    words += ["--skip-bad", "--overwrite", *map(str, FAST[2:])]
+    code, _, err = call("batch", *words, "--out", "out")
+    assert (code, "failed.csv, which is an input" in err) == (2, True), err
+    assert own.read_text() == before
 
 
 REFUSALS = [OSError(5, "Input/output error"), MemoryError(), NotEnoughMemoryError("No memory.")]

@@ -1,12 +1,16 @@
 """The file of a project, and its commands."""
 
+import re
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.batch.opened import changed_image, edit
 from napari_maskinversion.batch.project import Project, read_project, write_project
 from tests.scenes import picture
 
@@ -140,8 +144,8 @@ def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, call, valu
     ("content", "message"),
     [
         ("a: 1\nformat: ]\n", "is not YAML in line 2"),
-        ("a: &a [1]\nb: *a\n", "it has aliases, or is nested too deeply"),
-        ("[" * 200 + "]" * 200, "it has aliases, or is nested too deeply"),
+        ("a: &a [1]\nb: *a\n", r"has an alias \(\*a\) in line 2"),
+        ("[" * 200 + "]" * 200, "nested too deeply"),
         ("- 1\n", "is no project"),
         ("", "is no project"),
     ],
@@ -157,3 +161,33 @@ def test_images_are_named_in_one_way(images, call, options):
     code, _, err = call("project", "new", ".", *options)
     assert code == 2
     assert "Name images by --images and --regions, or both by --table." in err
+
+
+@pytest.mark.parametrize("content", ["images: []", "version: 1", "labels: cat"])
+def test_a_key_that_is_there_twice_is_refused_with_its_lines(project, call, content):
+    file = project / "project.yaml"
+    file.write_text(file.read_text() + content + "\n")
+    code, _, err = call("project", "add", ".", "--images", "images")
+    assert code == 2
+    assert re.search(rf"project.yaml has '{content.split(':')[0]}' twice, in the lines", err)
+    assert file.read_text().endswith(content + "\n")
+
+
+def test_two_changes_at_once_are_both_kept(project, call):
+    """One begins while the other one, of the panel, is under way."""
+    file, begun = project / "project.yaml", threading.Event()
+    save(project / "images" / "cell-3.png", picture(64, 64, 3))
+
+    def slowly(content):
+        begun.set()
+        time.sleep(0.5)
+        return changed_image(content, "cell-1.png", state="done")
+
+    panel = threading.Thread(target=edit, args=(file, slowly))
+    panel.start()
+    assert begun.wait(10)
+    code, _, err = call("project", "add", ".", "--images", "images")
+    panel.join()
+    assert code == 0, err
+    images = {one.name: one.state for one in read_project(file).images}
+    assert images == {"cell-1.png": "done", "cell-2.png": "open", "cell-3.png": "open"}

@@ -129,3 +129,37 @@ def test_unused_entries_of_a_file_are_no_excuse(tmp_path, weights):
     save_file({**state, "extra.weight": torch.zeros(1)}, tmp_path / "more.safetensors")
     with pytest.raises(ModelError, match="extra"):
         load_prior(tmp_path / "more.safetensors")
+
+
+def test_memory_that_shapes_promise_is_not_taken(tmp_path, monkeypatch):
+    """60 blocks of 4096 columns would be 48 GB; the file has some kilobytes."""
+    state = {f"transformer_blocks.{n}.x": torch.zeros(1) for n in range(60)}
+    state |= {"proj_in.weight": torch.zeros(4096, 1)}
+    state |= {"positional_embedding": torch.zeros(1, 10, 1)}
+    save_file(state, tmp_path / "prior.safetensors")
+    reset = torch.nn.Linear.reset_parameters
+
+    def counted(layer):
+        assert layer.weight.is_meta
+        reset(layer)
+
+    monkeypatch.setattr(torch.nn.Linear, "reset_parameters", counted)
+    with pytest.raises(ModelError, match="is not the prior of lambda-ECLIPSE"):
+        load_prior(tmp_path / "prior.safetensors")
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 10), (1, 1, 1, 5)])
+def test_places_of_another_shape_are_refused(tmp_path, weights, shape):
+    file = tmp_path / "other.safetensors"
+    save_file({**load_file(weights), "positional_embedding": torch.zeros(shape)}, file)
+    with pytest.raises(ModelError, match=r"other\.safetensors is not the prior"):
+        load_prior(file)
+
+
+@pytest.mark.parametrize("name", ["proj_in.bias", "clip_std"])
+def test_weights_that_are_not_finite_are_refused(tmp_path, weights, name):
+    file, state = tmp_path / "other.safetensors", load_file(weights)
+    state[name].view(-1)[-1] = float("nan")
+    save_file(state, file)
+    with pytest.raises(ModelError, match=rf"other\.safetensors has .* not finite \({name}\)"):
+        load_prior(file)

@@ -15,7 +15,7 @@ import tifffile
 import torch
 
 from .attack import OUT, attack
-from .kinds import BOXES, SAVED, SEARCH, SHOW, run
+from .kinds import BOXES, FAST, SAVED, SEARCH, SHOW, run
 
 
 class Evil:
@@ -37,6 +37,20 @@ def pickled_member(path):
     """A pickled array in the place of the record."""
     with zipfile.ZipFile(path, "w") as archive, archive.open("record.npy", "w") as file:
         np.lib.format.write_array(file, np.array([Evil()], dtype=object), allow_pickle=True)
+
+
+def foreign_mark(*names):
+    """The mark of a batch, in the results of an image, that counts other files among them."""
+
+    def write(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = {"bytes": 1, "changed": 1, "sha256": ""}
+        about = {"image": {"name": "i", **file}, "regions": {"name": "r", **file}}
+        files = [{"name": str(name), **file} for name in names]
+        mark = {"version": 2, **about, "settings": {}, "words": {}, "formats": [], "files": files}
+        path.write_text(json.dumps(mark))
+
+    return write
 
 
 def checkpoint(path):
@@ -146,6 +160,10 @@ REFUSED = {
         for number, tag in enumerate(TAGS)
     },
 }
+MARK = f"{OUT}/archives/old.png/batch.json"
+BATCH = ("batch", "project", *FAST, "--overwrite", "--out", OUT)
+for number, name in enumerate(("../../../captions.txt", "..", "a/b", "..\\x", "\0")):
+    REFUSED[f"a mark of a batch {number}"] = (MARK, foreign_mark(name), BATCH)
 HARMLESS = {
     "entities in tiff": ("evil.ome.tif", tiff_of_entities, run("evil.ome.tif")),
     "a path in tiff": ("evil.ome.tif", tiff_of_another_file, run("evil.ome.tif")),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from time import sleep
 from types import TracebackType
 from typing import Final, Self
 
@@ -17,6 +18,8 @@ from .cache_folder import cache_folder, make_folder
 from .errors import InUseError
 
 PAUSE: Final = 0.2  # seconds between two attempts
+_PATIENCE: Final = 10.0  # seconds to wait for somebody who changes a small file
+_SHORT: Final = 0.02
 
 
 class Lock:
@@ -62,14 +65,12 @@ class Lock:
 
         ``on_note`` is called once with a line that says who is waited for, if anybody is.
         """
-        import time
-
         told = False
         while not self.acquire():
             if not told:
                 on_note(f"{wanted} is in use by {self.holder}; waiting until it is done.")
                 told = True
-            time.sleep(PAUSE)
+            sleep(PAUSE)
             yield
 
     @property
@@ -98,6 +99,30 @@ class Lock:
         self.release()
 
 
+@contextmanager
+def hold_alone(path: Path, patience: float = _PATIENCE) -> Iterator[None]:
+    """Hold a file during a short change; wait for others, also for other threads.
+
+    Raises
+    ------
+    InUseError
+        If somebody else holds it after ``patience`` seconds; says who.
+    """
+    try:
+        lock = _lock_of(path, shared=False)
+        waited = 0.0
+        while not lock.acquire():
+            if waited > patience:
+                raise _in_use(path, lock)
+            sleep(_SHORT)
+            waited += _SHORT
+    except OSError:  # the cache folder cannot be written to
+        yield
+        return
+    with lock:
+        yield
+
+
 def hold(path: Path) -> Lock | None:
     """Take the right to write to a file or folder; leaves nothing in its folder.
 
@@ -111,20 +136,27 @@ def hold(path: Path) -> Lock | None:
     InUseError
         If another program writes there; says which.
     """
-    folder = cache_folder() / "locks"
-    name = sha256(str(path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     try:
-        make_folder(folder)
-        lock = Lock(folder / f"{name}.lock", shared=True)
+        lock = _lock_of(path, shared=True)
         taken = lock.acquire()
     except OSError:
         return None
     if not taken:
-        raise InUseError(
-            f"{path} is being written by {lock.holder}; wait until it is done, or choose another "
-            "place."
-        )
+        raise _in_use(path, lock)
     return lock
+
+
+def _lock_of(path: Path, *, shared: bool) -> Lock:
+    folder = cache_folder() / "locks"
+    make_folder(folder)
+    name = sha256(str(path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return Lock(folder / f"{name}.lock", shared=shared)
+
+
+def _in_use(path: Path, lock: Lock) -> InUseError:
+    return InUseError(
+        f"{path} is being written by {lock.holder}; wait until it is done, or choose another place."
+    )
 
 
 def _myself() -> str:

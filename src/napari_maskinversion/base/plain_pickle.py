@@ -10,11 +10,12 @@ import pickle
 import re
 from collections.abc import Callable
 from math import prod
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, ClassVar, Final, Literal
 
 import numpy as np
 
 _MAX_NAME: Final = 1000  # letters and parts of a path
+_KEYS: Final = (str, bytes, int, float, type(None))
 _SIMPLE: Final = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)")
 
 
@@ -104,8 +105,35 @@ _NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
 }
 
 
+def _with_plain_keys(load: Callable[..., None], keys: slice) -> Callable[..., None]:
+    """Return a step of the unpickler that looks at the keys on its stack first."""
+
+    def load_items(unpickler: Any) -> None:
+        if any(not isinstance(key, _KEYS) for key in unpickler.stack[keys]):
+            raise PlainPickleError("a key in it is no plain value")
+        load(unpickler)
+
+    return load_items
+
+
 class _Plain(pickle._Unpickler):
-    """The unpickler in Python: the one in C can be told to fill the memory with an empty table."""
+    """The unpickler in Python: the one in C can be told to fill the memory with an empty table.
+
+    What plain values never need is refused: byte arrays of any length that is written there, and
+    sets and nested keys, whose hashes can take for ever.
+    """
+
+    dispatch: ClassVar[dict[int, Callable[..., None]]] = dict(pickle._Unpickler.dispatch)
+
+    def _refuse(self) -> None:
+        raise PlainPickleError("it holds other things than plain values")
+
+    for _code in (pickle.BYTEARRAY8, pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET):
+        dispatch[_code[0]] = _refuse
+
+    for _code in (pickle.SETITEMS, pickle.DICT):
+        dispatch[_code[0]] = _with_plain_keys(dispatch[_code[0]], slice(None, None, 2))
+    dispatch[pickle.SETITEM[0]] = _with_plain_keys(dispatch[pickle.SETITEM[0]], slice(-2, -1))
 
     def find_class(self, module: str, name: str) -> Any:
         try:

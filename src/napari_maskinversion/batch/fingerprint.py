@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from ..base.identity import file_sha256
 
@@ -27,6 +27,14 @@ class Fingerprint(BaseModel):
     bytes: int
     changed: int
     sha256: str
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        # A record from elsewhere must not point to files of other folders.
+        if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
+            raise ValueError("a file's name without its folder is wanted")
+        return name
 
     @classmethod
     def of(cls, path: Path) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -25,27 +26,50 @@ def remove(out: Path, names: Collection[str]) -> None:
     Raises
     ------
     InputError
-        If there is no mark that a batch wrote them, or they cannot be deleted; names the file.
+        As `check_removal`, or if a file cannot be deleted; names it.
     """
-    files = {name: _files(out, name) for name in names}  # refused before anything is deleted
-    for name, paths in files.items():
+    for name, paths in check_removal(out, names).items():
         try:
             for path in paths:
-                path.unlink(missing_ok=True)
+                if path.is_dir() and not path.is_symlink():  # a zarr store
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
         except OSError as error:
             raise InputError(f"{error.filename} cannot be deleted ({error.strerror}).") from None
         with suppress(OSError):  # other files are in it
             archive_of(out, name).rmdir()
 
 
+def check_removal(out: Path, names: Collection[str]) -> dict[str, list[Path]]:
+    """Return by name what `remove` deletes: files that are what a batch wrote.
+
+    Raises
+    ------
+    InputError
+        If there is no mark that a batch wrote them, or one is another file now; names it.
+    """
+    return {name: _files(out, name) for name in names}
+
+
 def _files(out: Path, name: str) -> list[Path]:
     """Return the files of an image; the mark comes last, so that an interrupted call goes on."""
     archive = archive_of(out, name)
     try:
+        if name.startswith("."):  # no image is called so: it would lead out of the folder
+            raise InputError("")
         mark = read_finished(archive)
     except InputError:
         raise InputError(
             f"{part_of(out, name)} has no readable mark of a batch at {archive / FILE}; delete "
             "this file and that folder yourself, or choose another --out."
         ) from None
-    return [part_of(out, name), *(archive / file.name for file in mark.files), archive / FILE]
+    files = [(part_of(out, name), mark.part), *((archive / one.name, one) for one in mark.files)]
+    files = [(path, one) for path, one in files if path.exists() or path.is_symlink()]
+    for path, one in files:
+        if one is None or not one.fits(path):
+            raise InputError(
+                f"{path} was changed since the batch wrote it; move or delete it, or choose "
+                "another --out."
+            )
+    return [*(path for path, _ in files), archive / FILE]

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
+from ..base.locks import hold_alone
 from ..base.reading import read_json, validated
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings
@@ -176,17 +177,20 @@ def added_images(project: Project, pairs: Iterable[Pair], folder: Path) -> Proje
 
 
 def edit(file: Path, change: Callable[[Project], Project]) -> Project:
-    """Change a project on the disk: what other programs wrote meanwhile stays.
+    """Change a project on the disk; what others write meanwhile waits or stays.
 
     Raises
     ------
     InputError
         If the file cannot be read or written.
+    InUseError
+        If another program changes it for long.
     """
-    before = read_project(file)
-    after = change(before)
-    if after != before:
-        write_project(after, file)
+    with hold_alone(file):
+        before = read_project(file)
+        after = change(before)
+        if after != before:
+            write_project(after, file)
     return after
 
 

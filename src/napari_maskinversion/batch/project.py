@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError
-from ..base.reading import DEEPEST, read_bytes, validated
+from ..base.reading import parse_yaml, read_bytes, validated
 from ..base.validation import FrozenModel
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
@@ -190,7 +190,7 @@ def read_project(place: Path) -> Project:
     """
     file = project_file(place)
     recover(file.parent)
-    values = _parse(read_bytes(file, "project"), file)
+    values = parse_yaml(read_bytes(file, "project"), file)
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f"{file} is no project; make one with 'project new'.")
     version = values.get("version")
@@ -220,26 +220,6 @@ def write_project(project: Project, file: Path) -> None:
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120)
     with atomic_path(file) as part:
         part.write_text(text, encoding="utf-8")
-
-
-def _parse(content: bytes, file: Path) -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        text = content.decode("utf-8-sig")
-        depth = 0
-        for event in yaml.parse(text, loader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST or isinstance(event, yaml.AliasEvent):
-                raise InputError(f"{file} is no project: it has aliases, or is nested too deeply.")
-        return yaml.load(text, loader)
-    except UnicodeDecodeError:
-        raise InputError(f"{file} is no project: it is not text in UTF-8.") from None
-    except yaml.MarkedYAMLError as error:
-        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"{file} is not YAML{line} ({error.problem}).") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{file} is not YAML ({' '.join(str(error).split())}).") from None
 
 
 def relative(path: Path, folder: Path) -> str:

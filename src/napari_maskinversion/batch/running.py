@@ -29,6 +29,7 @@ from .leftovers import leftovers
 from .project import Project, ProjectImage, place_of
 
 FAILED: Final = "failed.csv"
+_FAILED_COLUMNS: Final = ("image", "problem")
 _LISTED: Final = 5  # names in a text
 _TOLD: Final = 0.3  # seconds between two answers about what is under way
 _DEATHS: Final = 6  # others may end workers, too, such as a cluster that needs its machines
@@ -177,8 +178,12 @@ def plan(
     )
 
 
-def check_out(tasks: Sequence[ImageTask], out: Path, *, overwrite: bool) -> None:
+def check_out(
+    tasks: Sequence[ImageTask], out: Path, *, overwrite: bool, inputs: Sequence[Path] = ()
+) -> None:
     """Refuse a folder in which results must not or cannot be written, as `check_targets` does.
+
+    ``inputs`` are the files that the batch reads besides images and regions.
 
     Raises
     ------
@@ -186,7 +191,8 @@ def check_out(tasks: Sequence[ImageTask], out: Path, *, overwrite: bool) -> None
         Names the file or folder.
     """
     check_folder(out)
-    inputs = [path for task in tasks for path in (task.image, task.regions)]
+    inputs = [*inputs, *(path for task in tasks for path in (task.image, task.regions))]
+    check_targets([out / FAILED], overwrite=overwrite, inputs=inputs, is_ours=is_our_list)
     for place in (out / ARCHIVES, out / DATA_SET):
         if any(path.absolute().is_relative_to(place.absolute()) for path in inputs):
             raise InputError(f"{place} holds images of the project; choose another --out.")
@@ -196,6 +202,15 @@ def check_out(tasks: Sequence[ImageTask], out: Path, *, overwrite: bool) -> None
         # A part without a mark is that of a batch which was killed.
         ours = is_ours if not is_marked(task) else lambda _: True
         check_targets([task.part], overwrite=overwrite, inputs=inputs, is_ours=ours)
+
+
+def is_our_list(file: Path) -> bool:
+    """Return whether a file is a list of failed images that a batch wrote."""
+    try:
+        with file.open("rb") as opened:
+            return opened.readline(100) == (",".join(_FAILED_COLUMNS) + "\n").encode()
+    except OSError:
+        return False
 
 
 def _is_ours(file: Path) -> bool:
@@ -280,7 +295,7 @@ def run_batch(
 
 
 def write_failed(problems: Mapping[str, str], out: Path) -> None:
-    """Write the images that failed and why to ``failed.csv``; delete it if there are none.
+    """Write the images that failed and why to ``failed.csv``; delete ours if there are none.
 
     Raises
     ------
@@ -289,11 +304,12 @@ def write_failed(problems: Mapping[str, str], out: Path) -> None:
     """
     file = out / FAILED
     if not problems:
-        file.unlink(missing_ok=True)
+        if is_our_list(file):
+            file.unlink()
         return
     out.mkdir(parents=True, exist_ok=True)
     with atomic_path(file) as part:
-        part.write_text(_rows([("image", "problem"), *problems.items()]), encoding="utf-8")
+        part.write_text(_rows([_FAILED_COLUMNS, *problems.items()]), encoding="utf-8")
 
 
 def add_failed(name: str, problem: str, out: Path) -> None:
@@ -303,7 +319,7 @@ def add_failed(name: str, problem: str, out: Path) -> None:
     """
     file = out / FAILED
     with suppress(OSError):
-        rows = [(name, problem)] if file.exists() else [("image", "problem"), (name, problem)]
+        rows = [(name, problem)] if file.exists() else [_FAILED_COLUMNS, (name, problem)]
         with file.open("a", encoding="utf-8") as end:
             end.write(_rows(rows))
 

@@ -127,20 +127,27 @@ def load_prior(file: Path) -> SubjectPrior:
             f"{file} is damaged or no safetensors file ({error}); download it again."
         ) from None
     try:
-        prior = _empty(state)
-        prior.load_state_dict(state, strict=True)
+        with torch.device("meta"):  # what the shapes promise is not allocated
+            prior = _empty(state)
+        prior.load_state_dict(state, strict=True, assign=True)
     except (KeyError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"{file} is not the prior of lambda-ECLIPSE ({_reason(error)}); put the file of "
             "ECLIPSE-Community/Lambda-ECLIPSE-Prior-v1.0 there."
         ) from None
+    broken = [name for name, values in state.items() if not values.isfinite().all()]
+    if broken:
+        raise ModelError(
+            f"{file} has weights that are not finite ({broken[0]}); download it again."
+        )
     return prior.float().eval().requires_grad_(False)
 
 
 def _empty(state: Mapping[str, Tensor]) -> SubjectPrior:
     inner, width = state["proj_in.weight"].shape
     blocks = {name.split(".")[1] for name in state if name.startswith("transformer_blocks.")}
-    length = state["positional_embedding"].shape[1] - _ADDED
+    places = state["positional_embedding"].shape
+    length = places[1] - _ADDED if len(places) == 3 else 0
     if inner % _HEAD or length < 1:
         raise ValueError(f"a width of {inner} and {length} tokens of text make no sense")
     return SubjectPrior(width=width, inner=inner, layers=len(blocks), length=length)

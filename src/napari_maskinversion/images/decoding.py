@@ -15,6 +15,7 @@ from ..base.errors import InputError
 from ..base.reading import check_file
 from ..engine.compute.memory import free_memory
 from .jpeg import check_jpeg, check_tiles
+from .tiff_pages import check_pages, opened_tiff, palette_of
 
 Array = npt.NDArray[Any]
 
@@ -103,13 +104,15 @@ def reading_errors(path: Path, what: str) -> Iterator[None]:
 
 
 def _tiff(path: Path, *, colours: bool) -> Array:
-    import tifffile
-
-    with tifffile.TiffFile(path) as file:
+    with opened_tiff(path) as file:
         check_memory(file.series[0].nbytes, path, "image")
+        check_pages(file.series[0], path)
         check_tiles(page.keyframe for page in file.series[0].pages if page is not None)
         array = np.asarray(file.asarray())
         planar = file.series[0].axes.startswith("S")
+        palette = palette_of(file.series[0].keyframe) if colours else None
+    if palette is not None:
+        return np.asarray(palette[array])
     # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
     return np.moveaxis(array, 0, -1) if colours and planar else array
 

@@ -192,6 +192,29 @@ class SamplesLast:
         return np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
 
 
+class PaletteColours:
+    """A view of an array of numbers of colours as these colours; nothing is read.
+
+    Parameters
+    ----------
+    array : array-like
+    palette : ndarray, shape (N, 3), uint8
+    """
+
+    def __init__(self, array: Any, palette: Array) -> None:
+        self._array, self._palette = array, palette
+        self.shape, self.dtype = (*array.shape, palette.shape[1]), palette.dtype
+        chunks = getattr(array, "chunks", None)
+        self.chunks = (*chunks, palette.shape[1]) if chunks else None
+
+    def __getitem__(self, key: Any) -> Array:
+        key = key if isinstance(key, tuple) else (key,)
+        others = len(self.shape) - 1
+        numbers = np.asarray(self._array[key[:others]])
+        colours = self._palette[np.minimum(numbers, len(self._palette) - 1)]
+        return np.asarray(colours[..., key[others]] if len(key) > others else colours)
+
+
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the chunks (start, stop) that a range touches."""
     place = bisect_right(edges, start) - 1

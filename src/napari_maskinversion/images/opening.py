@@ -12,15 +12,18 @@ import numpy as np
 from ..base.reading import check_file
 from .decoding import PICTURES, check_memory, decode, reading_errors
 from .ome_zarr import is_zarr, label_image, open_zarr
+from .orientation import picture_notes
 from .other_formats import is_other_format, open_other_format
 from .stack import Stack, check_series, stack_of
 from .tiff import is_tiff, open_tiff
 
 # Formats that are read piece by piece; all others are decoded whole.
-_LAZY_FORMATS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path, int], Stack]], ...]] = (
-    (is_zarr, open_zarr),
-    (is_tiff, open_tiff),
-    (is_other_format, open_other_format),
+_LAZY_FORMATS: Final[
+    tuple[tuple[Callable[[Path], bool], Callable[[Path, int, bool], Stack]], ...]
+] = (
+    (is_zarr, lambda path, series, _: open_zarr(path, series)),
+    (is_tiff, lambda path, series, colours: open_tiff(path, series, colours=colours)),
+    (is_other_format, lambda path, series, _: open_other_format(path, series)),
 )
 
 
@@ -109,11 +112,16 @@ def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
     for fits, open_lazily in _LAZY_FORMATS:
         if fits(path):
             with reading_errors(path, what):
-                stack = open_lazily(path, series)
+                stack = open_lazily(path, series, colours)
             levels = tuple(_named(level, path, what) for level in stack.levels)
             return replace(stack, levels=levels)
     check_series(path, series, ("",))
     array = decode(path, what, colours=colours)
     # Of pictures colours are known; an array has to be guessed by its shape.
-    is_colours = path.suffix.lower() in PICTURES and array.ndim == 3
-    return stack_of(array, axes=("y", "x", "s") if is_colours else None, name=str(path))
+    is_picture = path.suffix.lower() in PICTURES
+    axes = ("y", "x", "s") if is_picture and array.ndim == 3 else None
+    stack = stack_of(array, axes=axes, name=str(path))
+    if not is_picture:
+        return stack
+    with reading_errors(path, what):
+        return replace(stack, notes=picture_notes(path))

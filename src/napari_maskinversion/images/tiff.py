@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -14,8 +13,10 @@ from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
 from .decoding import SLIDES, TIFF
 from .jpeg import check_tiles
-from .lazy_plane import SamplesLast
+from .lazy_plane import PaletteColours, SamplesLast
+from .orientation import turned
 from .stack import Stack, check_series
+from .tiff_pages import PALETTE, check_pages, is_turned, open_tiff_file, palette_of
 
 # Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
@@ -31,17 +32,19 @@ def is_tiff(path: Path) -> bool:
     return path.suffix.lower() in {*TIFF, *SLIDES} and path.is_file()
 
 
-def open_tiff(path: Path, number: int = 0) -> Stack:
-    """Open an image of a TIFF file with its pyramid, axes, channels and pixel size."""
+def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
+    """Open an image of a TIFF file with its pyramid, axes, channels and pixel size.
+
+    ``colours`` tells whether numbers of colours in a palette become these colours.
+    """
     import tifffile
     import zarr
 
-    file = tifffile.TiffFile(path)
+    file = open_tiff_file(path)
     names = _series_names(file)
     check_series(path, number, names)
     series = file.series[number]
-    for page in (series.keyframe, series.pages[-1]):
-        _check_complete(page, path)
+    check_pages(series, path)
     axes = tuple({"i": "page", "q": "page"}.get(a, a) for a in series.axes.lower())
     if len(set(axes)) < len(axes):
         axes = tuple(f"{a}{i}" if axes.count(a) > 1 else a for i, a in enumerate(axes))
@@ -57,6 +60,10 @@ def open_tiff(path: Path, number: int = 0) -> Stack:
         place = axes.index("s")
         levels = tuple(SamplesLast(level, place) for level in levels)
         axes = (*axes[:place], *axes[place + 1 :], "s")
+    palette = palette_of(series.keyframe) if colours and "s" not in axes else None
+    if palette is not None:
+        levels = tuple(PaletteColours(level, palette) for level in levels)
+        axes = (*axes, "s")
     if "s" in axes and levels[0].shape[axes.index("s")] not in (3, 4):
         axes = tuple("c" if a == "s" else a for a in axes)
     channels, units = _about(file, series, number)
@@ -69,27 +76,23 @@ def open_tiff(path: Path, number: int = 0) -> Stack:
         on_close=file.close,
         images=names,
         series=number,
-        notes=_unchecked(series.keyframe, path),
+        notes=_notes(series.keyframe, path, colours=colours),
     )
 
 
-def _unchecked(page: Any, path: Path) -> tuple[str, ...]:
+def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
+    notes = []
     codec = _UNCHECKED.get(int(page.compression))
-    if codec is None:
-        return ()
-    return (
-        f"{path} stores its pixels as {codec}, which has no checksum: damage may not be noticed.",
-    )
-
-
-def _check_complete(page: Any, path: Path) -> None:
-    """Refuse a file that ends before its pixels; tifffile would read what is missing as zeros."""
-    ends = [
-        start + size for start, size in zip(page.dataoffsets, page.databytecounts, strict=False)
-    ]
-    parts = 1 if page.is_contiguous else prod(page.chunked)
-    if len(ends) < parts or max(ends) > page.parent.filehandle.size:
-        raise InputError(f"{path} could not be read as image: it is cut off; copy it again.")
+    if codec is not None:
+        notes.append(
+            f"{path} stores its pixels as {codec}, which has no checksum: damage may not be "
+            "noticed."
+        )
+    if colours and page.photometric == PALETTE and palette_of(page) is None:
+        notes.append(f"{path} has a table of colours by ImageJ; the model sees its intensities.")
+    if is_turned(page):
+        notes.append(turned(path))
+    return tuple(notes)
 
 
 def _series_names(file: Any) -> tuple[str, ...]:

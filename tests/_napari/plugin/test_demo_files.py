@@ -81,3 +81,17 @@ def test_check_fails_where_the_demonstration_left_something_out(made, call, monk
     status, _, err = call("demo", "--check", "--out", made)
     assert status == 2
     assert "heatmaps.tif" in err
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [({"image": {"file": "image.png"}}, "already has "), ({"sample": "everyday-1"}, "")],
+)
+def test_a_demonstration_replaces_results_of_another_one_only(made, monkeypatch, source, refused):
+    """It ends where a virtual display would start."""
+    monkeypatch.setattr(demo, "_has_display", lambda: False)
+    monkeypatch.setenv("NAPARI_MASKINVERSION_VIRTUAL_DISPLAY", "1")
+    record = {"software": {"napari-maskinversion": "0.2.0"}, "source": source}
+    (made / "result.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=refused or "The virtual display did not start"):
+        demo.run_demo(made)

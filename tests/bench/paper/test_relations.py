@@ -91,7 +91,7 @@ def test_an_extreme_counts_beside_sentence_and_head() -> None:
 
 def test_what_is_within_another_counts_by_its_share() -> None:
     masks = np.zeros((3, 20, 20), bool)
-    masks[0, :10, :10], masks[1, 2:6, 2:6], masks[2, 8:12, :4] = True, True, True
+    masks[0, :10, :10], masks[1, 2:4, 2:4], masks[2, 8:12, :4] = True, True, True
     texts = ["dot within box", "dot", "box"]
     logits = np.array([[0.0, 0, 0], [0, 0, 0], [9, 0, 0]])
     regions = Regions.from_masks(masks)

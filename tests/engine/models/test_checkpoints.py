@@ -113,7 +113,7 @@ def test_a_missing_file(tmp_path):
 def test_a_missing_architecture(tiny, tmp_path):
     path = tmp_path / "mine.safetensors"
     save_file(tiny.state_dict(), path)
-    refused(path, "architecture='ViT-B-16'", architecture=None)
+    refused(path, "--architecture ViT-B-16", architecture=None)
 
 
 def test_an_unknown_architecture_names_the_nearest(tiny, tmp_path):

@@ -1,6 +1,9 @@
 """Cellpose's ``_seg.npy``: the dictionaries that its window and its functions save."""
 
+import io
 import pathlib
+import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -108,3 +111,38 @@ def test_a_file_that_is_cut_off_is_refused_by_name(read, tmp_path, length):
 def test_a_plain_label_image_of_that_name_is_none_of_cellpose(tmp_path):
     np.save(tmp_path / "cells_seg.npy", MASKS)
     assert not is_annotations(tmp_path / "cells_seg.npy")
+
+
+def pickled(*codes):
+    """A file with one object, whose pickle is written by hand."""
+    head = io.BytesIO()
+    about = {"descr": "|O", "fortran_order": False, "shape": ()}
+    np.lib.format.write_array_header_1_0(head, about)
+    return head.getvalue() + b"\x80\x05" + b"".join(codes) + b"."
+
+
+# ((), ()) of itself 40 times: its hash takes as long as 2 to the power of 40 tuples.
+_KEPT = b"\x940"  # in the memo, and off the stack
+NESTED = b")" + _KEPT + b"".join(b"h%ch%c\x86" % (n, n) + _KEPT for n in range(40)) + b"h\x28"
+PICKLES = {
+    "a byte array of 7 GB": (b"\x96", struct.pack("<Q", 7 << 30), b"x"),
+    "a nested key": (b"}", NESTED, b"K\x01s"),
+    "a nested key among several": (b"}(", NESTED, b"K\x01u"),
+    "a nested key of a protocol before": (b"(", NESTED, b"K\x01d"),
+    "a set of a nested tuple": (b"\x8f(", NESTED, b"\x90"),
+    "a frozen set of a nested tuple": (b"(", NESTED, b"\x91"),
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("codes", PICKLES.values(), ids=PICKLES)
+def test_what_takes_memory_or_time_without_end_is_refused_before(tmp_path, codes):
+    path = tmp_path / "cells_seg.npy"
+    path.write_bytes(pickled(*codes))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"cells_seg\.npy cannot be read safely: (it|a key)"):
+            read_annotations(path, (60, 80), image="cells.tif")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()

@@ -11,7 +11,7 @@ from pycocotools.coco import COCO
 
 from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.regions.annotations import rle
+from napari_maskinversion.regions.annotations import json_files, rle
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import UNNAMED, write_coco
 from napari_maskinversion.regions.annotations.reading import read_annotations
@@ -231,3 +231,14 @@ def test_a_plane_beyond_32_bits_is_refused():
 def test_a_region_of_a_large_plane_stays_a_crop():
     region = Region(1, (19_000, 19_000, 19_020, 19_030), np.ones((20, 30), bool))
     same(rle.decode(1, rle.encode(region, (20_000, 20_000)), (20_000, 20_000)), region)
+
+
+def test_json_that_needs_more_memory_than_is_free_is_refused_before_it_is_parsed(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "wide.json"
+    path.write_text("[" + ",".join(["{}"] * 3_000_000) + "]")  # 9 MB; 0.2 GB as objects
+    monkeypatch.setattr(json_files, "free_memory", lambda: 10**8)
+    monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("it is parsed"))
+    with pytest.raises(InputError, match=r"wide\.json needs about 0\.3 GB .*fewer regions"):
+        read_annotations(path, (60, 80))

@@ -93,7 +93,7 @@ def test_what_is_broken_is_refused_by_file_and_line(read, line, reason):
 
 @pytest.mark.parametrize("text", ["names: [[dog], cat]", "names: {a: dog}", "names: [", "names: 5"])
 def test_broken_names_are_refused_by_file(read, text):
-    with pytest.raises(InputError, match="data.yaml, which names the classes of .*, is broken"):
+    with pytest.raises(InputError, match="data.yaml.* names the classes of "):
         read(BOX, data__yaml=text)
 
 
@@ -107,3 +107,17 @@ def test_an_empty_file_and_an_empty_box_are_refused(read):
         read("")
     with pytest.raises(EmptyMaskError, match="line 1 covers no pixel"):
         read("0 0.5 0.5 0 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("names: car", "names: 'car' is neither a list nor names by class"),
+        ("names: [no, off]", "the name of class 0 needs quotes"),
+        ("names: [a]\nnames: [b, c]", "has 'names' twice, in the lines 1 and 2; keep one"),
+        ("a: &a {b: 1}\nc: {<<: [*a, *a]}\nnames: [a, b]", r"has an alias \(\*a\) in line 2"),
+    ],
+)
+def test_names_that_could_be_taken_for_others_are_refused(read, text, message):
+    with pytest.raises(InputError, match=f"data.yaml.*{message}"):
+        read(BOX, data__yaml=text)

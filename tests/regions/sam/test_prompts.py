@@ -3,6 +3,7 @@
 import pytest
 
 from napari_maskinversion.base.errors import EmptyMaskError, InputError
+from napari_maskinversion.regions.sam.prompt_files import read_boxes
 from napari_maskinversion.regions.sam.prompts import BoxMark, PointMark, gather
 
 SHAPE = (100, 200)
@@ -100,3 +101,11 @@ def test_a_number_that_no_label_can_have_is_refused_by_name(number):
     with pytest.raises(InputError, match=says):
         gather([], [point(5, 5, number=number, name="a.csv, line 2")], SHAPE)
     assert gather([box(0, 0, 9, 9, number=2**31 - 1)], [], SHAPE)[0].id == 2**31 - 1
+
+
+def test_a_row_with_more_cells_than_columns_is_refused(tmp_path):
+    """A comma in the place of a decimal point would shift all that follows."""
+    path = tmp_path / "boxes.csv"
+    path.write_text("y0,x0,y1,x1\n1,1,5,5\n1,5,1,20,25\n")
+    with pytest.raises(InputError, match=r"boxes\.csv, line 3 has more cells than there are col"):
+        read_boxes(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.errors import InputError
-from ...batch.opened import OpenProject, added_images
+from ...batch.opened import OpenProject, added_images, edit
 from ...batch.pairing import Pair, Pairs, is_image, pair
 from ...batch.project import FILE, Project, check_names, write_project
 
@@ -126,10 +126,8 @@ def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
     pairs += [Pair(image=path) for path in paths if path not in known]
     if (folder / FILE).exists():
         opened = OpenProject.read(folder)
-        project = added_images(opened.project, pairs, folder)
+        project = edit(opened.file, lambda content: added_images(content, pairs, folder))
         added = len(project.images) - len(opened.project.images)
-        if added:
-            write_project(project, opened.file)
         return OpenedPlace(opened.with_project(project), f"{_count(added)} added to {opened.file}.")
     return _made(folder / FILE, Pairs(pairs=tuple(pairs)), defaults)
 

@@ -20,6 +20,7 @@ SCREENSHOT: Final = "screenshot.png"
 _WINDOW: Final = (1400, 900)
 _DOCK: Final = 400
 _SCREEN: Final = "1600x1000x24"
+_SAMPLE: Final = "everyday-1"  # as the record of its results says
 _MARK: Final = "NAPARI_MASKINVERSION_VIRTUAL_DISPLAY"  # set in the process we start under one
 _PATIENCE: Final = 600.0  # seconds for the run
 _ENDING: Final = 120.0  # seconds for a run that was cancelled
@@ -64,13 +65,24 @@ def run_demo(out: Path, *, screenshot: bool = False) -> int:
 
 
 def _check(out: Path) -> None:
-    from ...base.targets import check_targets, mentions_us
+    from ...base.targets import check_targets
     from ...results.export.catalogue import DEFAULT, check_formats
 
     names = [SCREENSHOT, *check_formats(DEFAULT)]
     # A second demonstration replaces the first one.
-    ours = mentions_us(out / "result.json")
-    check_targets([out / name for name in names], overwrite=ours)
+    check_targets([out / name for name in names], overwrite=_is_demonstration(out))
+
+
+def _is_demonstration(out: Path) -> bool:
+    """Return whether the results in a folder are of a demonstration, not of the user's images."""
+    from ...base.reading import read_json
+
+    try:
+        record = read_json(out / "result.json")
+    except InputError:
+        return False
+    source = record.get("source") if isinstance(record, dict) else None
+    return isinstance(source, dict) and source.get("sample") == _SAMPLE
 
 
 def _has_display() -> bool:
@@ -136,7 +148,7 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
         print(failures[0] if failures else "The run ended without results.", file=sys.stderr)
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
-    source = {**widget.session.record.source, "sample": "everyday-1"}
+    source = {**widget.session.record.source, "sample": _SAMPLE}
     files = write_results(results, out, source=source, overwrite=True)
     picture = out / SCREENSHOT
     partial = out / f".{SCREENSHOT}"

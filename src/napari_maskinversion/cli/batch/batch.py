@@ -16,7 +16,7 @@ from ...batch.cluster import LOCAL
 from ...batch.executors import InThisProcess
 from ...batch.image_run import check_model, run_task
 from ...batch.image_task import DATA_SET, ImageTask
-from ...batch.leftovers import remove
+from ...batch.leftovers import check_removal, remove
 from ...batch.project import Project, captions_of, project_file, read_project
 from ...batch.running import (
     FAILED,
@@ -126,7 +126,9 @@ def batch_command(
         captions="" if source is None else source.sha256,
     )
     _check_results(work, out, overwrite=overwrite)
-    check_out(work.tasks, out, overwrite=overwrite)
+    inputs = [path for path in (place and project_file(place), table, file) if path]
+    inputs += [Path(project.labels)] if isinstance(project.labels, str) else []
+    check_out(work.tasks, out, overwrite=overwrite, inputs=inputs)
     with executor_of(workers, dask, work.tasks) as executor:
         if executor.about:
             say(executor.about)
@@ -135,6 +137,7 @@ def batch_command(
         _say_before(work, out)
         if work.others:
             remove(out, work.others)
+            say(f"Removed the results of images that are not in this batch: {listed(work.others)}.")
         write_failed(problems, out)
         if tasks:
             here = dask in (None, LOCAL)
@@ -161,13 +164,12 @@ def _say_before(work: Plan, out: Path) -> None:
             f"Computed again, since files of their results changed or are gone: "
             f"{listed(work.damaged)}."
         )
-    if work.others:
-        say(f"Removed the results of images that are not in this batch: {listed(work.others)}.")
 
 
 def _check_results(work: Plan, out: Path, *, overwrite: bool) -> None:
     """Refuse results in the folder that would mix with those of this batch."""
     if overwrite:
+        check_removal(out, work.others)
         return
     if work.stale:
         raise InputError(

@@ -11,7 +11,7 @@ from ...base.errors import InputError
 from ...base.locks import hold
 from ...base.targets import check_targets
 from ...batch.exporting import FILES, export_steps
-from ...batch.opened import OpenProject
+from ...batch.opened import OpenProject, edit
 from ...batch.project import (
     Project,
     ProjectImage,
@@ -99,19 +99,26 @@ def add_command(
 ) -> None:
     """Add images to a project; images that it has get these regions, if they had none."""
     file = project_file(place)
-    old = read_project(place)
+    read_project(place)  # refused before images are looked for
     pairs = pairs_of(images, regions, table, positions=positions)
     new = tuple(project_images(pairs, file.parent))
     by_place = {_place(image): image for image in new}
-    kept = tuple(_with_regions(image, by_place) for image in old.images)
-    present = {_place(image) for image in old.images}
-    added = tuple(image for image in new if _place(image) not in present)
-    write_project(Project(**{**dict(old), "images": kept + added}), file)
-    filled = sum(one != before for one, before in zip(kept, old.images, strict=True))
+    old: tuple[ProjectImage, ...] = ()
+
+    def add(content: Project) -> Project:
+        nonlocal old
+        old = content.images
+        present = {_place(image) for image in old}
+        added = tuple(image for image in new if _place(image) not in present)
+        kept = tuple(_with_regions(image, by_place) for image in old)
+        return Project(**{**dict(content), "images": kept + added})
+
+    now = edit(file, add).images
+    filled = sum(one != before for one, before in zip(now, old, strict=False))
     what = f"regions of {counted(filled)}" if filled else ""
-    if added or not filled:
-        what = counted(len(added)) + f" and {what}" * bool(what)
-    say(f"Added {what} to {file}, which has {counted(len(kept + added))} now.")
+    if len(now) > len(old) or not filled:
+        what = counted(len(now) - len(old)) + f" and {what}" * bool(what)
+    say(f"Added {what} to {file}, which has {counted(len(now))} now.")
 
 
 def _place(image: ProjectImage) -> tuple[str, int | None]:

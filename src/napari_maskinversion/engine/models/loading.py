@@ -196,7 +196,7 @@ def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any]
     if architecture is None:
         raise ModelError(
             f"{path.name} is a checkpoint file: name its architecture, such as "
-            "architecture='ViT-B-16' (or 'ViT-B-16-quickgelu')."
+            "--architecture ViT-B-16 (or ViT-B-16-quickgelu; in Python architecture='ViT-B-16')."
         )
     own: dict[str, Any] = {
         "name": path.stem,

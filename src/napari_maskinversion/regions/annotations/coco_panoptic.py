@@ -49,6 +49,8 @@ def read_panoptic(page: Any, path: Path, image: ImageReference) -> Annotations:
     ]
     check_not_empty(records, path)
     where, record = records[0]
+    if len(records) > 1:
+        raise InputError(f"{records[1][0]} is about the same image as {where}; keep one of them.")
     segments = record.get("segments_info")
     if not isinstance(segments, list):
         raise InputError(f"{where} is broken: its segments_info is not a list.")

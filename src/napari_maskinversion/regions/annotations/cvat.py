@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ from .polygons import draw_region, ring
 from .rle import check_counts
 from .xml_files import read_xml
 
+_SIDE: Final = re.compile("[0-9]{1,9}")
 _QUARTER: Final = 64  # edges of a quarter of an ellipse
 _NO_AREA: Final = ("polyline", "points", "cuboid", "skeleton")
 
@@ -78,7 +80,7 @@ def read_cvat(root: Any, path: Path, image: ImageReference) -> Annotations:
 
 def _listed(place: int, entry: Any) -> ListedImage:
     sides = (entry.get(name) for name in ("height", "width"))
-    size = [int(side) if side and side.isdecimal() else side for side in sides]
+    size = [int(side) if side and _SIDE.fullmatch(side) else side for side in sides]
     position: Position = ()
     return ListedImage(
         key=place, name=entry.get("name") or "", size=whole_size(*size), position=position

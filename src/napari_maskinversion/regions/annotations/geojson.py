@@ -210,7 +210,7 @@ def _items(
     *,
     in_pixels: bool,
 ) -> list[Annotation]:
-    positions = _positions([feature for _, feature, _ in drawn])
+    positions = _positions([feature for _, feature, _ in drawn], path)
     properties = [feature.get("properties") or {} for _, feature, _ in drawn]
     ids = [
         as_scalar(values.get("region"), "region", where)
@@ -278,11 +278,19 @@ def _polygons(
     return polygons
 
 
-def _positions(features: list[dict[str, Any]]) -> list[Position]:
+def _positions(features: list[dict[str, Any]], path: Path) -> list[Position]:
     """Return the planes of features; QuPath's without axes on which all are 0."""
     ours = [(feature.get("properties") or {}).get("position") for feature in features]
+    planes = [*ours, *(feature["geometry"].get("plane") for feature in features)]
+    numbers = [v for one in planes if isinstance(one, dict) for v in one.values()]
+    if any(type(number) is int and number < -1 for number in numbers):  # QuPath's c is -1 for all
+        raise InputError(f"{path} has regions on a plane below 0; correct their position.")
     if all(isinstance(one, dict) and all(type(v) is int for v in one.values()) for one in ours):
-        return [tuple(one.items()) for one in ours if one is not None]
+        return [
+            tuple((axis, max(0, number)) for axis, number in one.items())
+            for one in ours
+            if one is not None
+        ]
     planes = [feature["geometry"].get("plane") for feature in features]
     planes = [plane if isinstance(plane, dict) else {} for plane in planes]
     places = [{axis: plane.get(axis, 0) for axis in ("t", "z")} for plane in planes]

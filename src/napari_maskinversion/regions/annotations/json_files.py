@@ -6,12 +6,18 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ...base import reading
 from ...base.atomic_files import atomic_path
+from ...base.errors import InputError
+from ...engine.compute.memory import free_memory
+
+# Bytes that Python takes for a part of JSON: an object, a list, and an entry with its number.
+_BYTES: Final = {b"{": 64, b"[": 56, b",": 40, b":": 100}
+_ALWAYS_FITS: Final = 2**28  # bytes
 
 
 def read_json(path: Path) -> Any:
@@ -20,9 +26,17 @@ def read_json(path: Path) -> Any:
     Raises
     ------
     InputError
-        If it is missing or broken; names it, and where.
+        If it is missing or broken, or needs more memory than is free; names it, and where.
     """
-    return reading.read_json(path, "file of regions", most=reading.MOST_JSON)
+    content = reading.read_bytes(path, "file of regions", most=reading.MOST_JSON)
+    size = len(content) + sum(content.count(sign) * each for sign, each in _BYTES.items())
+    free = free_memory()
+    if size > _ALWAYS_FITS and size > free:
+        raise InputError(
+            f"{path} needs about {size / 1e9:,.1f} GB of memory to be read as file of regions, and "
+            f"{free / 1e9:.1f} GB are free; cut it into files of fewer regions."
+        )
+    return reading.parse_json(content, path)
 
 
 def as_score(value: Any) -> float | None:

@@ -109,6 +109,8 @@ def _part(number: int, record: Any, where: str, shape: tuple[int, int], notes: l
         elif kind == "circle":
             (x, y), edge = _points(record, 2)
             radius = float(hypot(edge[0] - x, edge[1] - y))
+            if not radius:
+                raise ValueError("its radius is 0")
             disc = Point(x, y).buffer(radius, quad_segs=_QUARTER)
             region = draw_region(number, [disc], where, shape, notes)
         elif kind in _POLYGONS:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 FloatArray = npt.NDArray[np.float64]
+_MOST_COORDINATE: Final = 1e9  # of pixels; sums of larger numbers lose the pixels
 _MAX_EDGES: Final = 50_000_000  # pixel rows crossed by edges, summed over a region's edges
 _MOST_CROSSINGS: Final = 2_000  # each counted twice; GEOS takes a second for them
 _MOST_COMPARED: Final = 5_000_000  # pairs of edges whose boxes touch; outlines have ten an edge
@@ -198,6 +199,8 @@ def draw_region(
         If they lie outside the plane.
     """
     reason = ""
+    if any(np.abs(polygon.bounds).max(initial=0) > _MOST_COORDINATE for polygon in polygons):
+        raise InputError(f"{where} is broken: its corners lie beyond {_MOST_COORDINATE:.0e}.")
     if not even_odd:
         polygons, reason = repair(polygons)
     if not polygons:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ VIEWER_SUFFIXES: Final = tuple(
     dict.fromkeys(suffix for form in FORMATS if form.in_viewer for suffix in form.suffixes)
 )
 """Those that napari's *File > Open* reads."""
+_STRANGE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _PEEK: Final = 65_536  # bytes from each end of a file
 
 
@@ -135,7 +137,22 @@ class AnnotationFile:
     ) -> Annotations:
         """Return the regions of an image, as `read_annotations` does."""
         reference = ImageReference(name=image, shape=shape, geo=geo)
-        return self.format.read(self.content, self.path, reference)
+        return _with_plain_labels(self.format.read(self.content, self.path, reference), self.path)
+
+
+def _with_plain_labels(annotations: Annotations, path: Path) -> Annotations:
+    """Replace what no file or terminal can show in labels: control signs, halves of letters."""
+    strange = [label for label in annotations.labels if _STRANGE.search(label)]
+    if not strange:
+        return annotations
+    items = tuple(replace(item, label=_plain(item.label)) for item in annotations.items)
+    colors = {_plain(label): color for label, color in annotations.colors.items()}
+    note = f"{path}: signs that cannot be shown were replaced in labels, such as {strange[0]!a}."
+    return replace(annotations, items=items, colors=colors, notes=(*annotations.notes, note))
+
+
+def _plain(label: str) -> str:
+    return _STRANGE.sub("\N{REPLACEMENT CHARACTER}", label)
 
 
 def open_annotations(path: Path) -> AnnotationFile:

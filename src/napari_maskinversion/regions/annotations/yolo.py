@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import yaml
 
 from ...base.errors import InputError
-from ...base.reading import read_bytes
+from ...base.reading import parse_yaml, read_bytes
 from .annotation import Annotation, Annotations, box_region, check_not_empty, on_image
 from .annotation_format import AnnotationFormat, ImageReference
 from .polygons import draw_region, ring
@@ -116,13 +115,16 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
         try:
             if not file.is_file() or file == path:
                 continue
-            text = read_bytes(file, "file of names", most=_MAX_NAMES_SIZE).decode("utf-8-sig")
-            page = {"names": text.splitlines()}
+            content = read_bytes(file, "file of names", most=_MAX_NAMES_SIZE)
             if file.suffix == ".yaml":
-                page = yaml.safe_load(text)
+                page = parse_yaml(content, file)
+            else:
+                page = {"names": content.decode("utf-8-sig").splitlines()}
             if isinstance(page, dict) and "names" in page:
                 return _by_class(page["names"]), file, "kpt_shape" in page
-        except (OSError, ValueError, TypeError, yaml.YAMLError, RecursionError) as error:
+        except InputError as error:
+            raise InputError(f"{error} It names the classes of {path}.") from None
+        except (OSError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(
                 f"{file}, which names the classes of {path}, is broken: {reason}."
@@ -131,10 +133,14 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
 
 
 def _by_class(names: Any) -> dict[int, str]:
-    pairs = names.items() if isinstance(names, dict) else enumerate(names or ())
+    if not isinstance(names, dict | list):
+        raise ValueError(f"names: {names!r} is neither a list nor names by class")
+    pairs = names.items() if isinstance(names, dict) else enumerate(names)
     by_class = {}
     for kind, name in pairs:
-        if type(kind) is not int or type(name) not in (str, int, float, bool):
+        if type(name) is bool:  # YAML takes the words no, off, yes and on for them
+            raise ValueError(f"the name of class {kind!r} needs quotes, such as 'no'")
+        if type(kind) is not int or type(name) not in (str, int, float):
             raise ValueError(f"class {kind!r} has no name")
         by_class[kind] = str(name).strip()
     return by_class

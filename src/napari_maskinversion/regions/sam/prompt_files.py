@@ -96,6 +96,11 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
             for values in reader:
                 cells = [(values.get(name) or "").strip() for name in reader.fieldnames or ()]
+                if None in values:
+                    raise InputError(
+                        f"{path}, line {reader.line_num} has more cells than there are columns; "
+                        "the number of a column may be written with a comma."
+                    )
                 if any(cells):
                     empty = False
                     yield reader.line_num, dict(zip(names, cells, strict=True))

@@ -1,0 +1,113 @@
+"""What a TIFF file says of its planes, against what it has: tifffile reads the rest as zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from ..base.errors import InputError
+
+_MOST_PLANES: Final = 2_000_000  # tifffile makes a list of them
+PALETTE: Final = 3
+"""The tag PhotometricInterpretation of pages that store numbers of colours."""
+
+_UPRIGHT: Final = 1
+
+
+@contextmanager
+def opened_tiff(path: Path) -> Iterator[Any]:
+    """Open a TIFF file as `open_tiff_file`, and close it."""
+    with open_tiff_file(path) as file:
+        yield file
+
+
+def open_tiff_file(path: Path) -> Any:
+    """Open a TIFF file whose OME-XML declares no more planes than a list can hold.
+
+    Raises
+    ------
+    InputError
+        Names the file.
+    """
+    import tifffile
+
+    file = tifffile.TiffFile(path)
+    if file.is_ome and file.ome_metadata and _declared(file.ome_metadata) > _MOST_PLANES:
+        file.close()
+        raise InputError(
+            f"{path} could not be read as image: its OME-XML declares more than "
+            f"{_MOST_PLANES:,} planes."
+        )
+    return file
+
+
+def _declared(xml: str) -> float:
+    """Return the most planes that any part of OME-XML asks for; 0 if it cannot be read."""
+    most = 0.0
+    try:
+        for part in ElementTree.fromstring(xml).iter():
+            values, tag = part.attrib, part.tag.rpartition("}")[2]
+            if tag == "Pixels":
+                sizes = (int(values.get(f"Size{axis}", 1)) for axis in "ZCT")
+                most = max(most, prod(max(1, size) for size in sizes))
+            if tag == "TiffData":
+                counts = (int(values.get(name, 0)) for name in ("PlaneCount", "NumPlanes", "IFD"))
+                most = max(most, *counts)
+            if tag.startswith("ModuloAlong") and float(values.get("Step", 1)):
+                span = float(values.get("End", 0)) - float(values.get("Start", 0))
+                most = max(most, abs(span / float(values.get("Step", 1))))
+    except (ElementTree.ParseError, ValueError):
+        return 0.0  # tifffile reads the file without it
+    return most
+
+
+def check_pages(series: Any, path: Path) -> None:
+    """Refuse an image of which planes are missing, or a file that ends before its pixels.
+
+    Raises
+    ------
+    InputError
+        Names the file and the first plane that is missing.
+    """
+    for level in series.levels:
+        # Planes that follow one another may have no page of their own.
+        is_whole = level.dataoffset is not None
+        pages = [level.keyframe, level.pages[-1]] if is_whole else list(level.pages)
+        missing = [number for number, page in enumerate(pages, 1) if page is None]
+        if missing:
+            raise InputError(
+                f"{path} could not be read as image: plane {missing[0]} of {len(pages)} is missing "
+                f"({len(missing)} in all). Copy the files that hold them to the same folder, or "
+                "save the planes that there are as another file."
+            )
+        for page in pages:
+            ends = [
+                start + size
+                for start, size in zip(page.dataoffsets, page.databytecounts, strict=False)
+            ]
+            parts = 1 if page.is_contiguous else prod(page.chunked)
+            if len(ends) < parts or max(ends) > page.parent.filehandle.size:
+                raise InputError(
+                    f"{path} could not be read as image: it is cut off; copy it again."
+                )
+
+
+def palette_of(page: Any) -> Any:
+    """Return the colours (N, 3) of 8 bits of a page that stores numbers of colours, else None.
+
+    ImageJ's tables only colour intensities; they are left out.
+    """
+    import numpy as np
+
+    if page.photometric != PALETTE or page.parent.is_imagej or page.colormap is None:
+        return None
+    return (np.asarray(page.colormap).T >> 8).astype(np.uint8)
+
+
+def is_turned(page: Any) -> bool:
+    """Return whether viewers that heed the tag Orientation show a page turned or mirrored."""
+    return int(page.tags.valueof("Orientation", default=_UPRIGHT) or _UPRIGHT) != _UPRIGHT

@@ -1,0 +1,138 @@
+"""What a file says of its pixels and does not have, or that its pixels do not show."""
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.images.decoding import decode
+from napari_maskinversion.images.opening import open_image, open_labels
+from tests.scenes import picture
+
+OME = '<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06">'
+PLANES = np.stack([np.full((60, 80), n, np.uint8) for n in (7, 8)])
+
+
+def ome(path, parts, more="", **sizes):
+    """Write two planes and what OME-XML says of them."""
+    declared = {"SizeZ": 1, "SizeC": 1, "SizeT": 1, **sizes}
+    about = " ".join(f'{name}="{value}"' for name, value in declared.items())
+    pixels = (
+        f'<Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint8" SizeX="80" SizeY="60" {about}>'
+    )
+    xml = f'{OME}<Image ID="Image:0">{pixels}{parts}</Pixels></Image>{more}</OME>'
+    tifffile.imwrite(path, PLANES, description=xml, metadata=None)
+    return path
+
+
+def part(page, place, count=1, axis="Z"):
+    return f'<TiffData IFD="{page}" First{axis}="{place}" PlaneCount="{count}"/>'
+
+
+@pytest.mark.parametrize("read", [open_image, open_labels, lambda p: decode(p, "x", colours=True)])
+@pytest.mark.parametrize(
+    ("parts", "axis", "place"),
+    [
+        (part(0, 0) + part(1, 2), "Z", 2),
+        (part(0, 0) + part(1, 1), "Z", 3),
+        (part(0, 1) + part(1, 2), "Z", 1),
+        (part(0, 0, axis="C") + part(1, 2, axis="C"), "C", 2),
+    ],
+    ids=["middle", "last", "first", "channel"],
+)
+def test_a_plane_that_is_missing_is_named(tmp_path, read, parts, axis, place):
+    path = ome(tmp_path / "a.ome.tif", parts, **{f"Size{axis}": 3})
+    with pytest.raises(InputError, match=rf"a\.ome\.tif .*plane {place} of 3 is missing \(1 in al"):
+        read(path)
+
+
+def test_all_planes_are_read(tmp_path):
+    with open_image(ome(tmp_path / "a.ome.tif", part(0, 0) + part(1, 1), SizeZ=2)) as stack:
+        np.testing.assert_array_equal(np.asarray(stack.levels[0][:, 0, 0]), [7, 8])
+
+
+MODULO = (
+    '<StructuredAnnotations><XMLAnnotation ID="A" Namespace="openmicroscopy.org/omero/dimension/'
+    'modulo"><Value><Modulo><ModuloAlongZ Type="angle" Start="0" End="1e9" Step="0.1"/></Modulo>'
+    "</Value></XMLAnnotation></StructuredAnnotations>"
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "more", "sizes"),
+    [
+        (part(0, 0), "", {"SizeZ": 10**9}),
+        (part(0, 0), "", {"SizeZ": 50_000, "SizeT": 50_000}),
+        (part(0, 0, 10**9), "", {}),
+        (part(0, 0), MODULO, {}),
+    ],
+    ids=["planes", "planes and times", "of a part", "steps"],
+)
+def test_planes_that_fit_into_no_list_are_refused_before_one_is_made(
+    tmp_path, monkeypatch, parts, more, sizes
+):
+    path = ome(tmp_path / "a.ome.tif", parts, more, **sizes)
+    wanted = property(lambda _: pytest.fail("the list is made"))
+    monkeypatch.setattr(tifffile.TiffFile, "series", wanted)
+    with pytest.raises(InputError, match=r"declares more than 2,000,000 planes"):
+        open_image(path)
+
+
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+def test_a_palette_is_colours_of_an_image_and_numbers_of_labels(tmp_path, tile):
+    path = tmp_path / "a.tif"
+    numbers = np.arange(60 * 80, dtype=np.uint8).reshape(60, 80)
+    table = np.random.default_rng(0).integers(0, 2**16, (3, 256), np.uint16)
+    tifffile.imwrite(path, numbers, photometric="palette", colormap=table, tile=tile)
+    colours = (table.T >> 8)[numbers]
+    with open_image(path) as stack:
+        assert stack.axes == ("y", "x", "s")
+        source = stack.source()
+        np.testing.assert_array_equal(source.read(0, (10, 20, 50, 60)), colours[10:50, 20:60])
+    np.testing.assert_array_equal(decode(path, "image", colours=True), colours)
+    np.testing.assert_array_equal(decode(path, "masks", colours=False), numbers)
+    with open_labels(path) as stack:
+        np.testing.assert_array_equal(np.asarray(stack.levels[0][:, :]), numbers)
+
+
+def test_a_table_of_colours_by_imagej_leaves_intensities_with_a_note(tmp_path):
+    path = tmp_path / "a.tif"
+    numbers = np.arange(60 * 80, dtype=np.uint8).reshape(60, 80)
+    table = np.zeros((3, 256), np.uint16)
+    table[1] = np.arange(256) * 257
+    about = "ImageJ=1.53t\nimages=1\n"
+    tifffile.imwrite(
+        *(path, numbers), photometric="palette", colormap=table, description=about, metadata=None
+    )
+    with open_image(path) as stack:
+        assert stack.axes == ("y", "x")
+        assert "a.tif has a table of colours by ImageJ" in stack.notes[0]
+
+
+@pytest.mark.parametrize("kind", ["jpg", "png", "webp", "tif"])
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+def test_an_image_that_viewers_turn_is_used_as_stored_and_said(tmp_path, kind, orientation):
+    path, exif = tmp_path / f"a.{kind}", Image.Exif()
+    exif[274] = orientation
+    picture_file = Image.fromarray(picture(60, 80))
+    if kind == "tif":
+        extra = [(274, 3, 1, orientation, True)]
+        tifffile.imwrite(path, picture(60, 80), photometric="rgb", extratags=extra)
+    else:
+        picture_file.save(path, exif=exif)
+    with open_image(path) as stack:
+        assert stack.levels[0].shape == (60, 80, 3)
+        said = [note for note in stack.notes if f"{path} says that it is to be turned" in note]
+    assert bool(said) == (orientation != 1)
+
+
+@pytest.mark.parametrize("kind", ["gif", "webp", "png"])
+def test_of_an_animation_the_first_picture_is_used_and_said(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    first, *others = (Image.fromarray(np.roll(picture(60, 80), 9 * n, 1)) for n in range(3))
+    first.save(path, save_all=True, append_images=others, duration=50)
+    with open_image(path) as stack:
+        assert stack.notes == (f"{path} is an animation of 3 pictures; the first one is used.",)
+    first.save(path)
+    assert open_image(path).notes == ()
