@@ -70,7 +70,7 @@ def go(qtbot, panel, name):
 def on_disk(qtbot, panel):
     """Wait until nothing is left to be written."""
     images = panel.images
-    for later in (images._drawn_later, images._words_later, images._place_later):
+    for later in (images.regions.later, images._words_later, images._place_later):
         later.flush()
     qtbot.waitUntil(lambda: not images.writing.busy, timeout=WAIT)
 

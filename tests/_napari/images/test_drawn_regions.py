@@ -139,7 +139,7 @@ def test_removing_a_layer_from_a_file_removes_its_regions(qtbot, third, project)
     on_disk(qtbot, third)
     assert len(kept(project, THIRD)) == 3
     third._viewer.layers.remove(third._viewer.layers["nuclei"])
-    qtbot.waitUntil(lambda: not third.images.is_kept)
+    qtbot.waitUntil(lambda: not third.images.regions.is_kept)
     on_disk(qtbot, third)
     assert list(kept(project, THIRD)) == [7]
 
@@ -165,7 +165,7 @@ def test_a_full_disk_keeps_the_user_at_the_image_until_its_regions_are_kept(
     assert third.foot.help.text() == "Save again"
     monkeypatch.setattr(drawn.coco, "write_coco", write)
     third.foot.help.click()
-    qtbot.waitUntil(lambda: third.images.is_kept, timeout=WAIT)
+    qtbot.waitUntil(lambda: third.images.regions.is_kept, timeout=WAIT)
     assert kept(project, THIRD) == {1: 100}
     go(qtbot, third, SECOND)
 
@@ -276,7 +276,7 @@ wait(lambda: panel.session.project.current == "cell-3.png")
 for region in (1, 2):
     box = np.mgrid[8 * region : 8 * region + 5, 0:10].reshape(2, -1)
     panel.session.regions.data_setitem(tuple(box), region)
-    wait(lambda: panel.images.is_kept)
+    wait(lambda: panel.images.regions.is_kept)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

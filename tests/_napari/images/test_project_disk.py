@@ -162,6 +162,6 @@ def test_results_with_captions_of_a_batch_are_not_computed_again_without(project
     suggest(opened)
     archive = opened.task("cell-1.png").archive
     kept = read_finished(archive)
-    write_finished(replace(kept, captions="0" * 64), archive)
+    write_finished(kept.model_copy(update={"captions": "0" * 64}), archive)
     ended, _ = suggest(opened)
     assert ended.total == 0

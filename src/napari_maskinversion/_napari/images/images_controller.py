@@ -8,21 +8,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from weakref import ref
 
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFileDialog
 
-from ...base.errors import MaskInversionError
 from ...batch.decided import Summary
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
-from ..layers.layers import EDITS, MOVES, is_regions
 from ..session import Bindings, ManyImages, ProjectState, ResultRecord, Session
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
-from ..workers.notify import inform, refuse, refusing
+from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
 from .images_widget import ImagesWidget
@@ -33,15 +30,15 @@ from .images_work import (
     list_work,
     open_image_work,
 )
-from .own_layers import ShownImage, regions_to_save, remove_image, show_image, show_results
-from .project_disk import KeptRegions, ProjectDisk, Written, defaults
+from .own_layers import ShownImage, remove_image, show_image, show_results
+from .project_disk import ProjectDisk, Written, defaults
 from .project_files import OpenedPlace, new_project, open_place
+from .region_keeper import RegionKeeper
 
 if TYPE_CHECKING:
     from .opening import OpenedImage
 
-_DRAWN: Final = 300  # milliseconds after the last stroke until regions are written
-_PLACE: Final = 400  # after the last step until the place is kept
+_PLACE: Final = 400  # milliseconds after the last step until the place is kept
 _WORDS: Final = 800  # after the last change of words or settings
 _LOOK: Final = 60  # after scrolling
 _LISTED_AT_ONCE: Final = 40
@@ -96,21 +93,16 @@ class ImagesController(QObject):
         self._place: Place | None = None  # where to go on, once the image is shown
         self._kept: Any = None  # results that are on the disk
         self._flags: tuple[Any, list[bool]] = (None, [])
-        self._removing = False
         self.writing = Worker("queue", "Keeping the project", parent=self)
         self.finding = Worker("latest", "Opening the project", parent=self)
         self.reader = Worker("latest", "Opening the image", parent=self)
         self.ahead = Worker("latest", "Preparing the next image", parent=self)
         self.lister = Worker("latest", "Listing images", parent=self)
         self.across = AcrossImages(self, session, store)
-        self._drawn_later = debouncer(self, _DRAWN, self._save_regions)
+        self.regions = RegionKeeper(viewer, session, self.writing, self)
         self._place_later = debouncer(self, _PLACE, self._keep_place)
         self._words_later = debouncer(self, _WORDS, self._save_words)
         self._look_later = debouncer(self, _LOOK, self._look)
-        self._edits = self._kept_edits = 0  # edits of regions, and those that are on the disk
-        self._saving = 0  # copies of regions on their way to the disk
-        self._then: Callable[[], object] | None = None  # once the regions are there
-        self._watched: list[Any] = []
         self._note = ""  # about the project, said with its first image
         self._new: Sequence[Any] = ()  # images of the folder that the project lacks
         self._preparing = ""  # the image that is being prepared
@@ -124,7 +116,9 @@ class ImagesController(QObject):
         part.seen.connect(self._look_later.throttle)
         self.writing.done.connect(self._written)
         self.writing.failed.connect(refuse)
-        self.writing.ended.connect(self._all_written)
+        self.regions.written.connect(self._written)
+        self.regions.refused.connect(self._stay)
+        self.regions.layer_leaving.connect(self.flush)
         self.finding.done.connect(self._opened)
         self.finding.failed.connect(refuse)
         self.reader.done.connect(self._show)
@@ -138,47 +132,33 @@ class ImagesController(QObject):
     def follow(self) -> None:
         """Follow the session and the viewer."""
         events = self._session.events
-        self._bindings.connect(events.layers, self._chosen)
         self._bindings.connect(events.record, self._record_changed)
         self._bindings.connect(events.row, self._moved)
         self._bindings.connect(events.decisions, self._count)
         self._bindings.connect((events.vocabulary, events.settings), self._words_changed)
         self._bindings.connect((events.project, events.vocabulary), self._show_state)
         self._bindings.connect(events.many, self._show_working)
-        for emitter, slot in self._list_events():
-            emitter.connect(slot)
-        self._watch()
+        self._viewer.layers.events.removed.connect(self._layer_removed)
+        self.regions.follow()
         self._show_state()
-
-    def _list_events(self) -> tuple[tuple[Any, Callable[[Any], None]], ...]:
-        events = self._viewer.layers.events
-        return (
-            (events.inserted, self._layer_added),
-            (events.removing, self._layer_leaving),
-            (events.removed, self._layer_removed),
-        )
 
     def stop(self) -> None:
         """Keep what is not on the disk yet, and stop all work; the project stays open."""
         self.flush()
         self._bindings.release()
-        for emitter, slot in self._list_events():
-            emitter.disconnect(slot)
-        self._watch(released=True)
+        self._viewer.layers.events.removed.disconnect(self._layer_removed)
+        self.regions.stop()
         self._look_later.cancel()
-        self._then = None
         for worker in (self.finding, self.reader, self.ahead, self.lister, self.writing):
             worker.drop()
-        self._saving = 0  # the queue is worked off unheard
         self.across.stop()
         self._ready.clear()
 
     def flush(self) -> None:
         """Begin to write all that is not on the disk yet."""
-        for later in (self._drawn_later, self._words_later, self._place_later):
-            later.flush()
-        if not self.is_kept and not self._saving:  # it was refused before
-            self._save_regions()
+        self.regions.flush()
+        self._words_later.flush()
+        self._place_later.flush()
 
     def keep(self) -> None:
         """Write all that is not on the disk yet, and wait for it: the window closes."""
@@ -186,11 +166,6 @@ class ImagesController(QObject):
         end = time.monotonic() + _CLOSING
         while not self.writing.idle and time.monotonic() < end:
             time.sleep(0.002)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the regions of the image that is shown are on the disk."""
-        return self.shown is None or self._edits == self._kept_edits
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -247,10 +222,10 @@ class ImagesController(QObject):
         self._leave(partial(self._take_project, opened))
 
     def _take_project(self, opened: OpenedPlace) -> None:
-        if self.shown is not None:
-            self._remove(self.shown)
-            self.shown = None
-            self._watch()
+        before, self.shown = self.shown, None
+        self.regions.show(None, None)
+        if before is not None:
+            remove_image(self._viewer, self._session, before)
         self.ahead.drop()
         self._ready.clear()
         self.part.model.forget()
@@ -314,13 +289,11 @@ class ImagesController(QObject):
 
     def _leave(self, then: Callable[[], object]) -> None:
         """Finish with the image that is shown, then go on: once its regions are on the disk."""
-        session = self._session
         self._words_later.flush()
-        if not self.is_kept:
-            self._then = then
-            self.flush()
-            return
-        self._then = None
+        self.regions.when_kept(partial(self._left, then))
+
+    def _left(self, then: Callable[[], object]) -> None:
+        session = self._session
         if self.shown is not None:
             reviewed = session.reviewed is not None and session.tab == "review"
             self._reviewing = reviewed or self._reviewing
@@ -328,21 +301,27 @@ class ImagesController(QObject):
                 self.leaving.emit()
         then()
 
+    def _stay(self) -> None:
+        """Stay at the image: its regions are not on the disk."""
+        state = self._session.project
+        if state is not None and state.opening:
+            self._session.project = replace(state, opening="")
+
     def _show(self, opened: OpenedImage) -> None:
         """Show an image in place of the one before; only the project's own layers are removed."""
         if self.disk is None or self._session.project is None:
             return
-        if not self.is_kept:  # somebody drew while this one was read
+        if not self.regions.is_kept:  # somebody drew while this one was read
             self._leave(partial(self._show, opened))
             return
         before, self._kept = self.shown, None
         self.shown = show_image(self._viewer, self._session, opened)
         self._kept = self._session.record
+        self.regions.show(None, None)  # what leaves now is on the disk
         if before is not None:
-            self._remove(before)
-        self._watch()
+            remove_image(self._viewer, self._session, before)
         self._viewer.reset_view()
-        self._kept_edits = self._edits
+        self.regions.show(self.shown, self.disk)
         self.part.model.set_summary(opened.name, opened.summary)
         self._session.project = replace(self._session.project, current=opened.name, opening="")
         self._bring_words(opened)
@@ -373,38 +352,14 @@ class ImagesController(QObject):
             if session.review is None:
                 self.reviewing.emit()
 
-    def _remove(self, shown: ShownImage) -> None:
-        self._removing = True
-        try:
-            remove_image(self._viewer, self._session, shown)
-        finally:
-            self._removing = False
-
-    def _layer_leaving(self, event: Any) -> None:
-        """Keep what was drawn before a layer goes, also because the viewer closes."""
-        shown = self.shown
-        if self._removing or shown is None:
-            return
-        layer = self._viewer.layers[event.index]
-        if layer in shown.images or layer in self._region_layers():
-            self.flush()
-
     def _layer_removed(self, event: Any) -> None:
-        """Notice that the user has removed the image, or a layer of its regions."""
-        if self._removing or self.shown is None:
-            return
-        if event.value not in self.shown.images:
-            # Later: a viewer that closes removes all layers, and that deletes no regions.
-            QTimer.singleShot(0, self._layer_gone)
+        """Notice that the user has removed the image."""
+        if self.shown is None or event.value not in self.shown.images:
             return
         self.shown = None
+        self.regions.show(None, None)
         if self._session.project is not None:
             self._session.project = replace(self._session.project, current="")
-
-    def _layer_gone(self) -> None:
-        if set(self._watched) - set(self._region_layers()):
-            self._watch()
-            self._edited()
 
     def _unreadable(self, reason: str) -> None:
         """Leave out an image that cannot be read; the others go on."""
@@ -467,11 +422,11 @@ class ImagesController(QObject):
     def _take_results(self, opened: OpenedImage) -> None:
         """Show results that were computed while their image was shown already."""
         session, shown = self._session, self.shown
-        if shown is None or shown.name != opened.name or not self.is_kept:
+        if shown is None or shown.name != opened.name or not self.regions.is_kept:
             return
         if session.results or session.run.running or opened.bundle is None:
             return
-        if len(self._region_layers()) > 1:  # the regions of all of them are in one layer now
+        if len(self.regions.layers) > 1:  # the regions of all of them are in one layer now
             self._show(opened)
             return
         same = set(shown.saved.regions) == set(opened.identities)
@@ -502,97 +457,6 @@ class ImagesController(QObject):
         """Return the image that is shown, if it is the one chosen."""
         shown = self.shown
         return shown if shown is not None and self._session.image in shown.images else None
-
-    def _region_layers(self) -> list[Any]:
-        shown = self.shown
-        return [] if shown is None else shown.region_layers(self._viewer, self._session)
-
-    def _watch(self, *, released: bool = False) -> None:
-        """Follow edits of all layers that hold regions of the image."""
-        layers = [] if released else self._region_layers()
-        changed = [(one, "disconnect") for one in self._watched if one not in layers]
-        changed += [(one, "connect") for one in layers if one not in self._watched]
-        for layer, act in changed:
-            for name in (*EDITS, *MOVES):
-                emitter = getattr(layer.events, name, None)
-                if emitter is not None:
-                    getattr(emitter, act)(self._edited)
-        self._watched = layers
-
-    def _chosen(self, _: object = None) -> None:
-        """Take other regions that are chosen for the image as regions of it."""
-        shown, layer = self._own(), self._session.regions
-        if shown is None or layer is None:
-            return
-        if layer not in self._region_layers():
-            if shown.labels not in self._viewer.layers:
-                return  # taken by itself, in place of the image's own
-            shown.also.append(layer)
-        if layer not in self._watched:
-            self._watch()
-            self._edited()
-
-    def _layer_added(self, event: Any) -> None:
-        """Say where regions that somebody draws on a layer of his own belong."""
-        if self._own() is not None and is_regions(event.value):
-            QTimer.singleShot(0, partial(self._tell_of, ref(event.value)))
-
-    def _tell_of(self, reference: Callable[[], Any]) -> None:
-        shown, layer = self._own(), reference()
-        if shown is None or layer not in self._viewer.layers or layer in self._region_layers():
-            return
-        inform(
-            f"'{layer.name}' is no part of {shown.name} yet: choose it under Regions, and what you "
-            "draw there is kept with the image, too."
-        )
-
-    def _edited(self, _: object = None) -> None:
-        if self.shown is not None and not self._removing:
-            self._edits += 1
-            self._drawn_later.throttle()
-
-    def _save_regions(self) -> None:
-        """Write the regions if they have changed; the copy is made at once."""
-        shown, disk = self.shown, self.disk
-        if self.is_kept or shown is None or disk is None:
-            return
-        try:
-            layers = regions_to_save(self._viewer, self._session, shown)
-        except MaskInversionError as error:
-            self._then = None
-            refuse(str(error))
-            return
-        self._saving += 1
-        self.writing.start(partial(disk.keep_regions, self._edits, shown.name, layers, shown.saved))
-
-    def _all_written(self) -> None:
-        """Wait no longer for regions that an unexpected error has kept from the disk."""
-        if self._saving:
-            self._saving, self._then = 0, None
-
-    def _regions_kept(self, kept: KeptRegions) -> None:
-        """Go on where the regions are on the disk; else stay, since they are nowhere else."""
-        self._saving = max(self._saving - 1, 0)
-        state = self._session.project
-        if kept.problem:
-            self._then = None
-            if state is not None and state.opening:
-                self._session.project = replace(state, opening="")
-            refuse(
-                f"{kept.problem.rstrip('.')}. What you drew is in this window only: make room, "
-                "then save it again.",
-                "save regions",
-            )
-            return
-        self._kept_edits = max(self._kept_edits, kept.stamp)
-        self._written(kept.written)
-        shown, written = self.shown, kept.written
-        if shown is not None and written is not None and written.layers > 1:
-            others = ", ".join(f"'{one.name}'" for one in self._region_layers()[1:])
-            count = len(written.regions or ())
-            inform(f"{shown.name} has {count:,} regions, with those of {others}; all are kept.")
-        if self._then is not None and self.is_kept:
-            self._leave(self._then)
 
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Keep the results of a run beside the project, as a batch would write them."""
@@ -686,9 +550,6 @@ class ImagesController(QObject):
         self.writing.start(partial(disk.keep_place, place))
 
     def _written(self, written: Any) -> None:
-        if isinstance(written, KeptRegions):
-            self._regions_kept(written)
-            return
         state = self._session.project
         if not isinstance(written, Written) or self.disk is None or state is None:
             return

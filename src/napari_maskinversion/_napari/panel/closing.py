@@ -7,34 +7,39 @@ from typing import Any
 from weakref import ref
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject
+from qtpy.QtCore import QEvent, QObject, QTimer
+from qtpy.QtWidgets import QMainWindow, QWidget
 
 
 class WindowClosing(QObject):
-    """Calls a function when somebody closes the window of a viewer, also if it stays open then.
+    """Calls a function when somebody closes the window of a panel, also if it stays open then.
 
     Parameters
     ----------
-    viewer : napari.Viewer
+    panel : QWidget
+        Docked in the window.
     keep : callable
         Writes what is not on the disk yet.
-    parent : QObject
     """
 
-    def __init__(self, viewer: Any, keep: Callable[[], object], parent: QObject) -> None:
-        super().__init__(parent)
-        self._window = ref(viewer.window.main_menu.window())
-        self._keep = keep
+    def __init__(self, panel: QWidget, keep: Callable[[], object]) -> None:
+        super().__init__(panel)
+        self._panel, self._keep = panel, keep
+        self._window: Callable[[], QMainWindow | None] = _nothing
 
     def watch(self) -> None:
-        """Begin to watch."""
-        window = self._window()
-        if window is not None:
+        """Begin to watch, once the panel is docked."""
+        QTimer.singleShot(0, self._find)
+
+    def _find(self) -> None:
+        window = self._panel.window()
+        if isinstance(window, QMainWindow):
+            self._window = ref(window)  # a closed window is to be freed
             window.installEventFilter(self)
 
     def release(self) -> None:
         """Watch no more."""
-        window = self._window()
+        window, self._window = self._window(), _nothing
         if window is not None and isalive(window):
             window.removeEventFilter(self)
 
@@ -43,3 +48,7 @@ class WindowClosing(QObject):
         if event.type() == QEvent.Type.Close:
             self._keep()
         return False
+
+
+def _nothing() -> None:
+    """Stand in for the reference to a window."""

@@ -136,7 +136,7 @@ class MaskInversionWidget(QWidget):
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         yield
         self.warming = Warming(self)
-        self.closing = WindowClosing(self._viewer, self.keep, self)
+        self.closing = WindowClosing(self, self.keep)
         self._build()
         FileDrops(self, self.from_file.open_file, self.exports.open_file, self.open_images)
         self._connect_parts()
