@@ -111,8 +111,8 @@ def test_any_tag_of_open_clip_can_be_typed_and_fetched(page):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("ViT-B-32/openia", "There is no model called 'ViT-B-32/openia'. Did you mean"),
-        ("{}/none", "There is no model called"),
+        ("ViT-B-32/openia", "no folder or file of that name. Did you mean"),
+        ("{}/none", "There is no folder or file"),
         ("{}", "is not a model folder"),
         ("{}/notes.safetensors", "There is no checkpoint"),
         ("{}/text.pt", "text.pt"),

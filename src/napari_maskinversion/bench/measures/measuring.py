@@ -186,11 +186,12 @@ class Measuring:
             self.lacks |= {(name, key): why for key, why in one.lacks.items()}
             if len(self.lacks) == len(self.plan.models) * len(self.plan.entries):
                 raise InputError(f"Nothing can be measured: {next(iter(self.lacks.values()))}")
+            suitable = bool(one.entries)
             for place, key in enumerate(self.keys):
                 report(f"{name}, {key}", (number * len(self.keys) + place) / total)
                 self._image(one, key)
             self.lacks |= {(name, key): why for key, why in one.lacks.items()}
-            if not one.entries:  # each failed on the way
+            if suitable and not one.entries:  # each failed on the way
                 raise InputError(f"Nothing can be measured: {next(iter(one.lacks.values()))}")
         if len(self.skipped) == len(self.keys):
             why = next(iter(self.skipped.values()), "it has no images")
