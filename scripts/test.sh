@@ -24,7 +24,7 @@ if [ "$(uname -s)" = Linux ]; then
   # Always a virtual display, so that no window flickers over the user's own.
   run=(xvfb-run -a -s "-screen 0 1920x1200x24")
 fi
-tests() { "${run[@]}" "$bin/python" -m pytest "$@"; }
+tests() { "${run[@]}" "$bin/python" -m pytest --durations=25 "$@"; }
 if [ $# -gt 0 ]; then
   tests "$@"
   exit

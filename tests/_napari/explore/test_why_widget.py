@@ -4,6 +4,7 @@ import threading
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
     monkeypatch.setattr(
         loading,
         "load_where_it_fits",
-        lambda *_, **__: loading.Loaded(object(), said),
+        lambda *_, **__: loading.Loaded(SimpleNamespace(spec=None), said),
     )
     widget.start()
     slow.go.release(2)
@@ -583,6 +584,8 @@ def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
         preflight, "preflight", lambda **options: asked.append(options) or original(**options)
     )
     monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
+    # The look at the image may have loaded it.
+    monkeypatch.setattr(ModelStore, "has", lambda *_: False)
     widget.model.form.set_values({"chunk_size": 3})
     wait_for(lambda: "It may not fit" in widget.foot.estimate)
     assert asked[-1]["at_once"] == 3

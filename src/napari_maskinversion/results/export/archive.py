@@ -24,7 +24,6 @@ from ...base.identity import Position
 from ...base.reading import check_file, parse_json
 from ...base.validation import config_error
 from ...language.captions.bank import CaptionMatches
-from ...language.labels.known_words import unknown_words
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult
@@ -163,10 +162,7 @@ def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
     embeddings = _floats(arrays, "embeddings", (len(rows), info.embed_dim))
     losses = _split(_floats(arrays, "losses"), [row.losses for row in rows])
     maps = _split(_floats(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
-    unknown = record.unknown_words
-    if unknown is None and info.vocabulary is not None:
-        unknown = [*unknown_words(info.vocabulary.full_labels, info.model)]
-    rankings = _rankings(info, arrays, len(rows), frozenset(unknown or ()))
+    rankings = _rankings(info, arrays, len(rows), frozenset(record.unknown_words or ()))
     height, width = info.image_shape
     for row in rows:
         y0, x0, y1, x1 = row.bbox
