@@ -19,32 +19,34 @@ fi
 "$bin/ruff" format --check .
 "$bin/mypy"
 "$bin/lint-imports"
-run=()
-if [ "$(uname -s)" = Linux ]; then
-  # Always a virtual display, so that no window flickers over the user's own.
-  run=(xvfb-run -a -s "-screen 0 1920x1200x24")
-fi
-tests() { "${run[@]}" "$bin/python" -m pytest --durations=25 "$@"; }
+tests() {
+  local run=() display="$1"
+  shift
+  if [ "$(uname -s)" = Linux ]; then
+    # Always a virtual display, so that no window flickers over the user's own.
+    run=(xvfb-run -a -n "$display" -s "-screen 0 1920x1200x24")
+  fi
+  "${run[@]}" "$bin/python" -m pytest --durations=15 "$@"
+}
+panel_tests() {
+  # A process for some folders each: what windows leave behind makes later ones slow.
+  local parts=(tests/_napari/[a-z]*/ tests/_napari/test_*.py) failed=0 start
+  for ((start = 0; start < ${#parts[@]}; start += 3)); do
+    tests 300 "${parts[@]:start:3}" -p no:cacheprovider || failed=$?
+  done
+  return "$failed"
+}
 if [ $# -gt 0 ]; then
-  tests "$@"
+  tests 99 "$@"
   exit
 fi
-# Most tests of the panel beside the others, so that both take about as long; their output comes one
-# after the other.
-panel_ignores=() others_ignore=()
-for part in tests/_napari/*/ tests/_napari/test_*.py; do
-  case "$part" in
-    */explore/ | */sam/) panel_ignores+=("--ignore=${part%/}") ;;
-    *) others_ignore+=("--ignore=${part%/}") ;;
-  esac
-done
+# Those of the panel beside the others; their output comes one after the other.
 output="$(mktemp)"
 trap 'rm -f "$output"' EXIT
-tests tests/_napari "${panel_ignores[@]}" -p no:cacheprovider >"$output" 2>&1 &
+panel_tests >"$output" 2>&1 &
 panel=$!
-sleep 3 # two virtual displays must not pick one number
 failed=0
-tests "${others_ignore[@]}" || failed=$?
+tests 99 --ignore=tests/_napari || failed=$?
 wait "$panel" || failed=$?
 cat "$output"
 exit "$failed"
