@@ -12,15 +12,17 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.engine.compute.matmul import has_precision
+from napari_maskinversion.engine.invert import map_builder
 
 from .test_reference import FILES, load_config, load_tower
-from .towers import image, inverter, masks, tower
+from .towers import SMOOTH_SIDE, image, inverter, masks, smooth_image, smooth_tower, tower
 
 SIDE = 112
 SIZES = {"image_size": SIDE, "width": 128, "heads": 4, "embed_dim": 64}
@@ -87,7 +89,7 @@ processes.main(sys.argv[1].split("|"), *sys.argv[2:])
 @cache
 def here():
     """Return raw embeddings: of the random tower, and of each reference file by its name."""
-    more = {"fast": of_random_tower(fast=True)}
+    more = {"fast": of_smooth_tower()}
     if has_precision("bfloat16", torch.device("cpu")):
         more["bfloat16"] = of_random_tower(precision="bfloat16")
     return {"random": of_random_tower(), **more, **of_references()}
@@ -95,6 +97,16 @@ def here():
 
 def of_random_tower(**settings):
     return engine().invert(stack(), InversionConfig(**settings)).raw_embeddings
+
+
+def of_smooth_tower():
+    made = inverter(smooth_tower())
+    made.set_image_tensor(smooth_image())
+    # Products are so small here that nothing would be estimated.
+    with mock.patch.object(map_builder, "estimates_pay", return_value=True):
+        return made.invert(
+            masks(3, SMOOTH_SIDE, SMOOTH_SIDE), InversionConfig(fast=True)
+        ).raw_embeddings
 
 
 def of_references():

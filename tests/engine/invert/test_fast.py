@@ -12,23 +12,20 @@ from napari_maskinversion.engine.invert import fast, map_builder
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend
 from tests.engine import oracle
-from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
+from tests.engine.towers import (
+    SMOOTH_SIDE,
+    assert_same_embeddings,
+    image,
+    inverter,
+    masks,
+    smooth_image,
+    smooth_tower,
+    tower,
+)
 
-SIDE = 224  # 14 x 14 tokens
+SIDE = SMOOTH_SIDE
+
 EXACT, FAST = InversionConfig(), InversionConfig(fast=True)
-
-
-def smooth_image(tokens=14):
-    """A picture whose neighbouring patches look alike, as those of photographs do."""
-    coarse, side = image(7, 7, seed=5), 16 * tokens
-    return torch.nn.functional.interpolate(coarse, size=(side, side), mode="bicubic")
-
-
-def smooth_tower(dtype=torch.float32):
-    visual = tower(image_size=SIDE, sharpen=2.0, mlp_ratio=8.0)
-    with torch.no_grad():
-        visual.positional_embedding.mul_(0.1)
-    return visual.to(dtype)
 
 
 def engine(dtype=torch.float32, **keywords):
