@@ -29,10 +29,10 @@ tests() {
   "${run[@]}" "$bin/python" -m pytest --durations=15 "$@"
 }
 panel_tests() {
-  # A process for some folders each: what windows leave behind makes later ones slow.
-  local parts=(tests/_napari/[a-z]*/ tests/_napari/test_*.py) failed=0 start
-  for ((start = 0; start < ${#parts[@]}; start += 3)); do
-    tests 300 "${parts[@]:start:3}" -p no:cacheprovider || failed=$?
+  # A process for each folder: what windows leave behind makes later ones slow.
+  local part failed=0
+  for part in tests/_napari/[a-z]*/ tests/_napari/test_*.py; do
+    tests 300 "$part" -p no:cacheprovider || failed=$?
   done
   return "$failed"
 }
