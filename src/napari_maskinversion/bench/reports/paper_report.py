@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
+from ...base.targets import mentions_us
 from ..measures.figures_file import typed_command
 from ..measures.retrieval import READINGS, Ties
 from ..paper.cells import Cell, data_title
@@ -34,9 +35,14 @@ COLUMNS: Final = (
 
 
 def files_of(table: Table, folder: Path, *, plots: bool = True) -> list[Path]:
-    """Return the files that `write` makes."""
+    """Return the files that `write_files` makes."""
     named = [folder / f"{table.file}{ending}" for ending in (".md", ".csv")]
     return named + (plot_files(table.file, folder) if plots else [])
+
+
+def is_ours(file: Path) -> bool:
+    """Return whether `write_files` wrote a file; a CSV file is known by its page."""
+    return mentions_us(file.with_suffix(".md") if file.suffix == ".csv" else file)
 
 
 def write(
@@ -55,16 +61,29 @@ def write(
     InputError
         If a file cannot be written, or matplotlib is not installed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     text = markdown(bench, table, cells, ties)
+    write_files(table, cells, text, folder, ties, plots=plots)
+    return text
+
+
+def write_files(
+    table: Table,
+    cells: Sequence[Cell],
+    text: str,
+    folder: Path,
+    ties: Ties = "last",
+    *,
+    plots: bool = True,
+) -> None:
+    """Write a table's Markdown, which is ``text``, its CSV and its plots."""
+    folder.mkdir(parents=True, exist_ok=True)
     page, values = files_of(table, folder, plots=False)
     with atomic_path(page) as part:
         part.write_text(f"{MARK}\n\n{text}", encoding="utf-8")
     with atomic_path(values) as part:
         part.write_text(csv_text(cells, ties), encoding="utf-8")
     if plots:
-        in_both_looks(table.file, folder, lambda colours: _draw(table, cells, colours))
-    return text
+        in_both_looks(table.file, folder, lambda colours: draw(table, cells, colours))
 
 
 def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
@@ -173,7 +192,7 @@ def _signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.1f}" if abs(value) >= 0.05 else "0"
 
 
-def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
+def draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
     """Draw every figure: a column of panels for each data set, a row for each metric."""
     parts = dict.fromkeys((cell.data, cell.reading, cell.metric) for cell in cells)
     columns: dict[str, list[tuple[str, str, str]]] = {}
@@ -183,7 +202,7 @@ def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
     deep = max(map(len, columns.values()))
     height = deep * (3.0 if table.axis else 1.0 + 0.22 * len(rows))
     figure = new_figure(max(4.0, 2.9 * len(columns)), height)
-    frames = figure.subplots(deep, len(columns), squeeze=False, sharey=not table.axis)
+    frames = figure.subplots(deep, len(columns), squeeze=False, sharey="row" if table.axis else True)
     ours, paper = colours["lines"]
     for column, own in zip(frames.T, columns.values(), strict=True):
         for frame in column[len(own) :]:
