@@ -202,7 +202,8 @@ def draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
     deep = max(map(len, columns.values()))
     height = deep * (3.0 if table.axis else 1.0 + 0.22 * len(rows))
     figure = new_figure(max(4.0, 2.9 * len(columns)), height)
-    frames = figure.subplots(deep, len(columns), squeeze=False, sharey="row" if table.axis else True)
+    shared = "row" if table.axis else True
+    frames = figure.subplots(deep, len(columns), squeeze=False, sharey=shared)
     ours, paper = colours["lines"]
     for column, own in zip(frames.T, columns.values(), strict=True):
         for frame in column[len(own) :]:

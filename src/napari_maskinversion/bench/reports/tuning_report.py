@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ..paper.cells import Cell
 from ..paper.quoted import CONVERGED, LAST_STEP
-from ..paper.tuning import PAPER_ACCURACY, Curve, best_of, verdict
 from ..paper.tables import Table
+from ..paper.tuning import PAPER_ACCURACY, Curve, best_of, verdict
 from .method_tables import table
 
 TUNING: Final = Table(
