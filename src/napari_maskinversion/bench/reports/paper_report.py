@@ -25,7 +25,7 @@ METRICS: Final = {
     "acc10": "Acc@10",
     "miou": "mIoU",
     "oiou": "oIoU",
-    "direct": "without",
+    "direct": "without decomposition",
     "decomposed": "with decomposition",
 }
 COLUMNS: Final = (
@@ -225,15 +225,19 @@ def draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
         names = [f"{row}, {backbone}" for row, backbone in rows]
         frames[0, 0].set_yticks(range(len(rows)), names)
         frames[0, 0].invert_yaxis()  # of all panels, which share it
-    frames[0, 0].legend(frameon=False, fontsize=7)
+    labelled = (zip(*frame.get_legend_handles_labels(), strict=True) for frame in frames.flat)
+    drawn = {name: line for pairs in labelled for line, name in pairs}
+    if drawn:
+        frames[0, 0].legend(drawn.values(), drawn, frameon=False, fontsize=7)
     return figure
 
 
 def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw one figure a row: ours with its interval, the paper's as a ring."""
     printed = [(c.paper, place) for place, c in enumerate(cells) if c.paper is not None]
-    style = {"ls": "", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-    frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
+    if printed:
+        style = {"ls": "", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
+        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
     measured = [(c.ours, place) for place, c in enumerate(cells) if c.ours is not None]
     values = [one["value"] for one, _ in measured]
     ends = [
@@ -241,15 +245,19 @@ def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
         [abs(one["high"] - one["value"]) for one, _ in measured],
     ]
     places = [place for _, place in measured]
-    frame.errorbar(values, places, xerr=ends, fmt=".", color=ours, lw=1.2, label="measured")
+    if measured:
+        frame.errorbar(values, places, xerr=ends, fmt=".", color=ours, lw=1.2, label="measured")
 
 
 def _curve(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw figures by the numbers that rows are named after."""
     printed = [(float(c.row), c.paper) for c in cells if c.paper is not None]
-    style = {"ls": ":", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-    frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
+    if printed:
+        style = {"ls": ":", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
+        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
     measured = [(float(c.row), c.ours) for c in cells if c.ours is not None]
+    if not measured:
+        return
     x = [place for place, _ in measured]
     low, high = ([one[end] for _, one in measured] for end in ("low", "high"))
     frame.fill_between(x, low, high, color=ours, alpha=0.18, linewidth=0)
