@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -463,6 +464,33 @@ def test_weights_in_a_file_count_by_what_they_hold(project, call):
     assert differences(task(there)) == []
     (there / "weights" / weights.name).write_bytes(b"fine-tuned")
     assert differences(task(there)) == ["model"]
+
+
+def test_a_folder_of_a_model_moves_with_its_project(images, call, monkeypatch):
+    """A folder called like a listed model is not taken for it."""
+    (images / "one").mkdir()
+    shutil.copytree(bundled_folder(), images / "one/models/mine")
+    (images / "one/demo").mkdir()
+    words = ("--images", "images", "--regions", "masks", *FAST)
+    code, _, err = call("project", "new", "one", *words, "--model", "one/models/mine")
+    assert code == 0, err
+    project = read_project(images / "one")
+    assert project.settings["model"] == "models/mine"
+    for name in ("images", "masks", "one"):
+        shutil.move(images / name, images / "there" / name)
+    (images / "elsewhere").mkdir()
+    monkeypatch.chdir(images / "elsewhere")
+    code, _, err = call("batch", "../there/one", "--out", "out")
+    assert code == 0, err
+    assert pd.read_parquet("out/regions.parquet")["image"].nunique() == 2
+    # A worker elsewhere reaches a folder that was named from here.
+    settings = project.run_settings(images).changed({"model": "models/mine"})
+    task = OpenProject.read(images / "there/one").task("cell-1.png")
+    there = replace(task, settings=settings, folder=Path("../there/one")).anywhere()
+    assert Path(there.model).is_absolute()
+    assert Path(there.model).is_dir()
+    demo = project.model_copy(update={"settings": {"model": "demo"}})
+    assert demo.run_settings(images / "there/one").model == "demo"
 
 
 def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, monkeypatch):

@@ -72,7 +72,8 @@ def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
     qtbot, third, project
 ):
     third.segment._new_boxes()
-    third.segment.part.boxes.layer.add_rectangles([np.array(SQUARE)])
+    boxes = third.segment.part.boxes.layer
+    boxes.add_rectangles([np.array(SQUARE)])
     third.segment.part.checkpoint.setCurrentIndex(0)  # none: the shapes are the regions
     before = len(third._viewer.layers)
     third.segment.start()
@@ -80,6 +81,7 @@ def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
     on_disk(qtbot, third)
     assert list(kept(project, THIRD).values()) == [256]
     go(qtbot, third, FIRST)
+    assert boxes not in third._viewer.layers
     assert layer_names(third) == [FIRST, f"{FIRST}: regions"]
     go(qtbot, third, THIRD)
     assert np.count_nonzero(third.session.regions.data) == 256
@@ -92,6 +94,8 @@ def test_painted_regions_and_those_of_a_file_are_kept_together(qtbot, third, pro
     areas = kept(project, THIRD)
     assert sorted(areas.values()) == [100, 100, 160]
     assert areas[1] == 160  # what was there keeps its number
+    records = json.loads(OpenProject.read(project).regions(THIRD).read_text())["annotations"]
+    assert len({one["region"] for one in records}) == 3  # also for other programs
     assert "'nuclei'" in third.foot.status.text()
     assert "3 regions" in third.foot.status.text()
 

@@ -117,6 +117,26 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
     assert sum(summarize(opened, name).decided for name in names_) == 0
 
 
+def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    panel.vocabulary.text.setPlainText("car\ndog\nhouse")
+    qtbot.waitUntil(lambda: panel.session.stale.words, timeout=WAIT)
+    part = panel.images.part
+    part.limit.setValue(0)
+    for word in ("car", "dog"):
+        part.word.setCurrentText(word)
+        part.accept.click()  # at once: the words are not in project.yaml yet
+        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+        text = panel.foot.status.text()
+        assert "cell-1.png" in text, text
+        assert "Nothing is suggested" in text
+    assert panel.session.decided == 0
+    assert summarize(panel.images.project, "cell-2.png").decided == 0
+
+
 def test_a_project_opened_again_goes_on_at_the_same_image_and_region(
     qtbot, panel, project, make_napari_viewer
 ):
