@@ -114,7 +114,7 @@ def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, th
     on_disk(qtbot, third)
     assert sorted(kept(project, THIRD).values()) == [100, 100, 256]
     go(qtbot, third, FIRST)
-    assert layer_names(third) == ["my polygons", FIRST, f"{FIRST}: regions"]
+    assert layer_names(third) == [FIRST, f"{FIRST}: regions", "my polygons"]  # still on top
     mine.add_polygons([np.array(SQUARE) - 4])
     on_disk(qtbot, third)
     assert OpenProject.read(project).by_name[FIRST].regions == "masks/cell-1.png"

@@ -99,6 +99,24 @@ def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, panel, project):
         assert summarize(opened, name).decided == summarize(opened, name).regions
 
 
+def test_a_review_goes_on_when_the_suggestions_of_the_next_image_come_later(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    archive = panel.images.project.task("cell-2.png").archive
+    archive.rename(project / "later")
+    panel.images.ahead.drop()
+    panel.images._ready.clear()
+    go(qtbot, panel, "cell-2.png")
+    qtbot.waitUntil(lambda: panel.review.state is None, timeout=WAIT)
+    (project / "later").rename(archive)
+    panel.images.computed("cell-2.png")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    assert panel.session.reviewed is not None
+    assert panel.session.project.current == "cell-2.png"
+
+
 def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
