@@ -18,7 +18,7 @@ from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.regions.reading import read_regions
 from tests.scenes import picture
 
-from .conftest import WAIT, go, ids, on_disk, open_project, paint, save, suggested
+from .conftest import WAIT, accept_all, go, ids, on_disk, open_project, paint, save, suggested
 
 SQUARE = [[40, 5], [40, 20], [55, 20], [55, 5]]
 FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
@@ -219,12 +219,7 @@ def test_images_that_were_added_to_the_folder_are_offered(qtbot, panel, project)
 def test_an_image_is_done_when_all_is_accepted_and_open_with_a_new_region(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
-    part = panel.images.part
-    part.limit.setValue(0)
-    for word in ("car", "dog"):
-        part.word.setCurrentText(word)
-        part.accept.click()
-        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    accept_all(qtbot, panel, "car", "dog")
     assert SECOND in panel.session.project.done
     on_disk(qtbot, panel)
     assert SECOND in OpenProject.read(project).done
