@@ -110,11 +110,16 @@ def test_a_review_goes_on_when_the_suggestions_of_the_next_image_come_later(qtbo
     panel.images._ready.clear()
     go(qtbot, panel, "cell-2.png")
     qtbot.waitUntil(lambda: panel.review.state is None, timeout=WAIT)
+    heatmap = panel.canvas.heatmap.layer
+    assert not heatmap.data.any()  # nothing of the image before
     (project / "later").rename(archive)
     panel.images.computed("cell-2.png")
     qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
     assert panel.session.reviewed is not None
     assert panel.session.project.current == "cell-2.png"
+    assert heatmap.data.any()
+    names_ = [layer.name for layer in panel._viewer.layers]
+    assert names_ == ["cell-2.png", "heatmap: cell-2.png", "cell-2.png: regions"]
 
 
 def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
