@@ -19,6 +19,7 @@ from ..base.reading import parse_yaml, read_bytes, validated
 from ..base.validation import FrozenModel
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
+from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key
 
 FILE: Final = "project.yaml"
@@ -135,6 +136,13 @@ class Project(FrozenModel):
         labels = _resolved(self.labels, folder)
         vocabulary = vocabulary_of(labels, self.templates, threshold)
         return with_colors(vocabulary, self.colors)
+
+    def files(self, folder: Path) -> list[Path]:
+        """Return the files that it reads, see `input_files`."""
+        named = [path for one in self.images for path in (one.image, one.regions)]
+        named += [self.captions]
+        named += [name for name in (self.labels, *self.settings.values()) if isinstance(name, str)]
+        return input_files(*(folder / name for name in named if name))
 
 
 def check_words(project: Project, file: Path) -> None:

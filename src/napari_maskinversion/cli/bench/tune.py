@@ -10,7 +10,7 @@ import typer
 from ...base.errors import InputError
 from ...bench.datasets.registry import DATASETS, VOC_CLASSES
 from ...engine.settings import InversionConfig
-from ..console import say
+from ..console import echo, say
 from ..loading import load
 from .data_sets import Data
 from .scenes import Device, ModelName, SkipBad, bench, follow
@@ -84,7 +84,7 @@ def tune_command(
             for curve in curves
         }
         write_figures(figures_page("tune", settings, parts), json)
-    typer.echo(tuning_markdown(curves, settings, typed_command()))
+    echo(tuning_markdown(curves, settings, typed_command()))
 
 
 def _rates(text: str) -> tuple[float, ...]:
