@@ -22,7 +22,10 @@ CALLS = {
     "rebuild-demo": ("rebuild-demo", OUT, "--budget", "0"),
     "models fetch": ("models", "fetch", "demo"),
     "models check": ("models", "check", "demo"),
-    "models calibrate": ("models", "calibrate", "demo", "results.npz"),
+    "models calibrate": (
+        *("models", "calibrate", "demo", "results.npz"),
+        "image.png.maskinversion.jsonl",
+    ),
     "labels show": ("labels", "show", "labels.txt"),
     "labels convert": ("labels", "convert", "labels.txt", f"{OUT}/labels.csv"),
     "captions build": ("captions", "build", "captions.txt", "--out", f"{OUT}/bank"),

@@ -125,7 +125,7 @@ STATUS = ("project", "status", "project")
 CHECK = ("project", "check", "project")
 BATCHED = (
     (*STATUS, "--out", "batched"),
-    ("project", "export", "project", "--results", "batched", "--out", OUT),
+    ("project", "export", "project", "--results", "batched", "--stale", "--out", OUT),
 )
 
 KINDS = (
@@ -319,7 +319,7 @@ def _images(folder):
     tifffile.imwrite(folder / "planar.tif", planar, photometric="rgb", planarconfig="separate")
     about = {"axes": "CYX", "Channel": {"Name": ["a", "b"]}, "PhysicalSizeX": 0.5}
     tifffile.imwrite(folder / "stack.ome.tif", np.stack([grey, grey // 2]), metadata=about)
-    write_ndpi(folder / "slide.ndpi", colours)
+    write_ndpi(folder / "slide.ndpi", colours, blocks=5)
     np.save(folder / "plane.npy", grey)
     zarr.create_array(folder / "plane.zarr", data=grey, chunks=(30, 40))
     group = zarr.open_group(folder / "pyramid.zarr", mode="w", attributes=OME)

@@ -78,7 +78,8 @@ def _of_xml(text):
 
 def _parts(element):
     children = [_parts(child) for child in element]
-    return [element.tag, dict(element.attrib), element.text or "", *children]
+    attributes = {name: one for name, one in element.attrib.items() if "}" not in name}
+    return [element.tag, attributes, element.text or "", *children]
 
 
 def _xml(value):

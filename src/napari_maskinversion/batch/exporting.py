@@ -183,7 +183,10 @@ def _targets(
     check_folder(out)  # also finishes what a killed export left
     whole = files.get("parquet")
     if whole is not None and whole.exists() and not _is_data_set(whole):
-        raise InputError(f"{whole} is no data set of this program; choose another folder.")
+        parts = whole.iterdir() if whole.is_dir() else ()
+        names = [part.name for part in parts if not is_ours(part)]
+        what = f" (it has {names[0]})" if names else ""
+        raise InputError(f"{whole} is no data set of this program{what}; choose another folder.")
     inputs = [project.file, *project.project.files(project.folder)]
     check_targets(files.values(), overwrite=overwrite, inputs=inputs, is_our_folder=_is_data_set)
     return files
