@@ -2,6 +2,7 @@
 
     python benchmarks/large.py build            # the test files, from the shared aerial tiles
     python benchmarks/large.py run              # all of it in this process: memory, reads, time
+    python benchmarks/large.py command          # the same as a user runs it: memory of the command
     python benchmarks/large.py accuracy         # shared windows against each region alone
     python benchmarks/large.py cells            # ten thousand cells on one plane
 
@@ -266,6 +267,27 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def command(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run the command `run` with its files of results; return its memory from start to end."""
+    folder = arguments.folder / str(arguments.side)
+    with tempfile.TemporaryDirectory() as out:
+        line = [sys.executable, "-m", "napari_maskinversion", "run", "mosaic.tif", "labels.tif"]
+        line += ["--labels", ",".join(CLASSES), "--model", arguments.model, "--device", "cpu"]
+        line += ["--steps", str(arguments.steps), "--out", out]
+        begun = time.perf_counter()
+        subprocess.run(line, cwd=folder, check=True)
+        seconds = time.perf_counter() - begun
+        written = sum(file.stat().st_size for file in Path(out).iterdir())
+    return {
+        "model": arguments.model,
+        "image": [arguments.side] * 2,
+        "steps": arguments.steps,
+        "peak_mb": peak_mb(children=True),
+        "seconds": round(seconds, 1),
+        "written_mb": round(written / 2**20, 1),
+    }
+
+
 def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
     """Compare macro top-1 of shared windows and of one window per region."""
     from napari_maskinversion import InversionConfig, load_model
@@ -344,7 +366,9 @@ def cells(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["build", "run", "accuracy", "build-cells", "cells"])
+    parser.add_argument(
+        "what", choices=["build", "run", "command", "accuracy", "build-cells", "cells"]
+    )
     parser.add_argument("--folder", type=Path, default=FILES)
     parser.add_argument("--side", type=int, default=20_000, help="pixels of the mosaic")
     parser.add_argument("--regions", type=int, default=400)
@@ -359,7 +383,9 @@ def main() -> None:
     elif arguments.what == "build-cells":
         build_cells(arguments.folder / f"cells-{arguments.count}", arguments.count)
     else:
-        work = {"run": run, "accuracy": accuracy, "cells": cells}[arguments.what]
+        work = {"run": run, "accuracy": accuracy, "cells": cells, "command": command}[
+            arguments.what
+        ]
         row = work(arguments)
         size = arguments.count if arguments.what == "cells" else arguments.side
         keep(arguments.json, f"{arguments.what}-{size}", row)

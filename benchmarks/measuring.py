@@ -100,11 +100,12 @@ def random_clip(architecture: str = "ViT-B-16") -> Any:
     return open_clip.create_model(architecture, pretrained=None).eval().requires_grad_(False)
 
 
-def peak_mb() -> int:
-    """Return the largest resident memory of this process so far, in MiB."""
+def peak_mb(*, children: bool = False) -> int:
+    """Return the largest resident memory of this process so far, or of one it ran, in MiB."""
     import resource
 
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    whose = resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF
+    used = resource.getrusage(whose).ru_maxrss
     return int(used // (2**20 if sys.platform == "darwin" else 2**10))
 
 

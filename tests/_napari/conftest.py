@@ -1,5 +1,6 @@
 """A viewer, a widget in it, and runs whose pace a test decides."""
 
+import gc
 import threading
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -29,6 +30,17 @@ from .review.reviewing import switch_on
 
 # Some tests import torch on the main thread with the viewer up, which the plugin never does.
 preload_torch()
+
+
+@pytest.fixture(autouse=True)
+def quick_collection():
+    """Let the collector pass over what imports and earlier tests left.
+
+    napari's fixture collects several times a test, and each of its applications leaves thousands
+    of menu entries behind; a collection would take longer from test to test.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

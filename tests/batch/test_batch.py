@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -33,6 +34,9 @@ from napari_maskinversion.results.export.archive import open_archive, save_archi
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, save
+
+# A batch of two folders instead of a project.
+FOLDERS = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
 
 
 def archives(folder):
@@ -119,8 +123,7 @@ def test_results_that_were_changed_are_not_removed(finished, call):
     archive.write_bytes(archive.read_bytes() + b"more")
     (finished / "images" / "cell-1.png").unlink()
     before = times(finished / "out")
-    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
-    code, _, err = call(*words, "--overwrite")
+    code, _, err = call(*FOLDERS, "--overwrite")
     assert code == 2
     assert "results.npz was changed since the batch wrote it; move" in err
     assert times(finished / "out") == before
@@ -129,8 +132,7 @@ def test_results_that_were_changed_are_not_removed(finished, call):
 def test_a_zarr_store_among_the_results_is_removed(project, call):
     assert call("batch", ".", "--out", "out", "--format", "ome-zarr")[0] == 0
     (project / "images" / "cell-1.png").unlink()
-    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
-    code, _, err = call(*words, "--overwrite")
+    code, _, err = call(*FOLDERS, "--overwrite")
     assert code == 0, err
     assert not (project / "out/archives/cell-1.png").exists()
 
@@ -139,8 +141,7 @@ def test_results_without_the_mark_of_a_batch_are_not_removed(finished, call):
     (finished / "out/archives/cell-1.png/batch.json").unlink()
     (finished / "images" / "cell-1.png").unlink()
     before = times(finished / "out")
-    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
-    code, _, err = call(*words, "--overwrite")
+    code, _, err = call(*FOLDERS, "--overwrite")
     assert code == 2
     assert "no readable mark of a batch" in err
     assert times(finished / "out") == before
@@ -203,12 +204,11 @@ def test_one_stale_image_is_computed_again_and_the_rest_is_kept(finished, call):
     save(finished / "images" / "cell-1.png", picture(64, 64, 8))
     save(finished / "images" / "cell-3.png", picture(64, 64, 3))
     save(finished / "masks" / "cell-3_mask.png", label_image(3, 64, 64))
-    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
-    code, _, err = call(*words)
+    code, _, err = call(*FOLDERS)
     assert code == 2
     assert "cell-1.png. --overwrite computes only this one again, and what is new" in err
     (finished / "images" / "cell-1.png").write_bytes(b"no picture")
-    code, _, err = call(*words, "--overwrite", "--skip-bad")
+    code, _, err = call(*FOLDERS, "--overwrite", "--skip-bad")
     assert code == 1
     assert "1 image of out is kept." in err
     assert "Their older results stay: cell-1.png." in err
@@ -389,8 +389,7 @@ def test_a_full_disk_ends_the_batch_in_one_line(project, call, monkeypatch, numb
         write(bundle, path, **more)
 
     monkeypatch.setattr(image_run, "write_parquet", until_full)
-    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
-    code, _, err = call(*words, "--skip-bad")
+    code, _, err = call(*FOLDERS, "--skip-bad")
     assert code == 2
     assert len(writes) == 3  # not again, and no other image
     last = " ".join(err.split())
@@ -398,7 +397,7 @@ def test_a_full_disk_ends_the_batch_in_one_line(project, call, monkeypatch, numb
     assert not (project / "out/failed.csv").exists()
     monkeypatch.undo()
     monkeypatch.chdir(project)
-    assert "2 images of out are kept." in call(*words)[2]
+    assert "2 images of out are kept." in call(*FOLDERS)[2]
 
 
 def test_what_a_busy_disk_refused_is_not_computed_again(project, call, monkeypatch):
@@ -432,13 +431,12 @@ def test_what_failed_is_listed_at_once(project, call, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(image_run, "run_planes", failing)
-    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
-    code, _, _ = call(*words, "--skip-bad")
+    code, _, _ = call(*FOLDERS, "--skip-bad")
     assert code == 130
     assert lists[0].splitlines()[1].startswith("cell-0.png,")
     assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png", "cell-1.png"]
     monkeypatch.setattr(image_run, "run_planes", run_planes)
-    assert call(*words, "--skip-bad")[0] == 1
+    assert call(*FOLDERS, "--skip-bad")[0] == 1
     assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png"]
 
 
@@ -463,6 +461,33 @@ def test_weights_in_a_file_count_by_what_they_hold(project, call):
     assert differences(task(there)) == []
     (there / "weights" / weights.name).write_bytes(b"fine-tuned")
     assert differences(task(there)) == ["model"]
+
+
+def test_a_folder_of_a_model_moves_with_its_project(images, call, monkeypatch):
+    """A folder called like a listed model is not taken for it."""
+    (images / "one").mkdir()
+    shutil.copytree(bundled_folder(), images / "one/models/mine")
+    (images / "one/demo").mkdir()
+    words = ("--images", "images", "--regions", "masks", *FAST)
+    code, _, err = call("project", "new", "one", *words, "--model", "one/models/mine")
+    assert code == 0, err
+    project = read_project(images / "one")
+    assert project.settings["model"] == "models/mine"
+    for name in ("images", "masks", "one"):
+        shutil.move(images / name, images / "there" / name)
+    (images / "elsewhere").mkdir()
+    monkeypatch.chdir(images / "elsewhere")
+    code, _, err = call("batch", "../there/one", "--out", "out")
+    assert code == 0, err
+    assert pd.read_parquet("out/regions.parquet")["image"].nunique() == 2
+    # A worker elsewhere reaches a folder that was named from here.
+    settings = project.run_settings(images).changed({"model": "models/mine"})
+    task = OpenProject.read(images / "there/one").task("cell-1.png")
+    there = replace(task, settings=settings, folder=Path("../there/one")).anywhere()
+    assert Path(there.model).is_absolute()
+    assert Path(there.model).is_dir()
+    demo = project.model_copy(update={"settings": {"model": "demo"}})
+    assert demo.run_settings(images / "there/one").model == "demo"
 
 
 def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, monkeypatch):

@@ -167,6 +167,32 @@ def test_images_of_one_file_name_and_of_one_file_are_told_apart_in_coco(
     assert set(pd.read_parquet("again/regions.parquet")["image"]) == {"A/img.png", "B/img.png"}
 
 
+def test_regions_of_positions_of_one_file_are_read_back_from_coco(tmp_path, call, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with tifffile.TiffWriter("scan.ome.tif", ome=True) as writer:
+        for seed in range(2):
+            writer.write(picture(64, 64, seed)[:, :, 0], metadata={"axes": "YX"})
+    for number in range(2):
+        save(tmp_path / f"masks/scan_{number}.png", label_image(number + 2, 64, 64))
+    where = ("--images", "scan.ome.tif", "--positions", "--regions")
+    assert call("project", "new", ".", *where, "masks/scan_{series}.png", *FAST)[0] == 0
+    assert call("batch", ".")[0] == 0
+    assert call("project", "export", ".", "--out", "out", "--format", "coco")[0] == 0
+    code, _, err = call("batch", *where, "out/coco.json", *FAST[2:], "--out", "again")
+    assert code == 0, err
+    project = OpenProject.read(tmp_path)
+    for name in ("scan_0", "scan_1"):
+        before = open_archive(archive_file(project, name))
+        after = open_archive(tmp_path / "again" / "archives" / name / "results.npz")
+        assert identities_of(after) == identities_of(before)
+    # Without a number nothing tells which of them is meant.
+    with pytest.raises(InputError, match=r"scan.ome.tif \(series 0, 1\); choose one"):
+        read_regions("out/coco.json", (64, 64), image="scan.ome.tif")
+    assert len(read_regions("out/coco.json", (64, 64), image="scan.ome.tif", series=1)) == 3
+    with pytest.raises(InputError, match=r"series 0, 1\), and not of 2"):
+        read_regions("out/coco.json", (64, 64), image="scan.ome.tif", series=2)
+
+
 def test_accepted_regions_alone_are_exported(computed, tmp_path):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     with pytest.raises(InputError, match="nothing to export"):

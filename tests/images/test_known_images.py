@@ -90,3 +90,20 @@ def test_of_another_model_nothing_is_said(photograph):
         spec = None
 
     assert unknown_image_note(photograph, Clip()) == ""
+
+
+def test_a_plane_is_read_once_for_all_who_ask(photograph):
+    read = []
+
+    class Plane(ArrayPlane):
+        def read(self, level, box):
+            read.append(box)
+            return super().read(level, box)
+
+    plane = Plane(photograph)
+    assert known_images.is_unknown(plane, demo_model())
+    before = len(read)
+    assert before
+    assert known_images.is_unknown(plane, demo_model())
+    assert unknown_image_note(plane, demo_model())
+    assert len(read) == before

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
+from ..engine.models.specs import MODELS
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings
 
@@ -60,9 +61,10 @@ class ImageTask:
 
     @property
     def model(self) -> str:
-        """What the model is loaded by: its name, or the path of its file."""
+        """What the model is loaded by: its name, or the path of its file or folder."""
         name = self.settings.model
-        return str(self.folder / name) if os.path.isfile(self.folder / name) else name  # noqa: PTH113
+        is_path = name not in ("", *MODELS) and os.path.exists(self.folder / name)  # noqa: PTH110
+        return str(self.folder / name) if is_path else name
 
     def anywhere(self) -> Self:
         """Return the task for a process with another working folder: its paths are absolute."""

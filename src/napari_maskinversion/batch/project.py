@@ -17,6 +17,7 @@ from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import parse_yaml, read_bytes, validated
 from ..base.validation import FrozenModel
+from ..engine.models.specs import MODELS
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings, fields_of, settings_by_key
@@ -117,7 +118,7 @@ class Project(FrozenModel):
         for key, value in self.settings.items():
             if key not in known:
                 raise ConfigError(f"There is no setting {key!r}.")
-            values[key] = _resolved(value, folder)
+            values[key] = _resolved(value, folder, folders=_may_be_folder(key, value))
             if Path in get_args(known[key].annotation) and value is not None:
                 values[key] = Path(str(values[key]))
         return RunSettings().changed(values)
@@ -252,7 +253,9 @@ def stored_settings(settings: RunSettings, folder: Path) -> dict[str, Value]:
     usual = RunSettings()
     changed = {setting.key: settings.get(setting.key) for setting in fields_of()}
     return {
-        key: _stored(value, folder) for key, value in changed.items() if value != usual.get(key)
+        key: _stored(value, folder, folders=_may_be_folder(key, value))
+        for key, value in changed.items()
+        if value != usual.get(key)
     }
 
 
@@ -261,10 +264,15 @@ def stored_labels(labels: str | None, folder: Path) -> str | None:
     return None if labels is None else str(_stored(labels, folder))
 
 
-def _stored(value: Any, folder: Path) -> Any:
+def _may_be_folder(key: str, value: Any) -> bool:
+    """Return whether a setting may name a folder: that of a model, which no listed one is."""
+    return key == "model" and value not in MODELS
+
+
+def _stored(value: Any, folder: Path, *, folders: bool = False) -> Any:
     if isinstance(value, tuple):
         return list(value)
-    if isinstance(value, str | Path) and _exists(value):
+    if isinstance(value, str | Path) and _exists(value, folders=folders):
         return relative(Path(value), folder)
     return str(value) if isinstance(value, Path) else value
 
@@ -276,16 +284,16 @@ def place_of(value: str, folder: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _resolved(value: Any, folder: Path) -> Any:
+def _resolved(value: Any, folder: Path, *, folders: bool = False) -> Any:
     if not isinstance(value, str) or not value:
         return value
     path = os.path.normpath(os.path.join(folder.resolve(), value))  # noqa: PTH118
-    return path if _exists(path) else value
+    return path if _exists(path, folders=folders) else value
 
 
-def _exists(path: str | Path) -> bool:
+def _exists(path: str | Path, *, folders: bool) -> bool:
     """Return whether there is a file; a long list of labels is no path, and no error."""
-    return bool(path) and os.path.isfile(path)  # noqa: PTH113
+    return bool(path) and (os.path.exists if folders else os.path.isfile)(path)
 
 
 def states(project: Project) -> Counter[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,8 @@ UNKNOWN: Final = (
 _SIDE: Final = 256  # pixels; the model sees 128
 _WHOLE: Final = 50_000_000  # pixels of a level that is read whole
 _BAND: Final = 8  # rows read of each block of a larger one
+# Of each plane the last answer and the model it is about: a run asks before it starts and in it.
+_answers: WeakKeyDictionary[PlaneSource, tuple[str, bool]] = WeakKeyDictionary()
 
 
 def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> str:
@@ -58,7 +61,7 @@ def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
     """Return whether the demo model was trained on no image of this kind.
 
     Takes some hundredths of a second, and reads the plane, or parts of a large one: not for the
-    GUI thread.
+    GUI thread. A `PlaneSource` is read once for each model.
 
     Parameters
     ----------
@@ -69,8 +72,12 @@ def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
     """
     if model.spec is None or not model.spec.bundled:
         return False
-    source = as_source(image)
-    return not (is_sample(source) or is_near(embedding_of(source, model), model.fingerprint))
+    source, fingerprint = as_source(image), model.fingerprint
+    about, answer = _answers.get(source, ("", False))
+    if about != fingerprint:
+        answer = not (is_sample(source) or is_near(embedding_of(source, model), fingerprint))
+        _answers[source] = fingerprint, answer
+    return answer
 
 
 def embedding_of(image: npt.ArrayLike | PlaneSource, model: Backbone) -> FloatArray:

@@ -57,7 +57,9 @@ def is_other_format(path: Path) -> bool:
 
 
 def open_other_format(path: Path, number: int = 0) -> Stack:
-    """Open an image (a scene) of a file through bioio; planes are read when needed.
+    """Open an image (a scene) of a file through bioio; planes are read when needed, and whole.
+
+    The readers of ND2 and LIF know no smaller part, `get_image_dask_data` included.
 
     Raises
     ------

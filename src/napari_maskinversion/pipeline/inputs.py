@@ -71,7 +71,8 @@ def open_inputs(
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
             geo = None if units is None else units.geo
-            annotated = read(masks, stack.shape, image=image.as_posix(), geo=geo)
+            name, number = image.as_posix(), stack.series if len(stack.images) > 1 else None
+            annotated = read(masks, stack.shape, image=name, series=number, geo=geo)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
         else:

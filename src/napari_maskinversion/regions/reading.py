@@ -11,7 +11,9 @@ from .annotations.reading import is_annotations, read_annotations
 from .masks.reading import read_regions as read_masks
 
 
-def read_regions(path: str | Path, image_shape: Sequence[int], *, image: str = "") -> Regions:
+def read_regions(
+    path: str | Path, image_shape: Sequence[int], *, image: str = "", series: int | None = None
+) -> Regions:
     """Read the regions of an image.
 
     Parameters
@@ -23,6 +25,8 @@ def read_regions(path: str | Path, image_shape: Sequence[int], *, image: str = "
         Pixels of the image: ``image.shape``.
     image : str
         File name of the image; selects it in a file about several images.
+    series : int, optional
+        Number of the image in a file with several images.
 
     Returns
     -------
@@ -44,8 +48,8 @@ def read_regions(path: str | Path, image_shape: Sequence[int], *, image: str = "
     """
     file, shape = Path(path), (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
-        return read_masks(file, shape)
-    planes = read_annotations(file, shape, image=image).planes
+        return read_masks(file, shape, series=series or 0)
+    planes = read_annotations(file, shape, image=image, series=series).planes
     if len(planes) != 1:
         raise InputError(
             f"{file} has regions on {len(planes)} planes of a stack, not on one; use the command "

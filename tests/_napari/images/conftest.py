@@ -82,6 +82,16 @@ def suggested(qtbot, panel):
     qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
 
 
+def accept_all(qtbot, panel, *words):
+    """Accept all suggestions of some words in all images, however unsure."""
+    part = panel.images.part
+    part.limit.setValue(0)
+    for word in words:
+        part.word.setCurrentText(word)
+        part.accept.click()
+        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+
+
 def paint(layer, value, box):
     y0, x0, y1, x1 = box
     layer.data_setitem(tuple(np.mgrid[y0:y1, x0:x1].reshape(2, -1)), value)

@@ -18,7 +18,7 @@ from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.regions.reading import read_regions
 from tests.scenes import picture
 
-from .conftest import WAIT, go, ids, on_disk, open_project, paint, save, suggested
+from .conftest import WAIT, accept_all, go, ids, on_disk, open_project, paint, save, suggested
 
 SQUARE = [[40, 5], [40, 20], [55, 20], [55, 5]]
 FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
@@ -72,7 +72,8 @@ def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
     qtbot, third, project
 ):
     third.segment._new_boxes()
-    third.segment.part.boxes.layer.add_rectangles([np.array(SQUARE)])
+    boxes = third.segment.part.boxes.layer
+    boxes.add_rectangles([np.array(SQUARE)])
     third.segment.part.checkpoint.setCurrentIndex(0)  # none: the shapes are the regions
     before = len(third._viewer.layers)
     third.segment.start()
@@ -80,6 +81,7 @@ def test_regions_of_segment_are_those_of_the_image_and_its_boxes_leave_with_it(
     on_disk(qtbot, third)
     assert list(kept(project, THIRD).values()) == [256]
     go(qtbot, third, FIRST)
+    assert boxes not in third._viewer.layers
     assert layer_names(third) == [FIRST, f"{FIRST}: regions"]
     go(qtbot, third, THIRD)
     assert np.count_nonzero(third.session.regions.data) == 256
@@ -92,6 +94,8 @@ def test_painted_regions_and_those_of_a_file_are_kept_together(qtbot, third, pro
     areas = kept(project, THIRD)
     assert sorted(areas.values()) == [100, 100, 160]
     assert areas[1] == 160  # what was there keeps its number
+    records = json.loads(OpenProject.read(project).regions(THIRD).read_text())["annotations"]
+    assert len({one["region"] for one in records}) == 3  # also for other programs
     assert "'nuclei'" in third.foot.status.text()
     assert "3 regions" in third.foot.status.text()
 
@@ -110,7 +114,7 @@ def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, th
     on_disk(qtbot, third)
     assert sorted(kept(project, THIRD).values()) == [100, 100, 256]
     go(qtbot, third, FIRST)
-    assert layer_names(third) == ["my polygons", FIRST, f"{FIRST}: regions"]
+    assert layer_names(third) == [FIRST, f"{FIRST}: regions", "my polygons"]  # still on top
     mine.add_polygons([np.array(SQUARE) - 4])
     on_disk(qtbot, third)
     assert OpenProject.read(project).by_name[FIRST].regions == "masks/cell-1.png"
@@ -215,12 +219,7 @@ def test_images_that_were_added_to_the_folder_are_offered(qtbot, panel, project)
 def test_an_image_is_done_when_all_is_accepted_and_open_with_a_new_region(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
-    part = panel.images.part
-    part.limit.setValue(0)
-    for word in ("car", "dog"):
-        part.word.setCurrentText(word)
-        part.accept.click()
-        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    accept_all(qtbot, panel, "car", "dog")
     assert SECOND in panel.session.project.done
     on_disk(qtbot, panel)
     assert SECOND in OpenProject.read(project).done

@@ -99,6 +99,29 @@ def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, panel, project):
         assert summarize(opened, name).decided == summarize(opened, name).regions
 
 
+def test_a_review_goes_on_when_the_suggestions_of_the_next_image_come_later(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    archive = panel.images.project.task("cell-2.png").archive
+    archive.rename(project / "later")
+    panel.images.ahead.drop()
+    panel.images._ready.clear()
+    go(qtbot, panel, "cell-2.png")
+    qtbot.waitUntil(lambda: panel.review.state is None, timeout=WAIT)
+    heatmap = panel.canvas.heatmap.layer
+    assert not heatmap.data.any()  # nothing of the image before
+    (project / "later").rename(archive)
+    panel.images.computed("cell-2.png")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    assert panel.session.reviewed is not None
+    assert panel.session.project.current == "cell-2.png"
+    assert heatmap.data.any()
+    names_ = [layer.name for layer in panel._viewer.layers]
+    assert names_ == ["cell-2.png", "heatmap: cell-2.png", "cell-2.png: regions"]
+
+
 def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
@@ -115,6 +138,26 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
     part.undo.click()
     qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
     assert sum(summarize(opened, name).decided for name in names_) == 0
+
+
+def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    panel.vocabulary.text.setPlainText("car\ndog\nhouse")
+    qtbot.waitUntil(lambda: panel.session.stale.words, timeout=WAIT)
+    part = panel.images.part
+    part.limit.setValue(0)
+    for word in ("car", "dog"):
+        part.word.setCurrentText(word)
+        part.accept.click()  # at once: the words are not in project.yaml yet
+        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+        text = panel.foot.status.text()
+        assert "cell-1.png" in text, text
+        assert "Nothing is suggested" in text
+    assert panel.session.decided == 0
+    assert summarize(panel.images.project, "cell-2.png").decided == 0
 
 
 def test_a_project_opened_again_goes_on_at_the_same_image_and_region(

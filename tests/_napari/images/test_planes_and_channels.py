@@ -10,7 +10,7 @@ from napari_maskinversion.batch.project import Project, ProjectImage, write_proj
 from napari_maskinversion.pipeline.inputs import open_inputs
 from tests.scenes import label_image, picture
 
-from .conftest import FAST, WAIT, go, on_disk, open_project, suggested
+from .conftest import FAST, WAIT, accept_all, go, on_disk, open_project, suggested
 
 SECOND = "cell-2.tif"
 
@@ -78,12 +78,7 @@ def test_decisions_are_counted_and_come_back(qtbot, panel, project, kind):
 def test_what_is_accepted_in_all_images_is_seen_when_an_image_is_opened(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
-    part = panel.images.part
-    part.limit.setValue(0)
-    for word in ("car", "dog"):
-        part.word.setCurrentText(word)
-        part.accept.click()
-        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    accept_all(qtbot, panel, "car", "dog")
     assert SECOND in panel.session.project.done
     go(qtbot, panel, SECOND)
     qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)

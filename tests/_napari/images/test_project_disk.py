@@ -1,9 +1,11 @@
 """What the panel writes for a project, without a window."""
 
+import errno
 from dataclasses import replace
 
 import pytest
 
+from napari_maskinversion._napari.images import images_work
 from napari_maskinversion._napari.images.images_work import (
     ModelLoader,
     Suggested,
@@ -13,7 +15,8 @@ from napari_maskinversion._napari.images.opening import is_computed, open_projec
 from napari_maskinversion._napari.images.project_disk import ProjectDisk, defaults
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion.base.errors import Cancelled
+from napari_maskinversion.base.errors import Cancelled, InputError
+from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.language.labels.label import Label
@@ -53,6 +56,17 @@ def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(p
     assert ended.text == "All images with regions have suggestions."
 
 
+def test_stopping_within_an_image_keeps_nothing_of_it_and_says_how_to_go_on(project, monkeypatch):
+    def stop():
+        raise Cancelled("Stopped.")
+
+    monkeypatch.setattr(images_work, "check_stopped", stop)
+    opened = OpenProject.read(project)
+    ended, _ = suggest(opened)
+    assert ended.text == "0 of 2 images computed. Suggest for all goes on where it stopped."
+    assert not is_computed(opened.task("cell-1.png"))
+
+
 def test_a_broken_image_is_named_and_the_others_are_computed(project):
     (project / "images" / "cell-1.png").write_bytes(b"no picture")
     opened = OpenProject.read(project)
@@ -60,6 +74,25 @@ def test_a_broken_image_is_named_and_the_others_are_computed(project):
     assert (ended.done, ended.total) == (1, 2)
     assert list(ended.problems) == ["cell-1.png"]
     assert "cell-1.png was left out" in ended.text
+
+
+def test_suggest_for_all_stops_at_a_full_disk_and_goes_on_with_more_room(project, monkeypatch):
+    tried = []
+
+    def full(bundle, path, **_):
+        tried.append(path)
+        raise InputError(f"{path} could not be written.") from OSError(errno.ENOSPC, "No room")
+
+    monkeypatch.setattr(image_run, "write_parquet", full)
+    opened = OpenProject.read(project)
+    ended, _ = suggest(opened)
+    assert len(tried) == 1  # no other image
+    assert (ended.done, ended.total, ended.problems) == (0, 2, {})
+    assert "could not be written" in ended.text
+    assert "With more room, Suggest for all goes on" in ended.text
+    monkeypatch.undo()
+    ended, _ = suggest(opened)
+    assert (ended.done, ended.disk_full) == (2, "")
 
 
 def test_one_line_tells_how_the_work_on_all_ended():
@@ -139,7 +172,6 @@ def test_an_image_is_done_once_and_open_again(project):
 
 @pytest.mark.parametrize("name", ["cell-1.png"])
 def test_a_full_disk_is_told_and_the_earlier_project_stays(project, name, monkeypatch):
-    from napari_maskinversion.base.errors import InputError
     from napari_maskinversion.batch import opened as module
 
     disk = ProjectDisk(OpenProject.read(project))

@@ -39,7 +39,6 @@ class AcrossImages(QObject):
     images : ImagesController
     session : Session
     store : ModelStore
-
     """
 
     def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
@@ -47,6 +46,7 @@ class AcrossImages(QObject):
         self._images, self._session, self._store = images, session, store
         self._last: Accepted | None = None
         self._here: tuple[str, list[RegionKey]] = ("", [])
+        self._left_out: dict[str, str] = {}  # why the image under review was
         self.worker = Worker("single", "The work on all images", parent=self)
         self.worker.progressed.connect(self._progressed)
         self.worker.done.connect(self._done)
@@ -99,13 +99,20 @@ class AcrossImages(QObject):
         project = self._images.project
         if project is None or not word or self.worker.busy:
             return
-        names, here = list(project.by_name), self._open_here()
+        here = self._open_here()
+        stale = self._session.stale.text if here else ""
+        self._left_out = {here: f"the suggestions are old ({stale})"} if stale else {}
         before = self._decisions_here()
-        if here:
+        if here and not stale:
             self._session.ask("accept word", (word, confidence))
         self._here = here, [key for key in self._decisions_here() if key not in before]
-        names = [name for name in names if name != here]
-        self._begin(partial(accept_work, project, names, word, confidence))
+        names = [name for name in project.by_name if name != here]
+        work = partial(accept_work, names=names, word=word, confidence=confidence)
+
+        def begin() -> None:
+            self._begin(partial(_settled, self._images, work, computed=False))
+
+        self._images.settle(begin)
 
     def take_back(self) -> None:
         """Take back what was accepted last."""
@@ -174,7 +181,7 @@ class AcrossImages(QObject):
     def _done(self, result: Any) -> None:
         self._session.many = None
         if isinstance(result, Suggested):
-            (refuse if result.problems else inform)(result.text)
+            (refuse if result.problems or result.disk_full else inform)(result.text)
             self._images.recount()
         elif isinstance(result, Accepted):
             self._accepted(result)
@@ -188,7 +195,8 @@ class AcrossImages(QObject):
     def _accepted(self, accepted: Accepted) -> None:
         name, keys = self._here
         regions = {**accepted.regions, **({name: keys} if keys else {})}
-        self._last = accepted = replace(accepted, regions=regions)
+        problems = {**self._left_out, **accepted.problems}
+        self._last = accepted = replace(accepted, regions=regions, problems=problems)
         self._images.part.undo.setEnabled(accepted.count > 0)
         self._images.recount()
         shown = self._images.shown
@@ -221,11 +229,11 @@ def _taken_back(work: Any) -> Any:
     return _TakenBack(accepted)
 
 
-def _settled(images: Any, work: Callable[..., Any]) -> Any:
-    """Wait until the project is on the disk, then work on what is there."""
+def _settled(images: Any, work: Callable[..., Any], *, computed: bool = True) -> Any:
+    """Wait until the project, and what is being computed, is on the disk; then work on that."""
     import time
 
-    while not (images.writing.idle and images.ahead.idle):
+    while not (images.writing.idle and (images.ahead.idle or not computed)):
         time.sleep(0.01)
         yield ManyImages("Starting ...")
     return (yield from work(images.project))

@@ -302,7 +302,7 @@ class ImagesController(QObject):
             self._leave(partial(self._show, opened))
             return
         before, self._kept = self.shown, None
-        self.shown = show_image(self._viewer, self._session, opened)
+        self.shown = show_image(self._viewer, self._session, opened, before)
         self._kept = self._session.record
         self.regions.show(None, None)  # what leaves now is on the disk
         if before is not None:
@@ -418,7 +418,7 @@ class ImagesController(QObject):
             return
         same = set(shown.saved.regions) == set(opened.identities)
         if same and session.regions is shown.labels:
-            show_results(self._viewer, session, opened, shown)
+            show_results(self._viewer, session, opened, shown, session.scope)
             self._kept = session.record
             self._bring_words(opened)
             self._go_on(opened)

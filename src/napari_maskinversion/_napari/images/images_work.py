@@ -65,12 +65,15 @@ class Suggested:
     problems : dict of str
         By name.
     stopped : bool
+    disk_full : str
+        Why nothing more could be written; "" if there was room.
     """
 
     done: int = 0
     total: int = 0
     problems: dict[str, str] = field(default_factory=dict)
     stopped: bool = False
+    disk_full: str = ""
 
     @property
     def text(self) -> str:
@@ -81,6 +84,9 @@ class Suggested:
         text = f"{self.done:,} of {self.total:,} image{several} computed."
         if self.stopped:
             text += " Suggest for all goes on where it stopped."
+        if self.disk_full:
+            why = self.disk_full.rstrip(".")
+            text += f" {why}. With more room, Suggest for all goes on where it stopped."
         if self.problems:
             name, why = next(iter(self.problems.items()))
             more = f" And {len(self.problems) - 1} more." if len(self.problems) > 1 else ""
@@ -195,8 +201,8 @@ def suggest_work(project: OpenProject, model: ModelLoader) -> Generator[Any, Non
         except Cancelled:
             ended.stopped = True
             return ended
-        if report.stopped:
-            ended.stopped = True
+        if report.is_disk_full:  # for the other images, too
+            ended.disk_full = report.problem
             return ended
         if report.problem:
             ended.problems[task.name] = report.problem

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from napari.layers import Image, Labels
 
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
@@ -14,7 +15,7 @@ from ..layers.pictures import copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layer
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
 from ..run_requests.stored_results import stored_record
-from ..session import Session
+from ..session import Scope, Session
 from .project_disk import SavedRegions
 
 if TYPE_CHECKING:
@@ -63,32 +64,52 @@ class ShownImage:
         return [self.labels, *others]
 
 
-def show_image(viewer: Any, session: Session, opened: OpenedImage) -> ShownImage:
-    """Add an image of a project to the viewer, with its results, and choose it."""
+def show_image(
+    viewer: Any, session: Session, opened: OpenedImage, before: ShownImage | None
+) -> ShownImage:
+    """Add an image of a project to the viewer, with its results, and choose it.
+
+    It lies directly above the one ``before``: layers of the user stay above it, and the heatmap
+    need not be moved.
+    """
     about = {FILE: str(opened.file), IDENTITY: opened.identity}
+    images = [Image(layer.data, metadata=dict(about), **layer.options) for layer in opened.layers]
+    more = {} if opened.features is None else {"features": opened.features}
+    labels = Labels(
+        opened.labels,
+        name=f"{opened.file.name}: regions",
+        opacity=REGIONS_OPACITY,
+        **more,
+        **place_of(images[0]),
+    )
+    layers = viewer.layers
     with session.kept_choice():
-        images = [
-            viewer.add_image(layer.data, metadata=dict(about), **layer.options)
-            for layer in opened.layers
-        ]
-        more = {} if opened.features is None else {"features": opened.features}
-        labels = viewer.add_labels(
-            opened.labels,
-            name=f"{opened.file.name}: regions",
-            opacity=REGIONS_OPACITY,
-            **more,
-            **place_of(images[0]),
+        place = _above(layers, [] if before is None else before.images)
+        for number, image in enumerate(images):
+            layers.insert(place + number, image)
+        lowest = place + len(images)
+        layers.insert(
+            max(lowest, _above(layers, [] if before is None else [before.labels])), labels
         )
-    session.choose(image=images[0], regions=labels)
+    shown = ShownImage(opened.name, images, labels, SavedRegions(opened.identities))
     channels: Literal["layer", "displayed"] = "displayed" if len(images) > 1 else "layer"
+    scope = replace(session.scope, channels=channels, limited=False, ids="", merge=False)
+    show_results(viewer, session, opened, shown, scope)  # once its layers are chosen
+    session.choose(image=images[0], regions=labels)
     if session.scope.channels != channels:
         session.scope = replace(session.scope, channels=channels)
-    shown = ShownImage(opened.name, images, labels, SavedRegions(opened.identities))
-    show_results(viewer, session, opened, shown)
     return shown
 
 
-def show_results(viewer: Any, session: Session, opened: OpenedImage, shown: ShownImage) -> None:
+def _above(layers: Any, those: Sequence[Any]) -> int:
+    """Return the place above the highest of those layers; the top without any."""
+    places = [layers.index(one) for one in those if one in layers]
+    return max(places) + 1 if places else len(layers)
+
+
+def show_results(
+    viewer: Any, session: Session, opened: OpenedImage, shown: ShownImage, scope: Scope
+) -> None:
     """Show the results of an image that is in the viewer, if it has any."""
     if opened.bundle is None or opened.table is None:
         return
@@ -105,7 +126,7 @@ def show_results(viewer: Any, session: Session, opened: OpenedImage, shown: Show
         painted_as=opened.identities,
         table=opened.table,
     )
-    session.show(record.changed(snapshot=replace(record.snapshot, scope=session.scope)))
+    session.show(record.changed(snapshot=replace(record.snapshot, scope=scope)))
 
 
 def remove_image(viewer: Any, session: Session, shown: ShownImage) -> None:

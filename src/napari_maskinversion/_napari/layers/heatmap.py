@@ -159,20 +159,24 @@ class HeatmapLayer(LayerHolder[Image]):
             self.insert(layer, image)
         else:
             # Removing and adding the layer again would block the window.
-            if self._place is None or self._place[:1] + self._place[2:] != place[:1] + place[2:]:
-                for name in ("scale", "rotate", "shear", "affine", "units"):
-                    setattr(layer, name, placed[name])
             if self._place != place:
-                layer.translate = placed["translate"]
+                self.follow(placed)
             if layer.data.shape == data.shape:
-                # Setting the data makes napari measure all layers, and a new thumbnail makes
-                # it draw the layer list: 15 ms, noticeable when you step through regions.
-                layer.data[...] = data
-                layer.refresh(extent=False, thumbnail=False)
+                self._fill(layer, data)
             else:
                 layer.data = data
         self._color(layer, signed)
         self._place = place
+
+    @staticmethod
+    def _fill(layer: Image, data: Any) -> None:
+        """Show other values of the same shape.
+
+        Setting the data makes napari measure all layers, and a new thumbnail makes it draw the
+        layer list: 15 ms, noticeable when you step through regions or images.
+        """
+        layer.data[...] = data
+        layer.refresh(extent=False, thumbnail=False)
 
     def recolor(self) -> None:
         """Take the preferred colours, which have changed."""
@@ -190,10 +194,12 @@ class HeatmapLayer(LayerHolder[Image]):
         """Move the layer above another image: a new one would take ten times as long."""
         if self._image is not image:
             layers = self._viewer.layers
-            with selection_kept(self._viewer):
-                layers.move(layers.index(layer), layers.index(image) + 1)
-            layer.name, self._image = f"heatmap: {image.name}", image
-            layer.axis_labels, self._place = image.axis_labels, None
+            if layers.index(layer) != layers.index(image) + 1:
+                with selection_kept(self._viewer):
+                    layers.move(layers.index(layer), layers.index(image) + 1)
+            layer.name, self._image, self._place = f"heatmap: {image.name}", image, None
+            if layer.axis_labels != image.axis_labels:
+                layer.axis_labels = image.axis_labels
         return True
 
     def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:
@@ -214,5 +220,6 @@ class HeatmapLayer(LayerHolder[Image]):
         """Show an empty map."""
         layer = self.layer
         if layer is not None:
-            layer.data = np.zeros_like(layer.data)
+            if layer.data.any():
+                self._fill(layer, 0)
             self._color(layer, False)

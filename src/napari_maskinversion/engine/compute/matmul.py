@@ -252,13 +252,10 @@ def _switches(*, tf32: bool) -> tuple[tuple[Any, str, Any], ...]:
     backends: Any = torch.backends
     cuda, cudnn, mkldnn = backends.cuda, backends.cudnn, backends.mkldnn
     on_gpu = "tf32" if tf32 else "ieee"
-    if hasattr(cuda.matmul, "fp32_precision"):
-        return (
-            # Of cuDNN only convolutions matter; torch lets them use tf32 by default.
-            (cuda.matmul, "fp32_precision", on_gpu),
-            (cudnn.conv, "fp32_precision", on_gpu),
-            (mkldnn.matmul, "fp32_precision", "ieee"),
-            (mkldnn.conv, "fp32_precision", "ieee"),
-        )
-    # torch before 2.9
-    return (cuda.matmul, "allow_tf32", tf32), (cudnn, "allow_tf32", tf32)
+    return (
+        # Of cuDNN only convolutions matter; torch lets them use tf32 by default.
+        (cuda.matmul, "fp32_precision", on_gpu),
+        (cudnn.conv, "fp32_precision", on_gpu),
+        (mkldnn.matmul, "fp32_precision", "ieee"),
+        (mkldnn.conv, "fp32_precision", "ieee"),
+    )

@@ -21,6 +21,8 @@ class ImageReference:
     ----------
     name : str
         File name, or path; selects the image in a file about several.
+    series : int or None
+        Its number in a file with several images, which share a name; None if unknown.
     shape : tuple of int or None
         Pixels (H, W); None takes the size from the file.
     geo : Georeference or None
@@ -28,6 +30,7 @@ class ImageReference:
     """
 
     name: str = ""
+    series: int | None = None
     shape: tuple[int, int] | None = None
     geo: Georeference | None = None
 
@@ -111,12 +114,15 @@ class ListedImage:
         Pixels (H, W); None if the file has none, (0, 0) if they make no sense.
     position : Position
         Of the plane.
+    series : int or None
+        Number of the image in its file; None if the file does not say.
     """
 
     key: Any
     name: str
     size: tuple[int, int] | None
     position: Position = ()
+    series: int | None = None
 
 
 def choose_images(
@@ -152,12 +158,26 @@ def choose_images(
             f"{path} has {len(names)} images that may be {image.file} ({', '.join(names[:5])}).",
             _fitting(chosen, image.shape),
         )
+    chosen = _of_series(chosen, path, image.series)
     if len({one.position for one in chosen}) < len(chosen):
         raise InputError(
             f"{path} has {len(chosen)} images called {names[0] or '(no name)'}; give each its own "
             "name."
         )
     return chosen
+
+
+def _of_series(chosen: list[ListedImage], path: Path, series: int | None) -> list[ListedImage]:
+    """Return the image with a number among those of one file; all, where none has a number."""
+    numbers = sorted({one.series for one in chosen if one.series is not None})
+    if series is None and len(numbers) < 2:
+        return chosen
+    fitting = [one for one in chosen if one.series in (None, series)]
+    if fitting:
+        return fitting
+    listed = ", ".join(map(str, numbers))
+    other = "; choose one by its number" if series is None else f", and not of {series}"
+    raise InputError(f"{path} has regions of {chosen[0].name} (series {listed}){other}.")
 
 
 def size_of_images(

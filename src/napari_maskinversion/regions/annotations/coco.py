@@ -303,6 +303,7 @@ def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
                 name=str(record.get("file_name", "")),
                 size=whole_size(record.get("height"), record.get("width")),
                 position=_position(record, path),
+                series=series if type(series := record.get("series")) is int else None,
             )
         )
     return listed

@@ -84,6 +84,7 @@ def read_annotations(
     shape: tuple[int, int] | None = None,
     *,
     image: str = "",
+    series: int | None = None,
     geo: Georeference | None = None,
 ) -> Annotations:
     """Read a file in any of `FORMATS`: COCO, GeoJSON, labelme, CVAT, YOLO, ImageJ ROIs and others.
@@ -95,6 +96,8 @@ def read_annotations(
         Pixels (H, W) of the image; by default the size in the file.
     image : str
         File name of the image; selects it in a file about several images.
+    series : int, optional
+        Its number in a file with several images, where the file of regions has one.
     geo : Georeference, optional
         Of the image, for files in world coordinates.
 
@@ -109,7 +112,7 @@ def read_annotations(
     EmptyMaskError
         If a region misses the image; names it.
     """
-    return open_annotations(path).read(shape, image=image, geo=geo)
+    return open_annotations(path).read(shape, image=image, series=series, geo=geo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +136,11 @@ class AnnotationFile:
         shape: tuple[int, int] | None = None,
         *,
         image: str = "",
+        series: int | None = None,
         geo: Georeference | None = None,
     ) -> Annotations:
         """Return the regions of an image, as `read_annotations` does."""
-        reference = ImageReference(name=image, shape=shape, geo=geo)
+        reference = ImageReference(name=image, series=series, shape=shape, geo=geo)
         return _with_plain_labels(self.format.read(self.content, self.path, reference), self.path)
 
 
