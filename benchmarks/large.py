@@ -275,7 +275,7 @@ def command(arguments: argparse.Namespace) -> dict[str, Any]:
         line += ["--labels", ",".join(CLASSES), "--model", arguments.model, "--device", "cpu"]
         line += ["--steps", str(arguments.steps), "--out", out]
         begun = time.perf_counter()
-        subprocess.run(line, cwd=folder, check=True)
+        subprocess.run(line, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         seconds = time.perf_counter() - begun
         written = sum(file.stat().st_size for file in Path(out).iterdir())
     return {
