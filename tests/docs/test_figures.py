@@ -1,6 +1,9 @@
 """Figures that no macro renders agree with those in benchmarks/results."""
 
 import json
+import re
+
+import pytest
 
 from .conftest import ROOT
 
@@ -42,3 +45,16 @@ def test_commands_beside_tables_measure_and_write_nowhere(scripts):
         assert "`napari-maskinversion bench " in shown
         assert "--into" not in shown
         assert "docs/" not in shown
+
+
+@pytest.mark.parametrize("page", ["demo-figures", "learning", "methods"])
+def test_the_text_beside_tables_types_no_measured_figure(page):
+    """Tables follow new weights, typed figures do not."""
+    text = (ROOT / "docs" / "lab" / f"{page}.md").read_text("utf-8")
+    typed = re.sub(r"\{\{.*?\}\}", "", text, flags=re.S)
+    assert not re.findall(r"\b[0-9a-f]{16}\b", typed), "the tables say which weights they are of"
+    chosen = {"95 %", "15 %", "1 %"}  # of intervals, and the rule of the flags
+    guessing = {"20 %", "0.8 %"}  # of five and of 133 names
+    papers = {"85 %"}
+    shares = {" ".join(share.split()) for share in re.findall(r"\d[\d.]*\s+%", typed)}
+    assert shares <= chosen | guessing | papers

@@ -118,7 +118,7 @@ class ProgressLines:
 
 def left(done: float, total: float, seconds: float) -> str:
     """Return the time that is left in words, if enough is done to tell; all parts count alike."""
-    if done < _TELLING:
+    if done < _TELLING or done >= total:
         return ""
     rest = (total - done) / done * seconds
     words = f"{rest:.0f} s" if rest < 90 else f"{rest / 60:.0f} min"

@@ -10,9 +10,11 @@ import pytest
 from qtpy.QtCore import Qt
 
 import napari_maskinversion
+from napari_maskinversion._napari.panel.panel_state import PanelState, write_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.demo import run_demo
 from napari_maskinversion._napari.plugin.samples import everyday_1
+from napari_maskinversion.base import config_file
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene
 
@@ -83,6 +85,13 @@ def test_the_demo_without_a_display_and_network_writes_everything(tmp_path):
     source = Path(napari_maskinversion.__file__).parents[1]
     path = os.pathsep.join([str(tmp_path), str(source)])
     environment |= {"PYTHONPATH": path, "TEST_LOG": str(log)}
+    # What the user chose last, here a model that was never fetched, is nothing to it, and stays.
+    environment[config_file.VARIABLE] = str(tmp_path / "config")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(config_file.VARIABLE, str(tmp_path / "config"))
+        write_state(PanelState(settings={"model": "ViT-B-16/openai"}))
+    (kept,) = (tmp_path / "config").glob("*.json")
+    state = kept.read_text()
     command = ["-W", "error::FutureWarning", "-m", "napari_maskinversion", "demo"]
     done = subprocess.run(
         [sys.executable, *command, "--check", "--out", str(tmp_path / "out")],
@@ -103,6 +112,7 @@ def test_the_demo_without_a_display_and_network_writes_everything(tmp_path):
         "result.json",
         "heatmaps.tif",
     ]
+    assert kept.read_text() == state
     said = log.read_text().splitlines()
     assert said.count("started") >= 2
     assert set(said) == {"started"}

@@ -506,7 +506,7 @@ def test_the_list_of_sets_looks_for_a_split(bench: Bench, tmp_path: Path) -> Non
     archives.refcoco(tmp_path)
     code, out, err = bench("datasets", "--data", tmp_path, "--split", "refcoco=testA")
     assert code == 0, err
-    assert "usable: 1 images of testA" in out
+    assert "usable: 1 image of testA" in out
     code, out, err = bench("datasets", "--data", tmp_path, "--split", "refcoco=google-val")
     assert "missing: expressions, refcoco/refs(google).p" in out
     one_line(bench("datasets", "--split", "refcoco+=google-val"), "has no split 'google-val'")

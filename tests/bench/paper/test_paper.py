@@ -316,6 +316,26 @@ def test_every_figure_of_a_table_is_in_its_plot(
     assert ris == [42.6, 42.6, 37.1, 37.1]
 
 
+def test_a_plot_explains_only_what_it_shows() -> None:
+    part = {"table": "resolution", "backbone": "B/16", "model": "demo", "data": "inversion"}
+    ours = {"value": 2.0, "low": 1.0, "high": 3.0}
+    resolution = TABLES["resolution"]
+    for names, more in (
+        (["measured"], {"ours": ours}),
+        (["paper"], {"paper": 1.0}),
+        (["paper", "measured"], {"ours": ours, "paper": 1.0}),
+        ([], {}),
+    ):
+        cell = paper_report.Cell(row="224", metric="direct", **part, **more)
+        figure = paper_report.draw(resolution, [cell], LOOKS["light"])
+        assert [text.get_text() for one in figure.axes for text in legend(one)] == names
+        assert figure.axes[0].get_title() == "inversion, without decomposition"
+
+
+def legend(frame: Any) -> list[Any]:
+    return frame.get_legend().get_texts() if frame.get_legend() else []
+
+
 def test_plots_are_drawn(paper: Bench) -> None:
     call = list(paper.args)  # type: ignore[attr-defined]
     call.remove("--no-plots")
@@ -462,7 +482,7 @@ def test_the_grid_of_masks_and_steps_is_timed(
     assert code == 0, err
     assert "demo, 5 masks at 224 px, direct, K = 1" in err  # no terminal, no bar
     assert len(set(timed)) == 5 * 5 * 2
-    assert "| seconds, K = 50 | backbone | without |" in out
+    assert "| seconds, K = 50 | backbone | without decomposition |" in out
     assert "| masks 100 | B/16 | 0.50 (0.40–0.70) |" in out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,10 @@ from napari_maskinversion.bench.paper.tuning import (
     tuning_plan,
     verdict,
 )
+from napari_maskinversion.bench.reports import paper_report
+from napari_maskinversion.bench.reports.paper_report import draw
+from napari_maskinversion.bench.reports.plots import LOOKS
+from napari_maskinversion.bench.reports.tuning_report import TUNING, cells_of
 from napari_maskinversion.cli.bench import tune as command
 from tests.scenes import demo_model
 
@@ -107,6 +113,48 @@ def test_rates_are_measured_after_every_step_and_kept(
     again = tune(*call)
     assert again[1].splitlines()[2:] == out.splitlines()[2:]
     assert seen == []
+
+
+def test_a_folder_holds_table_csv_plots_and_figures(tune: Bench) -> None:
+    call = ("--rates", "0.1,0.5", "--steps", 12, "--limit", 1, "--out", "rates")
+    code, out, err = tune(*call)
+    assert code == 0, err
+    folder = Path("rates")
+    assert {file.name for file in folder.iterdir()} == {
+        *("tune.md", "tune.csv", "tune-light.svg", "tune-dark.svg"),
+        *("tune.json", "tune.records.jsonl"),
+    }
+    assert out.strip() in (folder / "tune.md").read_text("utf-8")
+    rows = list(csv.DictReader(io.StringIO((folder / "tune.csv").read_text("utf-8"))))
+    points = {"rate 0.1", "rate 0.5"}, {str(step) for step in points_to(12)}
+    assert ({row["data"] for row in rows}, {row["row"] for row in rows}) == points
+    assert len(rows) == len(points[0]) * len(points[1])
+    assert {row["row"] for row in rows if row["paper"]} == {"10"}  # the last step is not 100
+    assert {row["model"] for row in rows} == {"demo"}
+    assert tune(*call)[0] == 0, "the same call goes on"
+    assert tune(*call, "--overwrite", "--no-plots")[0] == 0
+
+
+def test_every_point_of_a_rate_is_in_its_plot(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(paper_report, "_curve", lambda *a: drawn.append(a[1]))
+    curves = [curve(0.1, 84.9, 85.5), curve(0.5, 86, 60)]
+    draw(TUNING, cells_of(curves, "demo"), LOOKS["light"])
+    points = [[(cell.row, cell.ours, cell.paper) for cell in cells] for cells in drawn]
+    assert points == [
+        [("0", one.points[0], None), ("10", one.points[10], 85.4), ("100", one.points[100], 85.4)]
+        for one in curves
+    ]
+
+
+def test_files_of_others_are_not_replaced(tune: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "load", lambda *_: pytest.fail("too late"))
+    Path("rates").mkdir()
+    Path("rates/tune.csv").write_text("my notes")
+    one_line(tune("--out", "rates"), "already has tune.csv")
+    Path("file").write_text("")
+    one_line(tune("--out", "file"), "file is a file; --out names a folder")
+    assert Path("rates/tune.csv").read_text() == "my notes"
 
 
 @pytest.mark.parametrize(

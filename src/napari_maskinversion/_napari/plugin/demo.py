@@ -10,10 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...base.config_file import VARIABLE
 from ...base.errors import InputError, MaskInversionError
 
 SCREENSHOT: Final = "screenshot.png"
@@ -61,7 +63,11 @@ def run_demo(out: Path, *, screenshot: bool = False) -> int:
     # A platform plugin without OpenGL, set for other programs' tests, would show nothing.
     if os.environ.get("QT_QPA_PLATFORM") in ("offscreen", "minimal"):
         del os.environ["QT_QPA_PLATFORM"]
-    return _demonstrate(out, show=show)
+    # With the usual settings: the panel's last ones may name a model that is not here, and are
+    # to be what they were when the demonstration is over.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ[VARIABLE] = folder
+        return _demonstrate(out, show=show)
 
 
 def _check(out: Path) -> None:
@@ -145,7 +151,8 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
         _wait(lambda: widget.runner.idle, _ENDING)
     results = widget.results.results
     if failures or results is None:
-        print(failures[0] if failures else "The run ended without results.", file=sys.stderr)
+        reason = widget.session.notice.text if widget.session.notice else "There are no results."
+        print(failures[0] if failures else reason, file=sys.stderr)
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
     source = {**widget.session.record.source, "sample": _SAMPLE}

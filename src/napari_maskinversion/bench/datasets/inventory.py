@@ -47,6 +47,7 @@ def describe(spec: DatasetSpec, data: Path | None, split: str | None = None) -> 
         return
     try:
         count = len(spec.open(data, split).keys())
-        yield f"  usable: {count} images{f' of {split}' if split else ''}"
+        images = f"{count} image{'s' * (count != 1)}"
+        yield f"  usable: {images}{f' of {split}' if split else ''}"
     except InputError as error:
         yield f"  not usable: {error}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
+from ...base.targets import mentions_us
 from ..measures.figures_file import typed_command
 from ..measures.retrieval import READINGS, Ties
 from ..paper.cells import Cell, data_title
@@ -24,7 +25,7 @@ METRICS: Final = {
     "acc10": "Acc@10",
     "miou": "mIoU",
     "oiou": "oIoU",
-    "direct": "without",
+    "direct": "without decomposition",
     "decomposed": "with decomposition",
 }
 COLUMNS: Final = (
@@ -34,9 +35,14 @@ COLUMNS: Final = (
 
 
 def files_of(table: Table, folder: Path, *, plots: bool = True) -> list[Path]:
-    """Return the files that `write` makes."""
+    """Return the files that `write_files` makes."""
     named = [folder / f"{table.file}{ending}" for ending in (".md", ".csv")]
     return named + (plot_files(table.file, folder) if plots else [])
+
+
+def is_ours(file: Path) -> bool:
+    """Return whether `write_files` wrote a file; a CSV file is known by its page."""
+    return mentions_us(file.with_suffix(".md") if file.suffix == ".csv" else file)
 
 
 def write(
@@ -55,16 +61,29 @@ def write(
     InputError
         If a file cannot be written, or matplotlib is not installed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     text = markdown(bench, table, cells, ties)
+    write_files(table, cells, text, folder, ties, plots=plots)
+    return text
+
+
+def write_files(
+    table: Table,
+    cells: Sequence[Cell],
+    text: str,
+    folder: Path,
+    ties: Ties = "last",
+    *,
+    plots: bool = True,
+) -> None:
+    """Write a table's Markdown, which is ``text``, its CSV and its plots."""
+    folder.mkdir(parents=True, exist_ok=True)
     page, values = files_of(table, folder, plots=False)
     with atomic_path(page) as part:
         part.write_text(f"{MARK}\n\n{text}", encoding="utf-8")
     with atomic_path(values) as part:
         part.write_text(csv_text(cells, ties), encoding="utf-8")
     if plots:
-        in_both_looks(table.file, folder, lambda colours: _draw(table, cells, colours))
-    return text
+        in_both_looks(table.file, folder, lambda colours: draw(table, cells, colours))
 
 
 def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
@@ -173,7 +192,7 @@ def _signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.1f}" if abs(value) >= 0.05 else "0"
 
 
-def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
+def draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
     """Draw every figure: a column of panels for each data set, a row for each metric."""
     parts = dict.fromkeys((cell.data, cell.reading, cell.metric) for cell in cells)
     columns: dict[str, list[tuple[str, str, str]]] = {}
@@ -183,7 +202,8 @@ def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
     deep = max(map(len, columns.values()))
     height = deep * (3.0 if table.axis else 1.0 + 0.22 * len(rows))
     figure = new_figure(max(4.0, 2.9 * len(columns)), height)
-    frames = figure.subplots(deep, len(columns), squeeze=False, sharey=not table.axis)
+    shared = "row" if table.axis else True
+    frames = figure.subplots(deep, len(columns), squeeze=False, sharey=shared)
     ours, paper = colours["lines"]
     for column, own in zip(frames.T, columns.values(), strict=True):
         for frame in column[len(own) :]:
@@ -205,15 +225,19 @@ def _draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
         names = [f"{row}, {backbone}" for row, backbone in rows]
         frames[0, 0].set_yticks(range(len(rows)), names)
         frames[0, 0].invert_yaxis()  # of all panels, which share it
-    frames[0, 0].legend(frameon=False, fontsize=7)
+    labelled = (zip(*frame.get_legend_handles_labels(), strict=True) for frame in frames.flat)
+    drawn = {name: line for pairs in labelled for line, name in pairs}
+    if drawn:
+        frames[0, 0].legend(drawn.values(), drawn, frameon=False, fontsize=7)
     return figure
 
 
 def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw one figure a row: ours with its interval, the paper's as a ring."""
     printed = [(c.paper, place) for place, c in enumerate(cells) if c.paper is not None]
-    style = {"ls": "", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-    frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
+    if printed:
+        style = {"ls": "", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
+        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
     measured = [(c.ours, place) for place, c in enumerate(cells) if c.ours is not None]
     values = [one["value"] for one, _ in measured]
     ends = [
@@ -221,15 +245,19 @@ def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
         [abs(one["high"] - one["value"]) for one, _ in measured],
     ]
     places = [place for _, place in measured]
-    frame.errorbar(values, places, xerr=ends, fmt=".", color=ours, lw=1.2, label="measured")
+    if measured:
+        frame.errorbar(values, places, xerr=ends, fmt=".", color=ours, lw=1.2, label="measured")
 
 
 def _curve(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw figures by the numbers that rows are named after."""
     printed = [(float(c.row), c.paper) for c in cells if c.paper is not None]
-    style = {"ls": ":", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-    frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
+    if printed:
+        style = {"ls": ":", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
+        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
     measured = [(float(c.row), c.ours) for c in cells if c.ours is not None]
+    if not measured:
+        return
     x = [place for place, _ in measured]
     low, high = ([one[end] for _, one in measured] for end in ("low", "high"))
     frame.fill_between(x, low, high, color=ours, alpha=0.18, linewidth=0)

@@ -1,13 +1,41 @@
-"""Curves of ``bench tune`` as Markdown."""
+"""Curves of ``bench tune`` as Markdown, CSV and plots."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from ..paper.cells import Cell
 from ..paper.quoted import CONVERGED, LAST_STEP
+from ..paper.tables import Table
 from ..paper.tuning import PAPER_ACCURACY, Curve, best_of, verdict
 from .method_tables import table
+
+TUNING: Final = Table(
+    name="tune",
+    title="Learning rate and steps",
+    columns=(("voc", "acc1"),),
+    rows=(),  # as many as there are steps
+    axis="step",
+)
+
+
+def cells_of(curves: Sequence[Curve], model: str) -> list[Cell]:
+    """Return the points of all curves beside the paper's, one column for each learning rate."""
+    return [
+        Cell(
+            table=TUNING.name,
+            row=str(step),
+            backbone="B/16",
+            model=model,
+            data=f"rate {curve.rate:g}",
+            metric="acc1",
+            paper=PAPER_ACCURACY if step in (CONVERGED, LAST_STEP) else None,
+            ours={end: point[end] for end in ("value", "low", "high")},
+        )
+        for curve in curves
+        for step, point in curve.points.items()
+    ]
 
 
 def tuning_markdown(curves: Sequence[Curve], settings: dict[str, Any], command: str) -> str:

@@ -263,8 +263,8 @@ def _sam(text: str | None) -> Path | None:
 
 def _check_files(plan: PaperPlan, out: Path, *, overwrite: bool, plots: bool) -> None:
     """Refuse files that must not be written, and plots that cannot be drawn."""
-    from ...base.targets import check_folder, check_targets, mentions_us
-    from ...bench.reports.paper_report import files_of
+    from ...base.targets import check_folder, check_targets
+    from ...bench.reports.paper_report import files_of, is_ours
     from ...bench.reports.plots import check_plots
 
     if out.exists() and not out.is_dir():
@@ -272,10 +272,6 @@ def _check_files(plan: PaperPlan, out: Path, *, overwrite: bool, plots: bool) ->
     if plots:
         check_plots(out)
     targets = [file for one in plan.tables for file in files_of(one, out, plots=plots)]
-
-    def is_ours(file: Path) -> bool:
-        return mentions_us(file.with_suffix(".md") if file.suffix == ".csv" else file)
-
     check_targets(targets, overwrite=overwrite, is_ours=is_ours)
     check_folder(out / "records")  # its files are checked where they are opened
 

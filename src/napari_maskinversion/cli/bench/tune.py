@@ -37,7 +37,14 @@ def tune_command(
         Path | None,
         typer.Option("--json", help="Keep the figures here; a stopped measurement continues."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Measure again what the file holds.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of table, CSV, plots and figures; a stopped run goes on."),
+    ] = None,
+    no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option(help="Measure again what is kept, and replace files of others.")
+    ] = False,
     skip_bad: SkipBad = False,
     device: Device = "auto",
 ) -> None:
@@ -56,16 +63,15 @@ def tune_command(
     InversionConfig(steps=steps)
     spec = DATASETS[VOC_CLASSES[voc_classes]]
     spec.layout.check_split(split)
-    from ...base.record_store import records_path
-    from ...base.targets import check_targets
     from ...bench.measures.figures_file import figures_page, typed_command, write_figures
     from ...bench.measures.measuring import Measuring, open_records
     from ...bench.paper.tuning import curve_of, tuning_plan
-    from ...bench.reports.tuning_report import tuning_markdown
-    from .scenes import is_ours
+    from ...bench.reports.paper_report import write_files
+    from ...bench.reports.tuning_report import TUNING, cells_of, tuning_markdown
 
-    if json is not None:
-        check_targets([json, records_path(json)], overwrite=overwrite, is_ours=is_ours)
+    if json is None and out is not None:
+        json = out / f"{TUNING.file}.json"
+    _check_files(json, out, overwrite=overwrite, plots=not no_plots)
     dataset = spec.open(data, split)
     plan = tuning_plan(model, values, steps, resolution=resolution, limit=limit, skip_bad=skip_bad)
     store = open_records(json, "tune", plan, dataset, overwrite=overwrite)
@@ -84,7 +90,31 @@ def tune_command(
             for curve in curves
         }
         write_figures(figures_page("tune", settings, parts), json)
-    typer.echo(tuning_markdown(curves, settings, typed_command()))
+    text = tuning_markdown(curves, settings, typed_command())
+    typer.echo(text)
+    if out is not None:
+        write_files(TUNING, cells_of(curves, model), text, out, plots=not no_plots)
+        say(f"Wrote table, CSV and figures to {out}")
+
+
+def _check_files(json: Path | None, out: Path | None, *, overwrite: bool, plots: bool) -> None:
+    """Refuse files that must not be written, and plots that cannot be drawn."""
+    from ...base.record_store import records_path
+    from ...base.targets import check_targets
+    from ...bench.reports import paper_report
+    from ...bench.reports.plots import check_plots
+    from ...bench.reports.tuning_report import TUNING
+    from .scenes import is_ours
+
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out} is a file; --out names a folder.")
+        if plots:
+            check_plots(out)
+        targets = paper_report.files_of(TUNING, out, plots=plots)
+        check_targets(targets, overwrite=overwrite, is_ours=paper_report.is_ours)
+    if json is not None:
+        check_targets([json, records_path(json)], overwrite=overwrite, is_ours=is_ours)
 
 
 def _rates(text: str) -> tuple[float, ...]:
