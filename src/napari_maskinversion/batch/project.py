@@ -80,7 +80,8 @@ class Project(FrozenModel):
     caption_column : str or None
         Its column in a CSV file.
     settings : mapping
-        Settings that differ from the default, by the key of a `Setting`; files as in ``labels``.
+        Settings that differ from the default, by the key of a `Setting`; files as in ``labels``,
+        and the folder of a model.
     images : tuple of ProjectImage
 
     Raises
