@@ -549,3 +549,16 @@ def test_each_viewer_has_one_session_that_ends_with_it():
     del one
     gc.collect()
     assert place not in module._SESSIONS
+
+
+def test_what_one_part_asks_reaches_those_that_answer_it_and_nobody_else():
+    session, bindings, heard = Session(), Bindings(), []
+    bindings.answer(session, "take words", lambda words: heard.append(("vocabulary", words)))
+    bindings.answer(session, "take back", lambda _: heard.append("review"))
+    for _ in range(2):  # the same once more is another request
+        session.ask("take words", ("cat",))
+    assert heard == [("vocabulary", ("cat",))] * 2
+    assert session.asked is None  # nothing is kept that was asked
+    bindings.release()
+    session.ask("take words", ("dog",))
+    assert len(heard) == 2

@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 
 Severity = Literal["info", "warning", "error"]
 Phase = Literal["idle", "running", "stopping", "done", "cancelled", "failed"]
+Ask = Literal[
+    "open regions",
+    "open results",
+    "open images",
+    "take words",
+    "take settings",
+    "cancel run",
+    "review",
+    "accept word",
+    "take back",
+    "show decisions",
+]
 
 
 class NextStep(Enum):
@@ -68,6 +80,24 @@ class Notice:
     severity: Severity = "info"
     action: str = ""
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What one part of the panel asks of another; see `Session.ask`. Compared by identity.
+
+    Attributes
+    ----------
+    what : str
+    value : object
+        "open regions", "open results": a path. "open images": paths of a project, a folder or
+        images. "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word
+        and the least confidence. "take back": keys of regions, and the word that they have.
+        None otherwise.
+    """
+
+    what: Ask
+    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +461,8 @@ class Session(EventedModel):
         The work on several images of the project that goes on.
     notice : Notice or None
         What the status line says.
+    asked : Asked or None
+        What a part of the panel asks of another at this moment.
     """
 
     model_config = ConfigDict(  # type: ignore[typeddict-unknown-key]  # psygnal has more keys
@@ -479,6 +511,7 @@ class Session(EventedModel):
     project: ProjectState | None = None
     many: ManyImages | None = None
     notice: Notice | None = None
+    asked: Asked | None = None
 
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
     # Choices of the user: a layer that is added does not take their place.
@@ -850,6 +883,11 @@ class Session(EventedModel):
         """Show a message in the status line; "" clears it."""
         self.notice = Notice(text, severity, action) if text else None
 
+    def ask(self, what: Ask, value: Any = None) -> None:
+        """Let the part of the panel that `Bindings.answer` bound do something, now."""
+        self.asked = Asked(what, value)
+        self.asked = None
+
     def refuse(self, source: str, text: str) -> None:
         """Show why a part of the panel cannot do something, until it settles that."""
         self.notice = Notice(text, "error", source=source)
@@ -897,6 +935,15 @@ class Bindings:
         for signal in signals if isinstance(signals, (tuple, list)) else (signals,):
             signal.connect(slot)
             self._connected.append((signal, slot))
+
+    def answer(self, session: Session, what: Ask, slot: Callable[[Any], object]) -> None:
+        """Call a function with the value of each request of a kind."""
+
+        def called(asked: Asked | None) -> None:
+            if asked is not None and asked.what == what:
+                slot(asked.value)
+
+        self.connect(session.events.asked, called)
 
     def release(self) -> None:
         """End all connections."""

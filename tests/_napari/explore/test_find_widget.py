@@ -291,6 +291,8 @@ def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
     qtbot.waitUntil(lambda: in_view(2), timeout=5000)
     shown = [one.text() for one in part.findChildren(QLabel) if one.isVisibleTo(part)]
     assert not [text for text in shown if "alpha" in text]
+    count = part.model.rowCount()
+    assert any(text.startswith(f"'a green frog': {count} regions ranked, from ") for text in shown)
 
 
 def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):

@@ -74,13 +74,19 @@ def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model
     assert head.photographs.text() == "Use ViT-B/16"
 
 
-def test_offline_it_says_how_to_bring_a_file(photograph, monkeypatch, own_cache_folder):
+def test_offline_a_button_says_how_to_bring_a_file(
+    photograph, monkeypatch, own_cache_folder, qtbot
+):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     head = photograph.controller.part
     head.show_model()
-    assert head.photographs.isHidden()
-    assert "models fetch ViT-B-16/openai' on a machine with a network" in head.model.text()
-    assert str(own_cache_folder) in head.model.text()
+    assert head.photographs.text() == "Bring ViT-B/16 (599 MB)..."
+    assert "models fetch" not in head.model.text()  # the head never scrolls
+    qtbot.mouseClick(head.photographs, LEFT)
+    said = photograph.foot.status
+    how = "models fetch ViT-B-16/openai' on a machine with a network"
+    qtbot.waitUntil(lambda: how in said.text(), timeout=20_000)
+    assert str(own_cache_folder) in said.text()
 
 
 def test_a_sample_takes_the_warning_away(photograph, qtbot):

@@ -1,7 +1,7 @@
 """The frame of the panel: what is in view, and how much room it needs."""
 
 import pytest
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QPoint, Qt
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -15,7 +15,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_maskinversion._napari.review.review_options import BY_WORD
 from napari_maskinversion._napari.widgets.bars import Bars
+from napari_maskinversion._napari.widgets.sections import Section
 from napari_maskinversion.results.settings import fields_of
 
 from ..review.reviewing import switch_on
@@ -50,6 +52,11 @@ def names(found):
     return [one.accessibleName() or getattr(one, "text", str)() or type(one) for one in found]
 
 
+def tip_of(one):
+    """Return the tip of a control; the columns and cells of a table have their own."""
+    return one.toolTip() or isinstance(one, QAbstractItemView)
+
+
 @pytest.fixture
 def reviewed(widget, slow, run_to_end, qtbot):
     """The panel after a run, with a review open."""
@@ -67,6 +74,7 @@ def test_few_controls_are_in_view_and_each_has_a_name_and_a_tip(qtbot, widget, s
             assert 0 < len(shown) <= MOST, (name, names(shown))
             for one in shown:
                 assert one.accessibleName() or getattr(one, "text", str)(), (name, type(one))
+            assert names(one for one in shown if not tip_of(one)) == [], name
 
     check()
     slow.free = True
@@ -79,17 +87,22 @@ def test_few_controls_are_in_view_and_each_has_a_name_and_a_tip(qtbot, widget, s
     check()
 
 
-def test_the_panel_is_whole_on_a_small_screen_and_320_pixels_wide(reviewed):
+def test_the_panel_is_whole_in_a_window_of_1366_x_768_and_320_pixels_wide(qtbot, reviewed):
     for area in reviewed.tabs.areas.values():
         assert area.widget().minimumSizeHint().width() <= NARROW - 20  # beside a scroll bar
     reviewed.session.say("This cannot be done because of a long list of reasons. " * 5, "error")
-    reviewed.resize(NARROW, 640)  # what a window of 1366 x 768 leaves
-    assert reviewed.minimumSizeHint().width() <= NARROW
-    assert reviewed.minimumSizeHint().height() <= 640
-    reviewed.layout().activate()
+    window = reviewed._viewer.window._qt_window
+    reviewed._viewer.show()
+    window.showNormal()
+    window.resize(1366, 768)
     reviewed.reveal("review")
     reviewed.review.part.more.click()
-    reviewed.grab()  # lays it out
+    dock = reviewed.parentWidget()
+    window.resizeDocks([dock], [NARROW], Qt.Orientation.Horizontal)
+    qtbot.waitUntil(lambda: (window.width(), window.height()) == (1366, 768), timeout=20_000)
+    qtbot.waitUntil(lambda: reviewed.width() <= NARROW, timeout=20_000)
+    lowest = reviewed.foot.button.mapTo(window, QPoint(0, reviewed.foot.button.height())).y()
+    assert lowest <= 768 - window.statusBar().height()
     word = reviewed.review.part.word
     assert word.width() > word.fontMetrics().horizontalAdvance("watermelon") + 40  # and its arrow
     status = reviewed.foot.status
@@ -98,9 +111,32 @@ def test_the_panel_is_whole_on_a_small_screen_and_320_pixels_wide(reviewed):
 
 
 def test_each_section_of_explore_fits_320_pixels_when_it_is_open(reviewed):
-    for section in (*reviewed.details.sections, reviewed.finder.section, reviewed.captions.section):
+    sections = reviewed.tabs.areas["explore"].widget().findChildren(Section)
+    titles = {section.title for section in sections}
+    assert titles >= {"Why", "Compare", "Find by words", "Captions", "What the embedding shows"}
+    for section in sections:
         section.expand(animate=False)
         assert section.content().minimumSizeHint().width() <= NARROW - 20, section.text()
+
+
+def test_by_word_forty_words_are_nine_keys_and_the_others_are_typed(
+    qtbot, widget, slow, run_to_end
+):
+    slow.free = True
+    words = [f"watermelon of kind {number}" for number in range(40)]
+    widget.vocabulary.text.setPlainText("\n".join(words))
+    run_to_end(widget)
+    switch_on(qtbot, widget)
+    part = widget.review.part
+    part.form.set_values({"keys": BY_WORD})
+    shown = [one for one in part.suggestions if one.isVisibleTo(part)]
+    assert len(shown) in (9, 10)  # with the best suggestion, where it has no key
+    assert widget.tabs.areas["review"].widget().minimumSizeHint().width() <= NARROW - 20
+    offered = part.label.completer().model()
+    assert [offered.index(row, 0).data() for row in range(offered.rowCount())] == words
+    qtbot.keyClicks(part.label, words[39])
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    assert widget.session.decided == 1
 
 
 def test_the_dialog_holds_every_setting_by_its_title(widget):

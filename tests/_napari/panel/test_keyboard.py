@@ -2,7 +2,13 @@
 
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QRadioButton
+
+from napari_maskinversion._napari.panel.topics import TABS
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+from ..review.reviewing import switch_on
+from .test_frame import controls, names
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -46,3 +52,73 @@ def test_the_lists_of_words_are_one_press_away(qtbot, widget):
     assert QApplication.activePopupWidget() is widget.vocabulary.presets.menu()
     press("Escape")
     assert QApplication.focusWidget() is widget.vocabulary.text
+
+
+def tabbed(first):
+    """The controls that Tab reaches from a control on, until it leaves the panel or dialog."""
+    front = first.window()
+    inside = next((one for one in front.findChildren(MaskInversionWidget)), front)
+    first.setFocus(Qt.FocusReason.TabFocusReason)
+    reached = [first]
+    while True:
+        QTest.keyClick(front.windowHandle(), Qt.Key.Key_Tab)
+        now = QApplication.focusWidget()
+        if now in reached or not (now and inside.isAncestorOf(now)):
+            return reached
+        reached.append(now)
+
+
+def missed(inside, reached):
+    """Names of the controls in view that Tab does not reach."""
+    usable = [one for one in controls(inside) if one.isEnabled()]
+    assert usable
+    return names(one for one in usable if not reaches(one, reached))
+
+
+def reaches(one, reached):
+    if isinstance(one, QRadioButton):  # one of a group; arrow keys choose
+        return any(isinstance(other, QRadioButton) for other in reached)
+    return any(one is other or one.isAncestorOf(other) for other in reached)
+
+
+def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
+    qtbot, widget, slow, run_to_end, photo
+):
+    slow.free = True
+    run_to_end(widget)
+    switch_on(qtbot, widget)
+    widget.review.part.more.click()
+    widget.open_images([photo])
+    qtbot.waitUntil(lambda: widget.images.shown is not None, timeout=60_000)
+    widget.input.image.choose(widget._viewer.layers["photo"])
+    bring(qtbot, widget)
+    sections = [*widget.details.sections, widget.finder.section, widget.captions.section]
+    for name, opened in [
+        *((name, None) for name in TABS),
+        *(("explore", section) for section in (*sections, widget.imagine.section)),
+    ]:
+        area = widget.tabs.show_tab(name)
+        if opened is not None:
+            opened.expand(animate=False)
+        reached = tabbed(widget.input.image)
+        for part in (widget.controller.part, area.widget(), widget.foot):
+            assert missed(part, reached) == [], (name, opened and opened.title)
+        places = [part for one in reached for part in (area, widget.foot) if part.isAncestorOf(one)]
+        assert places == sorted(places, key=(area, widget.foot).index), name
+
+
+def test_tab_reaches_every_setting_and_every_control_of_sam(qtbot, widget):
+    bring(qtbot, widget)
+    settings = widget.controller.settings
+    for row in range(settings.list.count()):
+        title = settings.list.item(row).text()
+        settings.bring(title)
+        qtbot.waitUntil(settings.isActiveWindow, timeout=20_000)
+        page = settings.pages.currentWidget()
+        assert missed(page.widget(), tabbed(settings.list)) == [], title
+    settings.close()
+    dialog = widget.segment.dialog
+    dialog.bring()
+    qtbot.waitUntil(dialog.isActiveWindow, timeout=20_000)
+    first = next(one for one in controls(dialog) if one.isEnabled())
+    assert missed(dialog, tabbed(first)) == []

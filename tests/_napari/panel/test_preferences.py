@@ -86,7 +86,7 @@ def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow,
     assert widget.store.has("demo", "cpu")
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.busy)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
     qtbot.mouseClick(pages.unload, LEFT)
     assert not widget.store.has("demo", "cpu")
     assert "unloaded" in messages[-1]

@@ -1,11 +1,14 @@
 """The tabs of the panel and the pages of its settings, filled by the topics."""
 
+import ast
 import sys
+from pathlib import Path
 from types import ModuleType
 
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel
 
+from napari_maskinversion import _napari
 from napari_maskinversion._napari.panel import topics
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
@@ -40,3 +43,19 @@ def test_of_what_explores_one_thing_is_open_at_a_time(widget, qtbot):
     for section in (why, captions):
         qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
     assert [s.isExpanded() for s in (why, compare, find, captions)] == [False, False, False, True]
+
+
+def test_the_panel_and_its_topics_pass_no_functions_through_constructors():
+    """They bind to the session and to signals; small parts of `widgets` and `layers` may."""
+    package = Path(_napari.__file__).parent
+    folders = {path.parent for path in package.glob("*/__init__.py")}
+    folders -= {package / name for name in ("layers", "plugin", "widgets", "workers")}
+    passed = []
+    for path in sorted(file for folder in folders for file in folder.glob("*.py")):
+        for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+                kinds = [ast.unparse(one.annotation) for one in item.args.args if one.annotation]
+                if any("Callable" in kind for kind in kinds):
+                    passed.append(path.relative_to(package).as_posix())
+    assert len(folders) >= 10
+    assert passed == []

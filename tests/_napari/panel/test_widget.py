@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from qtpy import PYSIDE6
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
@@ -308,31 +307,6 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     qtbot.waitUntil(lambda: not widget.download.worker.busy, timeout=20_000)
     assert len(messages) == 1
     assert "demo" in messages[0]
-
-
-@pytest.mark.skipif(PYSIDE6, reason="PySide keeps a window whose widgets were walked through")
-def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
-    slow.free = True
-    run_to_end(widget)
-    reached, item = [], widget.foot.button
-    while True:
-        item = item.nextInFocusChain()
-        if item.focusPolicy() & Qt.FocusPolicy.TabFocus:
-            reached.append(item)
-        if item is widget.foot.button:
-            break
-    parts = (
-        widget.input.image,
-        widget.input.regions,
-        widget.vocabulary.text,
-        widget.foot.button,
-        widget.foot.cancel,
-        widget.results.table,
-        widget.results.pick,
-        widget.exports.part.export,
-    )
-    missing = [part.accessibleName() for part in parts if part not in reached]
-    assert not missing
 
 
 def test_the_panel_fits_360_pixels(widget, slow, run_to_end):

@@ -1,9 +1,11 @@
 """The dock: it opens at once, and the panel follows in pieces."""
 
+import itertools
 import threading
 
 import numpy as np
 import pytest
+from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.panel import widget as panel_module
 from napari_maskinversion._napari.plugin import commands
@@ -69,6 +71,39 @@ def test_events_are_handled_between_the_parts(opened, qtbot):
     timer.stop()
     # Each part is followed by a beat; in one piece there would be two.
     assert len(beats) > 8
+
+
+def test_the_panel_is_shown_before_the_pages_that_are_not_in_view_one_a_step(opened, qtbot):
+    dock, seen = opened(), []
+    next_part = dock._make_part
+
+    def count():
+        next_part()
+        if dock.layout().count() == 2:
+            areas = dock._panel.tabs.areas.values()
+            seen.append([area.widget().layout().count() > 1 for area in areas])
+
+    dock._make_part = count
+    panel = made(qtbot, dock)
+    assert seen[0] == [True, False, False, False]  # only the tab in view
+    assert all(sum(after) - sum(before) <= 1 for before, after in itertools.pairwise(seen))
+    assert all(seen[-1])
+    (image,) = (one for one in panel._viewer.layers)
+    assert image.name == "photo"
+    windows = [one for one in QApplication.topLevelWidgets() if not one.isHidden()]
+    parts = (*panel.details.sections, panel.review.part, panel.images.part)
+    assert not {*parts} & {*windows}
+
+
+def test_a_tab_that_is_opened_meanwhile_is_filled_at_once(opened, qtbot):
+    dock = opened()
+    qtbot.waitUntil(lambda: dock.layout().count() == 2, timeout=20_000)
+    dock._timer.stop()
+    panel = dock._panel
+    assert not panel.tabs.isAncestorOf(panel.images.part)
+    panel.tabs.show_tab("images")
+    assert panel.tabs.isAncestorOf(panel.images.part)
+    assert dock.panel() is panel
 
 
 def test_a_menu_entry_asked_for_meanwhile_is_followed_afterwards(opened, qtbot, viewer):

@@ -99,7 +99,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
             "ViT-B-16/openai",
             "ViT-B-16/openai, is not on this machine; choose it in Settings, press Fetch",
         ),
-        ("my-own", "my-own, is unknown here; choose it in Settings and run again"),
+        ("my-own", "my-own, is not in the list of models. If it is a file or folder of your own, "),
         ("demo", "The model demo is not the one of this run any more; run again"),
     ],
 )

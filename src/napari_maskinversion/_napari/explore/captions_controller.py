@@ -42,7 +42,9 @@ class CaptionsController(QObject):
     def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.part = part = CaptionsWidget()
-        self.section = Section("Captions", part, opened=False)
+        self.section = Section(
+            "Captions", part, opened=False, tip="Sentences about regions: from a file, or generated"
+        )
         self._session = session
         self._bindings = Bindings()
         self._store = store

@@ -54,7 +54,8 @@ class CompareController(QObject):
         self._info: RunInfo | None = None
         self._titles: tuple[str, str] = ("", "")
         self._opened = False
-        self.estimator = Estimator(self._estimation, self)
+        self.estimator = Estimator(self)
+        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.estimator.ready.connect(part.estimate.say)
         part.edited.connect(self.estimator.later)
         part.compare.clicked.connect(self.start)

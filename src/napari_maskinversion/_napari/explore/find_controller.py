@@ -48,7 +48,9 @@ class FindController(QObject):
     ) -> None:
         super().__init__(parent)
         self.part = part = FindWidget()
-        self.section = Section("Find by words", part, opened=False)
+        self.section = Section(
+            "Find by words", part, opened=False, tip="Show where in the image typed words are"
+        )
         self._viewer, self._session = viewer, session
         self._bindings = Bindings()
         self._canvas = canvas
@@ -57,7 +59,8 @@ class FindController(QObject):
         # The last finding, its image layer and planes.
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
         self._next: tuple[Any, PlaneFinder] | None = None
-        self.estimator = Estimator(self._estimation, self)
+        self.estimator = Estimator(self)
+        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.estimator.ready.connect(part.estimate.say)
         part.changed.connect(self.estimator.later)
         part.find_requested.connect(self.find)

@@ -43,7 +43,12 @@ class ImagineController(QObject):
     ) -> None:
         super().__init__(parent)
         self.part = part = ImagineWidget()
-        self.section = Section("What the embedding shows", part, opened=False)
+        self.section = Section(
+            "What the embedding shows",
+            part,
+            opened=False,
+            tip="Draw pictures of what the region's embedding holds",
+        )
         self._viewer, self._session, self._store = viewer, session, store
         self._bindings = Bindings()
         self._kept = KeptDecoder()  # used in the worker

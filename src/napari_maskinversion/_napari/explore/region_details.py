@@ -52,8 +52,13 @@ class RegionDetails(QObject):
         self.why = WhyController(viewer, canvas, self.why_widget, session, store, self)
         self.compare = CompareController(viewer, self.compare_widget, session, store, self)
         self.sections = (
-            Section("Why", self.why_widget, opened=False),
-            Section("Compare", self.compare_widget, opened=False),
+            Section("Why", self.why_widget, opened=False, tip="Why the region got its word"),
+            Section(
+                "Compare",
+                self.compare_widget,
+                opened=False,
+                tip="Compute the region again with another model, method or setting",
+            ),
         )
         self.sections[0].toggled.connect(self.why.set_open)
         self.sections[1].toggled.connect(self.compare.set_open)

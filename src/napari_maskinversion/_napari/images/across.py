@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
 from ...base.identity import RegionKey
@@ -39,25 +39,11 @@ class AcrossImages(QObject):
     images : ImagesController
     session : Session
     store : ModelStore
-
-    Attributes
-    ----------
-    accept_here, take_back_here : callable
-        Do the same for the image under review: set by the panel, since its decisions are locked.
-
-    Signals
-    -------
-    decided_here
-        Decisions about the image that is shown were made while it had no review.
     """
-
-    decided_here = Signal()
 
     def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
-        self.accept_here: Callable[[str, float], list[RegionKey]] = lambda word, least: []
-        self.take_back_here: Callable[[list[RegionKey], str], int] = lambda keys, word: 0
         self._last: Accepted | None = None
         self._here: tuple[str, list[RegionKey]] = ("", [])
         self._left_out: dict[str, str] = {}  # why the image under review was
@@ -116,7 +102,10 @@ class AcrossImages(QObject):
         here = self._open_here()
         stale = self._session.stale.text if here else ""
         self._left_out = {here: f"the suggestions are old ({stale})"} if stale else {}
-        self._here = here, self.accept_here(word, confidence) if here and not stale else []
+        before = self._decisions_here()
+        if here and not stale:
+            self._session.ask("accept word", (word, confidence))
+        self._here = here, [key for key in self._decisions_here() if key not in before]
         names = [name for name in project.by_name if name != here]
         work = partial(accept_work, names=names, word=word, confidence=confidence)
 
@@ -131,9 +120,12 @@ class AcrossImages(QObject):
         if project is None or last is None or self.worker.busy:
             return
         regions = dict(last.regions)
-        count = self.take_back_here(list(regions.pop(here, ())), last.word) if here else 0
+        before = self._decisions_here()
+        if here:
+            self._session.ask("take back", (list(regions.pop(here, ())), last.word))
+        after = self._decisions_here()
         self._last = None
-        self._here = here, [RegionKey(0)] * count
+        self._here = here, [key for key in before if key not in after]
         self._images.part.undo.setEnabled(False)
         rest = replace(last, regions=regions)
         self._begin(lambda: _taken_back(take_back_work(project, rest)))
@@ -163,6 +155,11 @@ class AcrossImages(QObject):
         """Return the image whose review is open: its decisions are locked by this window."""
         shown = self._images.shown
         return shown.name if shown is not None and self._session.reviewed is not None else ""
+
+    def _decisions_here(self) -> tuple[RegionKey, ...]:
+        """Return the decided regions of the open review, which makes decisions there itself."""
+        review = self._session.reviewed
+        return () if review is None else tuple(review.review.decisions)
 
     # -- how it goes --------------------------------------------------------------------------
 
@@ -204,7 +201,7 @@ class AcrossImages(QObject):
         self._images.recount()
         shown = self._images.shown
         if shown is not None and not name and shown.name in regions:
-            self.decided_here.emit()
+            self._session.ask("show decisions")  # made while the image had no review
         text = (
             f"{accepted.count:,} regions of {len(regions):,} images are accepted as "
             f"{accepted.word}. Undo on this tab takes all of them back."

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
 from ...batch.decided import Summary
@@ -63,21 +63,7 @@ class ImagesController(QObject):
         Its image in the viewer.
     across : AcrossImages
         Work on all images.
-
-    Signals
-    -------
-    leaving
-        Another image follows: a run is to be stopped.
-    reviewing
-        The review is to go on with the image that is shown now.
-    words_brought, settings_brought : object
-        Words (`LabelFile`) and settings of the project, for the panel.
     """
-
-    leaving = Signal()
-    reviewing = Signal()
-    words_brought = Signal(object)
-    settings_brought = Signal(object)
 
     def __init__(
         self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
@@ -138,6 +124,7 @@ class ImagesController(QObject):
         self._bindings.connect((events.vocabulary, events.settings), self._words_changed)
         self._bindings.connect((events.project, events.vocabulary), self._show_state)
         self._bindings.connect(events.many, self._show_working)
+        self._bindings.answer(self._session, "open images", self.open)
         self._viewer.layers.events.removed.connect(self._layer_removed)
         self.regions.follow()
         self._show_state()
@@ -234,10 +221,10 @@ class ImagesController(QObject):
         self.across.forget()
         self._session.project = ProjectState(project.title, tuple(project.by_name), project.done)
         with refusing():
-            self.settings_brought.emit(project.settings)
+            self._session.ask("take settings", project.settings)
             words = project.vocabulary
             if words is not None and words != self._session.vocabulary:
-                self.words_brought.emit(words.content)
+                self._session.ask("take words", words.content)
         self._new, self._note = opened.new, opened.note
         self._place = read_place(project.file)
         names, first = project.by_name, self._session.project.next_open
@@ -298,7 +285,7 @@ class ImagesController(QObject):
             reviewed = session.reviewed is not None and session.tab == "review"
             self._reviewing = reviewed or self._reviewing
             if session.run.running:
-                self.leaving.emit()
+                session.ask("cancel run")
         then()
 
     def _stay(self) -> None:
@@ -350,7 +337,7 @@ class ImagesController(QObject):
         if self._reviewing:
             self._reviewing = False
             if session.review is None:
-                self.reviewing.emit()
+                session.ask("review")
 
     def _layer_removed(self, event: Any) -> None:
         """Notice that the user has removed the image."""
@@ -382,7 +369,7 @@ class ImagesController(QObject):
         if words is not None and words != self._session.vocabulary:
             state = self._session.project
             self._session.project = None if state is None else replace(state, words=words)
-            self.words_brought.emit(words.content)
+            self._session.ask("take words", words.content)
 
     # -- the next image -----------------------------------------------------------------------
 

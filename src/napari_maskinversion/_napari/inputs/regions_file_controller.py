@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
-from ..session import Session
+from ..session import Bindings, Session
 from ..widgets.file_filters import file_filter
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -45,12 +45,18 @@ class RegionsFileController(QObject):
     def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
+        self._bindings = Bindings()
         self.reading = Worker("latest", "Reading regions", parent=self)
         self.reading.done.connect(self._show)
         self.reading.failed.connect(refuse)
 
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.answer(self._session, "open regions", self.open_file)
+
     def stop(self) -> None:
-        """Drop the pending file."""
+        """Drop the pending file, and follow the session no more."""
+        self._bindings.release()
         self.reading.drop()
 
     def ask(self) -> None:

@@ -7,24 +7,29 @@ from typing import Any
 from weakref import ref
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject, QTimer
+from qtpy.QtCore import QEvent, QObject, QTimer, Signal
 from qtpy.QtWidgets import QMainWindow, QWidget
 
 
 class WindowClosing(QObject):
-    """Calls a function when somebody closes the window of a panel, also if it stays open then.
+    """Notices when somebody closes the window of a panel, also if it stays open then.
 
     Parameters
     ----------
     panel : QWidget
         Docked in the window.
-    keep : callable
-        Writes what is not on the disk yet.
+
+    Signals
+    -------
+    closing
+        The window closes: what is not on the disk yet is to be written.
     """
 
-    def __init__(self, panel: QWidget, keep: Callable[[], object]) -> None:
+    closing = Signal()
+
+    def __init__(self, panel: QWidget) -> None:
         super().__init__(panel)
-        self._panel, self._keep = panel, keep
+        self._panel = panel
         self._window: Callable[[], QMainWindow | None] = _nothing
 
     def watch(self) -> None:
@@ -44,9 +49,9 @@ class WindowClosing(QObject):
             window.removeEventFilter(self)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Keep what is to be kept, and let the window close."""
+        """Tell of it, and let the window close."""
         if event.type() == QEvent.Type.Close:
-            self._keep()
+            self.closing.emit()
         return False
 
 

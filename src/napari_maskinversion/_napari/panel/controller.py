@@ -11,7 +11,7 @@ from ...images.known_images import INSTEAD
 from ...results.settings import RunSettings
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
-from ..session import session_of
+from ..session import Bindings, session_of
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import form
 from ..workers.notify import inform, refuse
@@ -64,9 +64,10 @@ class PanelController(QObject):
         self._panel, self._model = panel, model
         self.keys: KeysDialog | None = None
         self.doctor: DoctorDialog | None = None
-        self.page = NapariPage(lambda: self._apply(load()))
+        self._session, self._bindings = session_of(panel.viewer), Bindings()
+        self.page = NapariPage()
         self.preferences = load()
-        self.part = PanelHeader(panel, panel.input, session_of(panel.viewer))
+        self.part = PanelHeader(panel, panel.input, self._session)
         self.part.keys.clicked.connect(self.show_keys)
         self.part.settings.clicked.connect(lambda _=False: self.show_settings())
         self.part.change.clicked.connect(lambda _=False: self.show_settings("Model"))
@@ -93,14 +94,19 @@ class PanelController(QObject):
         self.pages.show_preferences(self.preferences)
         self._state.start()
         self._started = True
-        self.part.follow()
+        self._follow()
 
     def resume(self) -> None:
         """Follow napari's page again after the panel is docked again."""
         if self._started:
             self._connect_page()
-            self.part.follow()
+            self._follow()
             self._state.follow()
+
+    def _follow(self) -> None:
+        self.part.follow()
+        self.page.changed.connect(self._read_again, unique=True)
+        self._bindings.answer(self._session, "take settings", self._take_settings)
 
     def keep(self) -> None:
         """Write the last state, since the window closes."""
@@ -109,6 +115,7 @@ class PanelController(QObject):
 
     def stop(self) -> None:
         """Write the last state and stop following napari's page."""
+        self._bindings.release()
         self.pages.stop()
         self.part.stop()
         self.page.disconnect()
@@ -151,6 +158,9 @@ class PanelController(QObject):
         except OSError as error:
             inform(f"Preferences cannot be saved ({error.strerror}).")
 
+    def _read_again(self) -> None:
+        self._apply(load())
+
     def _apply(self, new: Preferences) -> None:
         """Apply changed preferences."""
         old, self.preferences = self.preferences, new
@@ -166,9 +176,9 @@ class PanelController(QObject):
         if new.palette != old.palette:
             self.palette_changed.emit()
 
-    def take_settings(self, settings: RunSettings) -> None:
+    def _take_settings(self, settings: RunSettings) -> None:
         """Take the settings of a project; the device stays."""
-        session = session_of(self._panel.viewer)
+        session = self._session
         session.settings = settings.changed({"device": session.settings.device})
         self._state.show_settings(session.settings)
 

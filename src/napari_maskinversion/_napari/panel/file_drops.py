@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from ...batch.pairing import is_image
 from ...regions.annotations.reading import FORMATS, is_annotations
 from ..images.project_files import is_project
 from ..inputs.regions_file import LABEL_IMAGES
+from ..session import Session
 from ..workers.notify import refuse
 
 RESULTS: Final = ".npz"
@@ -26,22 +26,13 @@ class FileDrops(QObject):
     ----------
     panel : QWidget
         With all its fields.
-    open_regions, open_results : callable
-        Take a path.
-    open_images : callable
-        Takes paths: a project, a folder of images, or images.
+    session : Session
+        Asked to open them.
     """
 
-    def __init__(
-        self,
-        panel: QWidget,
-        open_regions: Callable[[Path], object],
-        open_results: Callable[[Path], object],
-        open_images: Callable[[Sequence[Path]], object],
-    ) -> None:
+    def __init__(self, panel: QWidget, session: Session) -> None:
         super().__init__(panel)
-        self._open_images = open_images
-        self._panel, self._open_regions, self._open_results = panel, open_regions, open_results
+        self._panel, self._session = panel, session
         panel.setAcceptDrops(True)
         for widget in (panel, *panel.findChildren(QWidget)):
             if widget.acceptDrops():
@@ -73,11 +64,11 @@ class FileDrops(QObject):
         if len(paths) > 1 and not all(map(is_image, paths)):
             refuse(f"Drop one file at a time, or several images; these are {len(paths)}.")
         elif len(paths) > 1 or is_project(path):
-            self._open_images(paths)
+            self._session.ask("open images", paths)
         elif path.suffix.lower() == RESULTS:
-            self._open_results(path)
+            self._session.ask("open results", path)
         elif is_annotations(path) or path.suffix.lower() in LABEL_IMAGES:
-            self._open_regions(path)
+            self._session.ask("open regions", path)
         else:
             formats = ", ".join(form.name for form in FORMATS)
             refuse(

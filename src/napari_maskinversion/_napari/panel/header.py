@@ -96,11 +96,11 @@ class PanelHeader(QWidget):
         results = self._session.results
         if not demo and results is not None and results.info.model == DEMO:
             demo, about = True, f"{about}. {STILL_DEMO}"
-        offer, tip, instead = _instead() if unknown else ("", "", "")
+        offer, tip = _instead() if unknown else ("", "")
         self.photographs.setText(offer)
         self.photographs.setToolTip(tip)
         self.photographs.setVisible(bool(offer) and self._session.download is None)
-        self.model.setText(f"\N{WARNING SIGN} {UNKNOWN} {instead}".rstrip() if unknown else about)
+        self.model.setText(f"\N{WARNING SIGN} {UNKNOWN}" if unknown else about)
         weight = "bold" if unknown else "normal"
         back, text = (self._colors.get(name, "") for name in ("amber", "on amber"))
         self.chip.setStyleSheet(
@@ -112,16 +112,17 @@ class PanelHeader(QWidget):
         )
 
 
-def _instead() -> tuple[str, str, str]:
-    """Return title and tip of the button for photographs, or what to do where it cannot help."""
+def _instead() -> tuple[str, str]:
+    """Return title and tip of the button for photographs."""
     spec = get_spec(INSTEAD)
     title = spec.architecture.replace("-16", "/16")
     if model_state(spec) == "on disk":
-        return f"Use {title}", f"Choose {INSTEAD}, which is on this machine", ""
+        return f"Use {title}", f"Choose {INSTEAD}, which is on this machine"
     if is_offline():
-        return "", "", how_to_bring()
+        # Too long for a header at all times: the foot says it once the button is pressed.
+        return f"Bring {title} ({spec.size_text})...", how_to_bring()
     tip = f"Download {INSTEAD} once and choose it; the foot shows how far it is"
-    return f"Fetch {title} ({spec.size_text})", tip, ""
+    return f"Fetch {title} ({spec.size_text})", tip
 
 
 def _button(text: str, name: str, tip: str) -> QPushButton:

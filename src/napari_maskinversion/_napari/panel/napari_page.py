@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
+
+from psygnal import Signal
 
 from ...base.preferences import Preferences, load, save
 
@@ -18,14 +19,15 @@ class NapariPage:
     The page wins: at the start of the panel, and whenever the user changes it. `show` writes both.
     A value the page cannot mean yet (a folder that is still being typed) is ignored.
 
-    Parameters
-    ----------
-    changed : callable
-        Called when the user has changed something on the page.
+    Signals
+    -------
+    changed
+        The user has changed something on the page.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
+    changed = Signal()
+
+    def __init__(self) -> None:
         self._page: Any = None
         self._writing = False
 
@@ -79,7 +81,7 @@ class NapariPage:
 
     def _on_change(self, event: Any = None) -> None:
         if not self._writing and self._copy():
-            self._changed()
+            self.changed.emit()
 
     def _copy(self) -> bool:
         """Write the page's values to our file; return whether anything was new."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from qtpy.QtWidgets import QScrollArea, QTabWidget, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QScrollArea, QTabWidget, QVBoxLayout, QWidget
 
 from ..widgets.sections import scrolled
 
@@ -22,11 +23,20 @@ _TOPICS: Final = ("inputs", "model", "vocabulary", "run", "results", "review", "
 class Tabs(QTabWidget):
     """The tabs of the panel, by the keys of `TABS`; each scrolls.
 
+    A tab is filled when it comes into view, or by `fill`: all at once would freeze the window.
+
     Parameters
     ----------
     panel : QWidget
         Holds the widgets of the topics.
+
+    Signals
+    -------
+    filled : str
+        A tab has got its widgets.
     """
+
+    filled = Signal(str)
 
     def __init__(self, panel: Any) -> None:
         super().__init__()
@@ -36,11 +46,25 @@ class Tabs(QTabWidget):
             bar.setDrawBase(False)
             bar.setExpanding(True)
         self.setAccessibleName("Steps of the work")
+        self._panel, self._empty = panel, set(TABS)
         self.areas: dict[str, QScrollArea] = {}
         for name, title in TABS.items():
-            contents = [topic.content(panel) for topic in _topics() if _tab(topic) == name]
-            self.areas[name] = scrolled(*contents)
+            self.areas[name] = scrolled()
             self.addTab(self.areas[name], title)
+        self.fill(self.shown)
+        self.currentChanged.connect(lambda _: self.fill(self.shown))
+
+    def fill(self, name: str) -> None:
+        """Put the widgets of the topics into a tab, unless they are there."""
+        if name not in self._empty:
+            return
+        self._empty.remove(name)
+        inside = self.areas[name].widget()
+        layout = cast(QVBoxLayout, inside.layout())
+        for topic in _topics():
+            if _tab(topic) == name:
+                layout.insertWidget(layout.count() - 1, topic.content(self._panel))  # above a space
+        self.filled.emit(name)
 
     @property
     def shown(self) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
-from qtpy.QtCore import QEvent, QSize, QTimer, Signal
+from qtpy.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QPushButton, QWidget
 
@@ -36,7 +37,7 @@ from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import Bindings, RunState, session_of
+from ..session import Asked, Bindings, RunState, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.keys import PANEL, pressed, shortcut
@@ -51,7 +52,7 @@ from .colors import colors_of
 from .controller import PanelController
 from .file_drops import FileDrops
 from .foot import ACTIONS, Foot
-from .topics import Tabs
+from .topics import TABS, Tabs
 
 
 class MaskInversionWidget(QWidget):
@@ -66,8 +67,9 @@ class MaskInversionWidget(QWidget):
 
     Attributes
     ----------
-    parts : iterator
-        Makes one part of the panel at a time.
+    parts : iterator of bool
+        Makes one part of the panel at a time; the value is whether the panel can be shown. Pages
+        that are not in view follow then.
 
     Signals
     -------
@@ -89,68 +91,80 @@ class MaskInversionWidget(QWidget):
             for _ in self.parts:
                 pass
 
-    def _make(self) -> Iterator[None]:
+    def _make(self) -> Iterator[bool]:
         """Make the parts; each takes less than a tenth of a second."""
         self.store = ModelStore()
         self.session = session = session_of(self._viewer)
         self._bindings = Bindings()
         self.input = InputWidget(self._viewer, session)
-        yield
+        yield False
         self.model = ModelWidget(session)
-        yield
+        yield False
         self.download = ModelDownload(session, self.model, self)
         self.own_model = OwnModel(session, self.model, self.store, self)
         self.image_check = ImageCheck(self._viewer, session, self.store, self)
         self.vocabulary = VocabularyWidget(session)
-        yield
+        yield False
         self.results = ResultsWidget(session)
-        yield
+        yield False
         self.from_file = RegionsFileController(self._viewer, session, self.input, self)
         self.segment = SegmentController(self._viewer, session, self)
-        yield
+        yield False
         self.canvas = ResultsOnCanvas(self._viewer)
         self.region = RegionOnCanvas(session, self.canvas)
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
         self.runner = self.run_controller.worker
-        yield
+        yield False
         self.review = ReviewController(self.canvas, self, also=self.results.table)
-        yield
+        yield False
         self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
-        yield
+        yield False
         self.captions = CaptionsController(session, self.store, self)
         self.finder = FindController(self._viewer, session, self.canvas, self.store, self)
-        yield
+        yield False
         self.imagine = ImagineController(self._viewer, session, self.store, self)
-        yield
+        yield False
         self.live = LiveController(self._viewer, session, self.store, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
-        self.estimator = Estimator(self._estimation, self)
+        self.estimator = Estimator(self)
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
-        yield
+        yield False
         self.images = ImagesController(self._viewer, session, self.store, self)
-        yield
+        yield False
         self.tabs = Tabs(self)
-        yield
+        yield False
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
-        yield
+        yield False
         self.warming = Warming(self)
-        self.closing = WindowClosing(self, self.keep)
+        self.closing = WindowClosing(self)
+        self.closing.closing.connect(self.keep)
         self._build()
-        FileDrops(self, self.from_file.open_file, self.exports.open_file, self.open_images)
         self._connect_parts()
-        yield
+        yield False
         self.resume()
-        yield
+        yield False
         self.controller.start()
         if self.controller.preferences.live:
             self.live.part.switch.setChecked(True)
+        yield False
+        yield True
+        for name in TABS:
+            self.tabs.fill(name)
+            yield True
+        FileDrops(self, session)
 
     def _build(self) -> None:
         stack(self, self.controller.part, self.tabs, self.foot)
         self.layout().setStretchFactor(self.tabs, 1)
         self.setMinimumWidth(300)
+
+    def _order_foot(self, name: str) -> None:
+        """Let Tab reach the foot after a tab that was filled."""
+        inside, foot = (_reached_by_tab(part) for part in (self.tabs.areas[name], self.foot))
+        for before, after in pairwise([inside[-1], *foot]):
+            QWidget.setTabOrder(before, after)
 
     def _on_warm(self) -> None:
         self.model.fill_devices()
@@ -163,22 +177,16 @@ class MaskInversionWidget(QWidget):
         return QSize(360, 760)
 
     def _connect_images(self) -> None:
-        images = self.images
-        images.leaving.connect(self.run_controller.cancel)
-        images.reviewing.connect(self._begin_review)
-        images.words_brought.connect(self.vocabulary.take)
-        images.settings_brought.connect(self.controller.take_settings)
-        images.across.accept_here = self.review.accept_word
-        images.across.take_back_here = self.review.take_back
-        images.across.decided_here.connect(self.review.show_decisions)
         for name, step in (("previous image", -1), ("next image", 1)):
             key = QShortcut(shortcut(PANEL, name), self)  # also from the canvas
-            key.activated.connect(partial(images.move, step))
+            key.activated.connect(partial(self.images.move, step))
 
     def _connect_parts(self) -> None:
         self._connect_images()
+        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.estimator.ready.connect(self.foot.show_estimate)
         self.foot.asked.connect(self.do)
+        self.tabs.filled.connect(self._order_foot)
         self.tabs.currentChanged.connect(self._tab_changed)
         self._tab_changed()
         for action in ("draw", "file", "segment"):
@@ -217,6 +225,7 @@ class MaskInversionWidget(QWidget):
             self.own_model,
             self.vocabulary,
             self.run_controller,
+            self.from_file,
             self.results,
             self.region,
             self.details,
@@ -242,6 +251,7 @@ class MaskInversionWidget(QWidget):
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect((events.record, events.decided), self._count_decided)
         self._bindings.connect(events.project, self._count_images)
+        self._bindings.connect(events.asked, self._show_asked)
         self._running = False
         self._count_decided()
         self._count_images()
@@ -357,7 +367,7 @@ class MaskInversionWidget(QWidget):
             self.segment.dialog.bring()
             return
         area = self.tabs.show_tab("label" if place == "results" else place)
-        area.widget().nextInFocusChain().setFocus()
+        _reached_by_tab(area.widget())[0].setFocus()
         if place == "results":
             QTimer.singleShot(60, self._scroll_to_results)  # once the tab is laid out
 
@@ -424,8 +434,14 @@ class MaskInversionWidget(QWidget):
 
     def open_images(self, paths: Sequence[Path]) -> None:
         """Open a project, a folder of images, or images, on the tab Images."""
-        self.reveal("images")
-        self.images.open(paths)
+        self.session.ask("open images", paths)
+
+    def _show_asked(self, asked: Asked | None) -> None:
+        """Bring into view what one topic asks of another."""
+        if asked is not None and asked.what == "open images":
+            self.reveal("images")
+        elif asked is not None and asked.what == "review":
+            self._begin_review()
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
@@ -484,6 +500,11 @@ class MaskInversionWidget(QWidget):
         colors = colors_of(theme)
         self.controller.part.set_colors(colors)
         self.foot.set_colors(colors)
+
+
+def _reached_by_tab(part: QWidget) -> list[QWidget]:
+    tab = Qt.FocusPolicy.TabFocus
+    return [one for one in part.findChildren(QWidget) if one.focusPolicy() & tab]
 
 
 def _open_menu(button: QPushButton) -> None:

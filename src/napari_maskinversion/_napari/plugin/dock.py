@@ -120,10 +120,12 @@ class PanelDock(QWidget):
             from ..panel.widget import MaskInversionWidget
 
             self._panel = MaskInversionWidget(self._viewer, in_parts=True)
-        elif next(self._panel.parts, "made") == "made":
-            self._made = True
-            self._note.hide()
-            self.layout().addWidget(self._panel)
+        else:
+            can_be_shown = next(self._panel.parts, None)
+            self._made = can_be_shown is None
+            if can_be_shown and not self._note.isHidden():
+                self._note.hide()
+                self.layout().addWidget(self._panel)
 
 
 def _import_panel() -> None:

@@ -102,6 +102,7 @@ class ExportController(QObject):
         """Follow the session."""
         events = self._session.events
         self._bindings.connect(events.record, self._show)
+        self._bindings.answer(self._session, "open results", self.open_file)
         names = ("record", "reviewable", "decisions", "features")
         self._bindings.connect([events[name] for name in names], self._changed)
         self._show()

@@ -70,8 +70,9 @@ class ReviewController(QObject):
         self._expected: Snapshot | None = None  # of the run whose layers are known
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
-        self.learning = ReviewLearning(lambda: self.state, lambda: self.part.options, self)
+        self.learning = ReviewLearning(self._session, self)
         self._options = read_options()
+        self.learning.options = self._options
         self.part.form.set_values(self._options.model_dump())
         self._unsaved = False  # whether options have changed since they were kept
         self._keeping = Worker("queue", "Keeping the options", parent=self)
@@ -115,6 +116,9 @@ class ReviewController(QObject):
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect(events.record, self._record_changed)
         self._bindings.connect(events.row, self._row_selected)
+        self._bindings.answer(self._session, "accept word", self._accept_word)
+        self._bindings.answer(self._session, "take back", self._take_back)
+        self._bindings.answer(self._session, "show decisions", self._show_decisions)
         self._record_changed(self._session.record)
 
     def _run_changed(self, run: RunState) -> None:
@@ -327,25 +331,23 @@ class ReviewController(QObject):
             rows = state.above(*self.part.together)
             self._decide(lambda: state.accept_rows(rows))
 
-    def accept_word(self, word: str, confidence: float) -> list[RegionKey]:
-        """Accept a word wherever it is suggested so surely; return the regions."""
+    def _accept_word(self, word_and_confidence: tuple[str, float]) -> None:
+        """Accept a word wherever it is suggested so surely."""
         state = self.state
-        rows = [] if state is None or self.keeper.why_not else state.above(word, confidence)
-        if state is None or not rows:
-            return []
-        self._decide(lambda: state.accept_rows(rows), stay=True)
-        return [state.queue.keys[row] for row in rows]
+        if state is not None and not self.keeper.why_not:
+            rows = state.above(*word_and_confidence)
+            if rows:
+                self._decide(lambda: state.accept_rows(rows), stay=True)
 
-    def take_back(self, regions: list[RegionKey], word: str) -> int:
-        """Make regions undecided that were accepted as a word; return how many."""
-        state = self.state
+    def _take_back(self, regions_and_word: tuple[list[RegionKey], str]) -> None:
+        """Make regions undecided that were accepted as a word."""
+        state, (regions, word) = self.state, regions_and_word
         decisions = {} if state is None else state.review.decisions
         same = [key for key in regions if key in decisions and decisions[key].label == word]
         if state is not None and same:
             self._decide(lambda: state.clear(same), stay=True)
-        return len(same)
 
-    def show_decisions(self) -> None:
+    def _show_decisions(self, _: None = None) -> None:
         """Open the review, since decisions about these results have been made elsewhere."""
         if self.keeper.state is None and self.keeper.target is not None:
             self.keeper.begin(unasked=True)
@@ -453,7 +455,8 @@ class ReviewController(QObject):
         before, now = self._options, self.part.options
         if before == now:
             return
-        self._options, self._unsaved = now, True
+        self._options = self.learning.options = now
+        self._unsaved = True
         self._options_timer.throttle()
         state = self.state
         if state is None:

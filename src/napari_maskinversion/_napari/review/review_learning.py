@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject, Signal
 
+from ..session import Session
 from ..workers.worker import Worker
 from .exemplar_keeping import ExemplarKeeping
 from .learning import KnownRegions, Learned
@@ -51,12 +51,11 @@ class ReviewLearning(QObject):
 
     def __init__(
         self,
-        state: Callable[[], ReviewState | None],
-        options: Callable[[], ReviewOptions],
+        session: Session,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._state, self._options = state, options
+        self._session, self.options = session, ReviewOptions()
         self.known = KnownRegions()
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
@@ -67,6 +66,11 @@ class ReviewLearning(QObject):
     def busy(self) -> bool:
         """Whether suggestions are being ranked."""
         return self._learning.busy
+
+    @property
+    def _state(self) -> ReviewState | None:
+        state: ReviewState | None = self._session.reviewed
+        return state
 
     def begin(self, state: ReviewState) -> None:
         """Take the accepted regions of an opened review, and learn from them."""
@@ -86,12 +90,12 @@ class ReviewLearning(QObject):
                 rows[state.queue.row(change.region)] = label or None
         changes = self.known.change(state.results, state.review.image.content, rows)
         self.keeping.keep(state.results.info, changes)
-        if self._options().learn:
+        if self.options.learn:
             self.ask()
 
     def ask(self) -> None:
         """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
-        state, options = self._state(), self._options()
+        state, options = self._state, self.options
         if state is None or state.learner is None:
             return
         if not options.learn:
@@ -114,13 +118,13 @@ class ReviewLearning(QObject):
 
     def _loaded(self, space: str, kept: dict[ExemplarKey, LabelledEmbedding]) -> None:
         self.known.add(space, kept)
-        state = self._state()
+        state = self._state
         if kept and state is not None and state.results.info.space == space:
             self.ask()
 
     def _learned(self, answer: tuple[Results, Learned]) -> None:
         results, learned = answer
-        state = self._state()
+        state = self._state
         if state is not None and state.results is results:
             self._take(state, learned)
 

@@ -47,7 +47,8 @@ class Changes(QObject):
         self._viewer, self._session, self._bindings = viewer, session, Bindings()
         self._touched = False  # whether the image may have changed since it was compared
         self._record: ResultRecord | None = None  # the last one
-        self._watch = ImageWatch(viewer, self._image_touched)
+        self._watch = ImageWatch(viewer)
+        self._watch.changed.connect(self._image_touched)
         self.worker = Worker("latest", "Comparing with the results", parent=self)
         self.worker.done.connect(self._compared)
         self._pause = debouncer(self, _QUIET, self._start)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
+
+from psygnal import Signal
 
 from ..layers.coordinates import ViewPoint
 from ..run_requests.preparing import image_layers
@@ -37,12 +38,17 @@ class ImageWatch:
     Parameters
     ----------
     viewer : napari.Viewer
-    changed : callable
-        Called when the copy is out of date.
+
+    Signals
+    -------
+    changed
+        The copy is out of date.
     """
 
-    def __init__(self, viewer: Any, changed: Callable[[], None]) -> None:
-        self._viewer, self._changed = viewer, changed
+    changed = Signal()
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
         self._watched: list[Any] = []
         self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
 
@@ -78,4 +84,4 @@ class ImageWatch:
 
     def _touched(self, event: Any = None) -> None:
         self._kept = None
-        self._changed()
+        self.changed.emit()

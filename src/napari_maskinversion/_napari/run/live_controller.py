@@ -61,7 +61,8 @@ class LiveController(QObject):
         self._bindings = Bindings()
         self.part, self.results = LiveWidget(), LiveResults(session, self)
         self.worker = Worker("latest", "Live mode", parent=self)
-        self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
+        self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer)
+        self._watch.changed.connect(self.later)
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
         self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update

@@ -59,6 +59,7 @@ class RunController(QObject):
     def follow(self) -> None:
         """Follow the session."""
         self._bindings.connect(self._session.events.row, self._row_selected)
+        self._bindings.answer(self._session, "cancel run", lambda _: self.cancel())
 
     def stop(self) -> None:
         """Abandon a run, and follow the session no more."""

@@ -29,23 +29,20 @@ Work = Callable[[], str]
 class Estimator(QObject):
     """Estimates a run shortly after the last change, outside the GUI thread.
 
-    Parameters
-    ----------
-    prepare : callable
-        Called on the GUI thread. Returns the work, which runs in a worker and returns a line of
-        text, or None if there is nothing to estimate.
-
     Signals
     -------
+    due
+        Nothing has changed for a while: whoever follows passes the work to `estimate`.
     ready : str
         The estimate, or why there is none.
     """
 
+    due = Signal()
     ready = Signal(str)
 
-    def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._prepare, self._waiting = prepare, False
+        self._waiting = False
         self._pause = debouncer(self, QUIET, self._begin)
         self._worker = Worker("latest", "The estimate", parent=self)
         self._worker.done.connect(self.ready.emit)
@@ -70,8 +67,18 @@ class Estimator(QObject):
 
     def _begin(self) -> None:
         self._waiting = False
+        self.due.emit()
+
+    def estimate(self, prepare: Callable[[], Work | None]) -> None:
+        """Run the work of a function in a worker; what cannot be estimated is `ready` at once.
+
+        Parameters
+        ----------
+        prepare : callable
+            Returns the work, which returns a line of text, or None if there is nothing to estimate.
+        """
         try:
-            work = self._prepare()
+            work = prepare()
         except MaskInversionError as error:
             self.ready.emit(str(error))
             return

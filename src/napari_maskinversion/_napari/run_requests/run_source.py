@@ -132,8 +132,8 @@ class RunSource:
             there = model_state(get_spec(self.model)) != "to fetch"
         except ModelError:
             raise InputError(
-                f"The model of these results, {self.model}, is unknown here; choose it in Settings "
-                "and run again."
+                f"The model of these results, {self.model}, is not in the list of models. If it is "
+                "a file or folder of your own, choose it in Settings > Model and run again."
             ) from None
         if not there:
             raise InputError(

@@ -229,6 +229,7 @@ class VocabularyWidget(QWidget):
         """Follow the session; words of the chosen layers are filled in."""
         self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
         self._bindings.connect(self._session.events.settings, self._follow_settings)
+        self._bindings.answer(self._session, "take words", self.take)
         self.prefill_from_layers()
         self._follow_settings()
 

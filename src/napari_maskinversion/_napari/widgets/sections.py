@@ -43,7 +43,7 @@ MARGINS = (6, 2, 2, 6)  # of a part of the panel
 class Section(QCollapsible):
     """A titled section that opens and closes, by mouse or by Space and Enter."""
 
-    def __init__(self, title: str, content: QWidget, *, opened: bool = True) -> None:
+    def __init__(self, title: str, content: QWidget, *, opened: bool = True, tip: str = "") -> None:
         # The arrow is part of the text: superqt's icons keep the colour of the theme in which they
         # were drawn.
         # A 1 px icon: superqt tests the truth of an icon, and a null one is false with PySide.
@@ -59,6 +59,7 @@ class Section(QCollapsible):
             "QPushButton:focus { border: 1px solid palette(highlight); }"
         )
         button.setAccessibleName(title)
+        button.setToolTip(tip)
         self.layout().setContentsMargins(0, 0, 0, 0)
         self.layout().setSpacing(0)
         self.setContent(content)
