@@ -212,6 +212,74 @@ def test_an_export_replaces_nothing_unasked_and_never_the_results(computed, tmp_
         export(computed, computed.out, overwrite=True)
 
 
+def contents(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_an_export_whose_last_file_fails_changes_none(computed, tmp_path, monkeypatch, overwrite):
+    if overwrite:
+        export(computed, tmp_path / "one")
+        accept(computed, pd.read_csv("one/regions.csv")["suggestion"].iloc[0])
+    before = contents(tmp_path)
+
+    def full(*_):
+        raise InputError("disk full")
+
+    monkeypatch.setattr("napari_maskinversion.batch.exporting.write_csv_table", full)
+    with pytest.raises(InputError, match="disk full"):
+        export(computed, tmp_path / "one", overwrite=overwrite)
+    assert contents(tmp_path) == before
+
+
+def test_a_file_that_appears_during_an_export_is_not_replaced(computed, tmp_path):
+    steps = export_steps(computed, tmp_path / "one", ["coco", "csv", "parquet"])
+    next(steps)
+    (tmp_path / "one" / "coco.json").write_text("mine")
+    with pytest.raises(InputError, match="coco.json has appeared since the start"):
+        list(steps)
+    assert {path.name: path.read_text() for path in (tmp_path / "one").iterdir()} == {
+        "coco.json": "mine"
+    }
+
+
+def test_a_new_project_never_replaces_its_words(images, call):
+    (images / "project.yaml").write_text("labels: [car, dog]\n")
+    words = ("--images", "images", "--regions", "masks", "--labels", "project.yaml")
+    code, _, err = call("project", "new", ".", *words, "--overwrite")
+    assert (code, "is an input" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("input_", ["coco.json", "regions.csv"])
+def test_an_export_never_replaces_what_the_project_reads(computed, call, tmp_path, input_):
+    shutil.copy("masks/cell-1_mask.png", input_)  # its name does not matter here
+
+    def with_inputs(content):
+        images = [one.model_copy(update={"regions": input_}) for one in content.images]
+        return type(content)(**{**dict(content), "images": images})
+
+    def with_words(content):
+        return type(content)(**{**dict(content), "labels": input_})
+
+    before = (tmp_path / input_).read_bytes()
+    for change in (with_inputs, with_words):
+        whole = computed.file.read_bytes()
+        edit(computed.file, change)
+        code, _, err = call("project", "export", ".", "--out", ".", "--stale", "--overwrite")
+        computed.file.write_bytes(whole)
+        assert (code, "is an input" in err) == (2, True), err
+        assert (tmp_path / input_).read_bytes() == before
+
+
+def test_the_folder_is_checked_before_images_are_read(computed, tmp_path):
+    (tmp_path / "one").write_text("mine")
+    steps = export_steps(computed, tmp_path / "one", ["parquet"])
+    with pytest.raises(InputError, match="one cannot be written to"):
+        next(steps)
+    with pytest.raises(InputError, match="holds the results of the project"):
+        next(export_steps(computed, archive_file(computed, "cell-1.png").parent, ["coco"]))
+
+
 def test_an_image_without_results_is_left_out_and_named(computed, tmp_path):
     first, _second = computed.by_name
     shutil.rmtree(archive_file(computed, first).parent)

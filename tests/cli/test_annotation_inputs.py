@@ -321,3 +321,59 @@ def test_an_image_of_another_size_is_refused(opened, image):
 def _labels(folder):
     skimage.io.imsave(folder / "labels.png", label_image(5), check_contrast=False)
     return folder / "labels.png"
+
+
+SOURCE = {
+    "images": [{"id": 5, "file_name": "image.png", "height": 60, "width": 80}],
+    "categories": [{"id": 18, "name": "dog"}, {"id": 0, "name": "car"}, {"id": 44, "name": "key"}],
+    "annotations": [
+        {"id": number, "image_id": 5, "category_id": category, "bbox": [x, 5, 20, 20]}
+        for number, category, x in ((7, 18, 5), (900100449500, 0, 30), (11, 18, 55))
+    ],
+}
+
+
+def numbers_in(file):
+    page = json.loads(file.read_text())
+    categories = {one["name"]: one["id"] for one in page["categories"]}
+    return categories, [one["id"] for one in page["annotations"]]
+
+
+def test_coco_keeps_the_numbers_of_its_source(image, call, tmp_path):
+    source = tmp_path / "source.json"
+    source.write_text(json.dumps(SOURCE))
+    words = ("--steps", 1, "--resolution", 64, "--format", "coco,npz")
+    code, _, err = call("run", image, source, *words, "--out", tmp_path / "out")
+    assert code == 0, err
+    own = {"dog": 18, "car": 0, "key": 44}, [7, 900100449500, 11]
+    assert numbers_in(tmp_path / "out/coco.json") == own
+    # From the archive, and from a project, too.
+    archive = tmp_path / "out/results.npz"
+    assert call("export", archive, "--format", "coco", "--out", tmp_path / "again")[0] == 0
+    assert numbers_in(tmp_path / "again/coco.json") == own
+    place = tmp_path / "project"
+    new = ("project", "new", place, "--images", image, "--regions", source, *words[:4])
+    assert call(*new)[0] == 0
+    assert call("batch", place, "--out", place / "maskinversion_batch")[0] == 0
+    assert call("project", "export", place, "--out", tmp_path / "whole")[0] == 0
+    assert numbers_in(tmp_path / "whole/coco.json") == own
+
+
+def test_words_that_the_source_does_not_have_get_numbers_of_their_own(image, call, tmp_path):
+    source = tmp_path / "source.json"
+    source.write_text(json.dumps(SOURCE))
+    words = ("--labels", "cat,dog,bird", "--steps", 1, "--resolution", 64, "--format", "coco")
+    code, _, err = call("run", image, source, *words, "--out", tmp_path / "out")
+    assert code == 0, err
+    categories, _ = numbers_in(tmp_path / "out/coco.json")
+    assert categories == {"cat": 45, "dog": 18, "bird": 47}
+
+
+def test_annotations_have_the_numbers_of_label_images(image, call, tmp_path):
+    labels = label_image(3)
+    labels[labels > 0] = np.array([0, 7, 3, 11])[labels[labels > 0]]
+    skimage.io.imsave(tmp_path / "masks.png", labels, check_contrast=False)
+    words = ("--labels", "cat,dog", "--steps", 1, "--resolution", 64, "--format", "coco")
+    assert call("run", image, tmp_path / "masks.png", *words, "--out", tmp_path / "out")[0] == 0
+    page = json.loads((tmp_path / "out/coco.json").read_text())
+    assert {one["id"]: one["region"] for one in page["annotations"]} == {3: 3, 7: 7, 11: 11}

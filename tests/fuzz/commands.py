@@ -7,13 +7,14 @@ import typer
 from napari_maskinversion.cli import app
 
 from .attack import OUT
-from .kinds import BOXES, FAST, FOLDER, PROJECT, SEARCH, SHOW, run
+from .kinds import BATCHED, BOXES, DECODED, DRAWN, FAST, FOLDER, PROJECT, SEARCH, SHOW, run
 
 # Calls that would work, or end once their options are checked, where `_guess` makes none.
 CALLS = {
     "run": run(),
     "find": ("find", "image.png", "masks.png", "a car", *FAST),
-    "imagine": ("imagine", "image.png", "masks.png", "--region", "1", "--out", f"{OUT}/drawn"),
+    "imagine": DRAWN,
+    "caption": DECODED,
     "segment": (*BOXES, "--out", f"{OUT}/b.tif"),
     "export": ("export", "results.npz", "--out", OUT),
     "rollout": ("rollout", "image.png", "--resolution", "64", "--out", f"{OUT}/r.png"),
@@ -21,13 +22,17 @@ CALLS = {
     "rebuild-demo": ("rebuild-demo", OUT, "--budget", "0"),
     "models fetch": ("models", "fetch", "demo"),
     "models check": ("models", "check", "demo"),
-    "models calibrate": ("models", "calibrate", "demo", "results.npz"),
+    "models calibrate": (
+        *("models", "calibrate", "demo", "results.npz"),
+        "image.png.maskinversion.jsonl",
+    ),
     "labels show": ("labels", "show", "labels.txt"),
     "labels convert": ("labels", "convert", "labels.txt", f"{OUT}/labels.csv"),
     "captions build": ("captions", "build", "captions.txt", "--out", f"{OUT}/bank"),
     "captions search": SEARCH,
     "project new": (*PROJECT[:2], f"{OUT}/project", *PROJECT[3:]),
     "project add": ("project", "add", "project", *PROJECT[3:7]),
+    "project export": BATCHED[1],
     "project status": ("project", "status", "project"),
     "project check": ("project", "check", "project"),
     "batch": ("batch", "project", *FAST, "--format", "csv", "--out", OUT),

@@ -14,9 +14,12 @@ from roifile import ImagejRoi, roiwrite
 from napari_maskinversion.base.identity import identify_all, identify_image
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.language.generation.registry import bundled_decoder
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.review import Review
+from tests import tiny_decoders
 from tests.bench.sets import own_images
+from tests.ndpi import write_ndpi
 from tests.regions.sam.tiny import save_tiny
 from tests.scenes import label_image, picture
 
@@ -107,12 +110,22 @@ YOLO = (
 SEGMENT = ("segment", "image.png", "--checkpoint", "sam.pth")
 BOXES = ("segment", "image.png", "--boxes", "boxes.csv")
 
+DECODED = (
+    *("caption", "image.png", "masks.png", "--decoder", "decap"),
+    *("--decoder-file", "decoder.safetensors", *FAST, "--out", OUT),
+)
+DRAWN = (
+    *("imagine", "image.png", "masks.png", "--region", "1", "--model", "demo", *FAST),
+    *("--weights", "kandinsky", "--prior", "prior", "--prompt", "a photo of a sks dog"),
+    *("--subject", "dog", "--draw-steps", "1", "--size", "64", "--out", f"{OUT}/drawn"),
+)
+
 MARK = "archives/image.png/batch.json"
 STATUS = ("project", "status", "project")
 CHECK = ("project", "check", "project")
 BATCHED = (
     (*STATUS, "--out", "batched"),
-    ("project", "export", "project", "--results", "batched", "--out", OUT),
+    ("project", "export", "project", "--results", "batched", "--stale", "--out", OUT),
 )
 
 KINDS = (
@@ -128,6 +141,7 @@ KINDS = (
     image("ome-tiff", "stack.ome.tif"),
     image("npy", "plane.npy"),
     image("bmp", "image.bmp"),
+    image("ndpi", "slide.ndpi"),
     image("zarr metadata", "plane.zarr/zarr.json"),
     image("zarr chunk", "plane.zarr/c/0/0"),
     image("ome-zarr metadata", "pyramid.zarr/zarr.json"),
@@ -176,6 +190,9 @@ KINDS = (
     # The check names the images that cannot be run above its error.
     Kind("project", "project/project.yaml", (STATUS, CHECK), also=("cannot be run",)),
     Kind("mark of a batch", f"batched/{MARK}", BATCHED, also=("image.png",)),
+    Kind("caption decoder", "decoder.safetensors", (DECODED,)),
+    Kind("prior", "prior/diffusion_pytorch_model.safetensors", (DRAWN,)),
+    Kind("diffusion config", "kandinsky/unet/config.json", (DRAWN,)),
     written("sam checkpoint", "sam.pth", *BOXES, "--checkpoint", "sam.pth", out="b.tif"),
 )
 
@@ -270,6 +287,9 @@ def write_all(folder, call):
     (folder / "model").mkdir()
     for name in ("open_clip_config.json", "open_clip_model.safetensors"):
         shutil.copy(bundled_folder() / name, folder / "model" / name)
+    shutil.copy(bundled_decoder(), folder / "decoder.safetensors")
+    tiny_decoders.kandinsky(folder / "kandinsky")
+    tiny_decoders.prior(folder / "prior")
     (folder / "config").mkdir()
     preferences = {"format": 1, "model": "demo", "device": "cpu", "cache_folder": ""}
     (folder / "config" / "preferences.json").write_text(json.dumps(preferences))
@@ -299,6 +319,7 @@ def _images(folder):
     tifffile.imwrite(folder / "planar.tif", planar, photometric="rgb", planarconfig="separate")
     about = {"axes": "CYX", "Channel": {"Name": ["a", "b"]}, "PhysicalSizeX": 0.5}
     tifffile.imwrite(folder / "stack.ome.tif", np.stack([grey, grey // 2]), metadata=about)
+    write_ndpi(folder / "slide.ndpi", colours, blocks=5)
     np.save(folder / "plane.npy", grey)
     zarr.create_array(folder / "plane.zarr", data=grey, chunks=(30, 40))
     group = zarr.open_group(folder / "pyramid.zarr", mode="w", attributes=OME)

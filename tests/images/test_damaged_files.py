@@ -15,6 +15,8 @@ from PIL import Image
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.decoding import decode
 from napari_maskinversion.images.opening import open_image, open_labels
+from tests.ndpi import jpeg_with_restarts, write_ndpi
+from tests.scenes import picture
 
 COLOURS = np.random.default_rng(0).integers(0, 255, (150, 140, 3), dtype=np.uint8)
 LABELS = np.kron(np.arange(210).reshape(15, 14), np.ones((10, 10), int)).astype(np.uint16)
@@ -159,6 +161,44 @@ def test_an_intact_jpeg_of_any_kind_is_read(tmp_path, options, more):
     read_image(tmp_path / "a.jpg")
     Image.fromarray(COLOURS).convert("CMYK").save(tmp_path / "cmyk.jpg")
     read_image(tmp_path / "cmyk.jpg")
+
+
+MODES = ("RGB", "L", "CMYK")
+
+
+@pytest.mark.parametrize("blocks", [1, 7, 50_000])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_jpeg_with_restarts_is_read_and_refused_if_one_is_wrong_or_missing(
+    tmp_path, mode, blocks
+):
+    for subsampling in (0, 2):
+        whole, starts = jpeg_with_restarts(picture(64, 200), blocks, mode, subsampling=subsampling)
+        (tmp_path / "a.jpg").write_bytes(whole)
+        read_whole(tmp_path / "a.jpg")
+    if len(starts) < 4:
+        return
+    turned = whole[: starts[2] - 1] + whole[starts[1] - 1 : starts[1]] + whole[starts[2] :]
+    missing = whole[: starts[1]] + whole[starts[2] :]
+    codes = starts[2] - 2 - starts[1]
+    impossible = whole[: starts[1]] + (b"\xff\0" * codes)[:codes] + whole[starts[2] - 2 :]
+    for damaged in (turned, missing, impossible):
+        (tmp_path / "a.jpg").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"a\.jpg could not be read as image: its pixels are"):
+            read_whole(tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize("blocks", [2, 6])
+def test_a_slide_of_ndpi_is_read_in_the_same_pixels_and_refused_if_damaged(tmp_path, blocks):
+    path = tmp_path / "a.ndpi"
+    first, last = write_ndpi(path, picture(64, 96), blocks)
+    np.testing.assert_array_equal(read_pieces(path)[0], read_whole(path))
+    assert np.abs(read_whole(path) - picture(64, 96).astype(float)).mean() < 10
+    content = path.read_bytes()
+    middle = (first + last) // 2
+    path.write_bytes(content[:middle] + b"\xff\0" * 20 + content[middle + 40 :])
+    for read in (read_pieces, read_whole):
+        with pytest.raises(InputError, match=r"a\.ndpi could not be read as image: its pixels are"):
+            read(path)
 
 
 def test_a_jpeg_with_colours_at_a_quarter_of_the_width_is_read(tmp_path):

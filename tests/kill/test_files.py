@@ -62,16 +62,16 @@ MEASURED = {}
 @pytest.fixture
 def whole(forks, scene, place):
     """Results of a run in the folder, and how much a whole run that replaces them does."""
-    if not MEASURED:
+    if "run" not in MEASURED:
         for words in (run("car,dog", "masks.png"), run("cat,fish", "more.png", "--overwrite")):
             done = forks.run("command", *words, folder=place)
             assert done["code"] == 0, done["said"]
-            if not MEASURED:
+            if not (scene / "out").exists():
                 shutil.copytree(place / "out", scene / "out")
-            MEASURED.update(done)
+            MEASURED["run"] = done
     shutil.rmtree(place / "out", ignore_errors=True)
     shutil.copytree(scene / "out", place / "out")
-    return MEASURED
+    return MEASURED["run"]
 
 
 def test_results_are_the_old_or_the_new_ones(forks, killed, place, whole, number):
@@ -118,3 +118,37 @@ def test_a_bank_is_finished_by_the_next_start(forks, killed, place, number):
     assert hashes(place / "bank").keys() == hashes(place / "whole").keys()
     for name in ("captions.txt", "vectors.npy"):
         assert (place / "bank" / name).read_bytes() == (place / "whole" / name).read_bytes()
+
+
+@pytest.fixture
+def projects(forks, scene):
+    """Two projects of the same images, with other regions and words each, and their exports."""
+    for name, words, masks in (("one", "car,dog", "masks.png"), ("two", "cat,fish", "more.png")):
+        if (scene / name / "whole").exists():
+            continue
+        (scene / name).mkdir()
+        rows = "".join(f"../image.png,../{masks},{image}\n" for image in "ab")
+        (scene / name / "table.csv").write_text(f"image,regions,name\n{rows}")
+        new = ("project", "new", name, "--table", f"{name}/table.csv", "--labels", words, *FAST)
+        batch = ("batch", name, "--out", f"{name}/maskinversion_batch")
+        for call in (new, batch, ("project", "export", name, "--out", f"{name}/whole")):
+            done = forks.run("command", *call, folder=scene)
+            assert done["code"] == 0, done["said"]
+        MEASURED["project"] = done
+    return scene
+
+
+def test_an_export_of_a_project_is_the_old_or_the_new_one(
+    forks, killed, tmp_path, projects, number
+):
+    place = shutil.copytree(projects, tmp_path / "place")
+    old = hashes(place / "one/whole")
+    again = ("project", "export", "two", "--out", "one/whole")
+    work = ("command", *again, "--overwrite")
+    killed(*work, folder=place, number=number, whole=MEASURED["project"])
+    refused = forks.run("command", *again, folder=place)
+    assert (refused["code"], "already has" in refused["said"]) == (2, True), refused["said"]
+    is_new(old, hashes(place / "one/whole"))
+    done = forks.run(*work, folder=place)
+    assert done["code"] == 0, done["said"]
+    assert is_new(old, hashes(place / "one/whole"))

@@ -1,12 +1,14 @@
 """One reader for files of regions of any kind."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
 import skimage.io
+from roifile import ImagejRoi, roiwrite
 
-from napari_maskinversion import Regions, read_regions
+from napari_maskinversion import Regions, read_image, read_regions
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from tests.scenes import label_image
 
@@ -42,3 +44,47 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
         read_regions(coco(tmp_path, "boxes.json"), (61, 80))
     with pytest.raises(InputError, match="missing.png"):
         read_regions(tmp_path / "missing.png", (60, 80))
+
+
+# What macOS writes beside a file on disks and in archives of others.
+APPLE_DOUBLE = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        \x00\x02" + bytes(100)
+
+
+def beside(path):
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(APPLE_DOUBLE)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "._masks.png",
+        "._a.tif",
+        "._a.npy",
+        "._a.json",
+        "._a.geojson",
+        "._a.xml",
+        "._a.roi",
+        "._a.zip",
+    ],
+)
+def test_what_macos_keeps_beside_a_file_is_named(tmp_path, name):
+    with pytest.raises(InputError, match=f"is what macOS keeps beside .*name {name[2:]} instead"):
+        read_regions(beside(tmp_path / name), (60, 80))
+    with pytest.raises(InputError, match="is what macOS keeps beside a file"):
+        read_image(beside(tmp_path / "._image.png"))
+
+
+def test_what_macos_adds_to_folders_and_archives_is_no_region(tmp_path):
+    masks = tmp_path / "masks"
+    for number in (1, 2):
+        beside(masks / f"._{number}.png")
+        mask = (label_image(2) == number).astype(np.uint8) * 255
+        skimage.io.imsave(masks / f"{number}.png", mask, check_contrast=False)
+    assert read_regions(masks, (60, 80)).ids == [1, 2]
+    corners = np.array([[5, 5], [25, 5], [25, 25], [5, 25]], float)
+    roiwrite(tmp_path / "RoiSet.zip", [ImagejRoi.frompoints(corners, name="car")])
+    with zipfile.ZipFile(tmp_path / "RoiSet.zip", "a") as archive:
+        archive.writestr("__MACOSX/._car.roi", APPLE_DOUBLE)
+    assert [region.name for region in read_regions(tmp_path / "RoiSet.zip", (60, 80))] == ["car"]

@@ -77,6 +77,24 @@ def reviewed(folder, seed, wrong=(), undecided=(), inside=True, **more):
     return path
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: b"mine",
+        lambda data: data[:-9],
+        lambda data: data.replace(b'"action"', b'"acti"'),
+    ],
+)
+def test_decisions_in_results_that_cannot_be_read_are_named(tmp_path, call, spoil):
+    file = reviewed(tmp_path, 1)
+    bundle = open_archive(file)
+    save_archive(replace(bundle, decisions=spoil(bundle.decisions), columns={}), file)
+    code, _, err = call("export", file, "--format", "csv", "--out", tmp_path / "out")
+    assert code == 2
+    assert f"{file} is damaged: decisions in it cannot be read. Use an earlier copy, or" in err
+    assert not (tmp_path / "out").exists()
+
+
 def test_accepted_suggestions_are_right_corrected_and_rejected_ones_wrong(tmp_path):
     files = [reviewed(tmp_path, seed, wrong=(3, 4), undecided=(5,)) for seed in range(3)]
     limits, results = calibrate_from_files("demo", files)

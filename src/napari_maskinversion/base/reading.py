@@ -11,7 +11,7 @@ import json
 import re
 import stat
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 from tokenize import TokenError
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
@@ -34,6 +34,7 @@ _KINDS: Final = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+_APPLE_DOUBLE: Final = b"\x00\x05\x16\x07"
 ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
 Model = TypeVar("Model")
 
@@ -78,10 +79,29 @@ def check_file(
 
 
 def check_kind(path: Path, mode: int | None = None) -> None:
-    """Refuse a pipe, a socket or a device; anything else passes, also what does not exist."""
+    """Refuse a pipe, a socket, a device and what macOS adds; what does not exist passes."""
     kind = special_kind(path, mode)
     if kind:
         raise InputError(f"{path} is {kind}, not a file; save its content in a file first.")
+    if _has_macos_head(path):
+        raise InputError(
+            f"{path} is what macOS keeps beside a file, not the file; name {path.name[2:]} instead."
+        )
+
+
+def is_of_macos(path: PurePath) -> bool:
+    """Return whether a path is by its name what macOS keeps beside files."""
+    return path.name.startswith("._") or "__MACOSX" in path.parts
+
+
+def _has_macos_head(path: Path) -> bool:
+    if not is_of_macos(path):
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == _APPLE_DOUBLE
+    except (OSError, ValueError):
+        return False
 
 
 def special_kind(path: Path, mode: int | None = None) -> str:

@@ -18,6 +18,7 @@ def check_targets(
     overwrite: bool,
     inputs: Iterable[Path] = (),
     is_ours: Callable[[Path], bool] = lambda _: False,
+    is_our_folder: Callable[[Path], bool] | None = None,
     replaceable: bool = True,
 ) -> None:
     """Refuse files that must not or cannot be written; leaves nothing behind.
@@ -34,6 +35,9 @@ def check_targets(
         Files that the command reads, and folders of such files.
     is_ours : callable
         Whether an existing file was written by an earlier call and may be replaced.
+    is_our_folder : callable, optional
+        Whether a folder where a file is to be written is one that this program wrote as a file,
+        by default `is_our_store`.
     replaceable : bool
         Whether the command has ``--overwrite``, for messages.
 
@@ -48,7 +52,7 @@ def check_targets(
     # A link to nothing is there, too.
     there = [target for target in targets if target.exists() or target.is_symlink()]
     for target in there:
-        if target.is_dir() and not is_our_store(target):
+        if target.is_dir() and not (is_our_folder or is_our_store)(target):
             raise InputError(f"{target} is a folder; a file of this name is to be written there.")
         kind = special_kind(target)
         if kind:

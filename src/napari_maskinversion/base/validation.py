@@ -7,10 +7,11 @@ import re
 import reprlib
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     AllowInfNan,
     BaseModel,
     BeforeValidator,
@@ -35,6 +36,18 @@ FiniteOrNull = Annotated[
     float, AllowInfNan(True), BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)
 ]
 """A number; NaN and infinity are null in JSON."""
+
+
+CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+"""Signs that a terminal acts on, and halves of letters; not those that end lines."""
+
+
+def _plain(text: str) -> str:
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+PlainText = Annotated[str, AfterValidator(_plain)]
+"""A text without `CONTROL`."""
 
 
 class FrozenModel(BaseModel):

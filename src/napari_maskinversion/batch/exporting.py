@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..base.atomic_files import atomic_folder
+from ..base.atomic_files import atomic_folder, together
 from ..base.errors import ConfigError, InputError, MaskInversionError
-from ..base.targets import check_targets
+from ..base.targets import check_folder, check_targets
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.coco import write_coco_of_many
 from ..results.export.annotations import to_annotations
@@ -19,7 +19,7 @@ from ..results.export.bundle import Bundle
 from ..results.export.table_csv import write_table as write_csv_table
 from ..results.export.table_parquet import is_ours, part_of_many, write_table
 from .decided import archive_file, decided_bundle, stale_reasons
-from .image_task import DATA_SET, part_name
+from .image_task import ARCHIVES, DATA_SET, part_name
 from .opened import OpenProject
 from .running import listed
 
@@ -90,6 +90,8 @@ def export_steps(
 ) -> Iterator[tuple[int, Exported]]:
     """Write all images that have results; with the decisions about them.
 
+    All files appear together at the end, or none.
+
     Images that were computed from other regions, words or settings than the project has now are
     left out.
 
@@ -155,12 +157,14 @@ def export_steps(
         if not exported.images:
             why = exported.missing or "there are no images."
             raise InputError(f"There is nothing to export: {why}")
-    if "coco" in files:
-        write_coco_of_many(annotated, files["coco"], polygons=polygons)
-    if "csv" in files:
-        import pandas as pd
+        with together(out, overwrite=overwrite):
+            stack.close()  # the data set appears with the others
+            if "coco" in files:
+                write_coco_of_many(annotated, files["coco"], polygons=polygons)
+            if "csv" in files:
+                import pandas as pd
 
-        write_csv_table(pd.concat(tables, ignore_index=True), files["csv"])
+                write_csv_table(pd.concat(tables, ignore_index=True), files["csv"])
     yield len(project.by_name), exported
 
 
@@ -172,23 +176,24 @@ def _targets(
     if unknown is not None or not formats:
         what = f"Unknown format {unknown!r}" if formats else "Name at least one format"
         raise ConfigError(f"{what}; choose from {', '.join(FILES)}.")
-    if out.resolve() == project.out.resolve():
+    results = project.out.resolve()
+    if out.resolve() == results or out.resolve().is_relative_to(results / ARCHIVES):
         raise InputError(f"{out} holds the results of the project; choose another folder.")
     files = {name: out / FILES[name] for name in formats}
-    inputs = [project.file, *(project.path(name) for name in project.by_name)]
-    flat = [file for file in files.values() if file.name != DATA_SET]
-    check_targets(flat, overwrite=overwrite, inputs=inputs)
+    check_folder(out)  # also finishes what a killed export left
     whole = files.get("parquet")
-    if whole is not None and whole.exists() and not overwrite:
-        raise InputError(
-            f"{out} already has {whole.name}; choose another folder, or use --overwrite to "
-            "replace it."
-        )
-    if whole is not None and whole.exists():
-        others = not whole.is_dir() or [one for one in whole.iterdir() if not is_ours(one)]
-        if others:
-            raise InputError(f"{whole} is no data set of this program; choose another folder.")
+    if whole is not None and whole.exists() and not _is_data_set(whole):
+        parts = whole.iterdir() if whole.is_dir() else ()
+        names = [part.name for part in parts if not is_ours(part)]
+        what = f" (it has {names[0]})" if names else ""
+        raise InputError(f"{whole} is no data set of this program{what}; choose another folder.")
+    inputs = [project.file, *project.project.files(project.folder)]
+    check_targets(files.values(), overwrite=overwrite, inputs=inputs, is_our_folder=_is_data_set)
     return files
+
+
+def _is_data_set(folder: Path) -> bool:
+    return folder.is_dir() and all(is_ours(part) for part in folder.iterdir())
 
 
 def _annotated(

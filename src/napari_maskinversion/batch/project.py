@@ -20,6 +20,7 @@ from ..base.validation import FrozenModel
 from ..engine.models.specs import MODELS
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
+from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key
 
 FILE: Final = "project.yaml"
@@ -79,7 +80,8 @@ class Project(FrozenModel):
     caption_column : str or None
         Its column in a CSV file.
     settings : mapping
-        Settings that differ from the default, by the key of a `Setting`; files as in ``labels``.
+        Settings that differ from the default, by the key of a `Setting`; files as in ``labels``,
+        and the folder of a model.
     images : tuple of ProjectImage
 
     Raises
@@ -136,6 +138,13 @@ class Project(FrozenModel):
         labels = _resolved(self.labels, folder)
         vocabulary = vocabulary_of(labels, self.templates, threshold)
         return with_colors(vocabulary, self.colors)
+
+    def files(self, folder: Path) -> list[Path]:
+        """Return the files that it reads, see `input_files`."""
+        named = [path for one in self.images for path in (one.image, one.regions)]
+        named += [self.captions]
+        named += [name for name in (self.labels, *self.settings.values()) if isinstance(name, str)]
+        return input_files(*(folder / name for name in named if name))
 
 
 def check_words(project: Project, file: Path) -> None:

@@ -19,7 +19,7 @@ from .bench.commands import bench
 from .bench.generated import bench_captions_command, rebuild_captions_command
 from .captions.banks import captions
 from .captions.generate import caption_command
-from .console import say
+from .console import echo, say
 from .demo import demo_command
 from .doctor import doctor_command
 from .export import export_command
@@ -66,7 +66,7 @@ app.add_typer(bench, name="bench")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"napari-maskinversion {__version__}")
+        echo(f"napari-maskinversion {__version__}")
         raise typer.Exit
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Final, Self
 
-from rich.console import Console
+import typer
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -21,6 +21,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from ..results.printing import PlainConsole, spelled
+
 INTERRUPTED: Final = 130  # exit code after Ctrl-C
 _TELLING: Final = 0.05  # images, or the share of other work
 _EVERY: Final = 60.0  # seconds between two lines where no terminal shows a bar
@@ -28,14 +30,19 @@ _EVERY: Final = 60.0  # seconds between two lines where no terminal shows a bar
 WIDTH: Final = None if sys.stdout.isatty() else 120
 
 
+def echo(text: object) -> None:
+    """Print a text on standard output, as it is but for control signs."""
+    typer.echo(spelled(str(text)))
+
+
 def say(message: str) -> None:
     """Print one line on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(escape(message))
+    PlainConsole(stderr=True, highlight=False, soft_wrap=True).print(escape(message))
 
 
 def print_table(table: Table) -> None:
     """Print a table on standard output."""
-    Console(width=WIDTH).print(table)
+    PlainConsole(width=WIDTH).print(table)
 
 
 class ProgressBar:
@@ -56,7 +63,7 @@ class ProgressBar:
             BarColumn(),
             *(columns or (TaskProgressColumn(),)),
             *more,
-            console=Console(stderr=True),
+            console=PlainConsole(stderr=True),
             transient=True,
         )
         self._task: TaskID | None = None
@@ -81,6 +88,7 @@ class ProgressBar:
 
     def show(self, text: str, done: float = 0.0, total: float = 1.0) -> None:
         """Show a text and how much of the work is done."""
+        text = spelled(text)
         if self._task is None:
             self._progress.start()
             self._task = self._progress.add_task(escape(text), total=total)
@@ -92,7 +100,7 @@ class ProgressBar:
             self._progress.remove_task(self._parts.pop(name))
         for name, share in shares.items():
             if name not in self._parts:
-                self._parts[name] = self._progress.add_task(escape(f"  {name}"), total=1.0)
+                self._parts[name] = self._progress.add_task(escape(spelled(f"  {name}")), total=1.0)
             self._progress.update(self._parts[name], completed=share)
 
     def say_note(self, text: str) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from .console import echo
+
 
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for the files if there is no display.")] = Path(
@@ -37,5 +39,5 @@ def demo_command(
     status = module.run_demo(out, screenshot=screenshot or check)
     if check and status == 0:
         files = import_module("napari_maskinversion._napari.plugin.demo_files")
-        typer.echo("\n".join(files.describe(out)))
+        echo("\n".join(files.describe(out)))
     raise typer.Exit(status)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ..doctor.checks import examine
 from ..doctor.report import MARK
+from .console import echo
 
 _COLORS = {"ok": "green", "note": "yellow", "problem": "red"}
 
@@ -25,7 +26,7 @@ def doctor_command(
     """
     report = examine()
     if as_json:
-        typer.echo(json.dumps(report.as_dict(), indent=1))
+        echo(json.dumps(report.as_dict(), indent=1))
     else:
         console = Console(highlight=False, soft_wrap=True)
         for line in report.text().splitlines():

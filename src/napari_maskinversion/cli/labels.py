@@ -17,7 +17,7 @@ from ..language.labels.presets import PREFIX, presets
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
-from .console import print_table, say
+from .console import echo, print_table, say
 
 labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
 
@@ -44,7 +44,7 @@ def list_command() -> None:
         row = (one.name, str(len(one.vocabulary.labels)), one.description, one.source)
         table.add_row(*(escape(text) for text in row))
     print_table(table)
-    typer.echo(f"To use one: --labels {PREFIX}coco; to see it: labels show coco")
+    echo(f"To use one: --labels {PREFIX}coco; to see it: labels show coco")
 
 
 @labels.command("show")
@@ -60,10 +60,10 @@ def show_command(
         row = (entry.name, " | ".join(entry.synonyms), entry.group, entry.color)
         table.add_row(*(escape(text) for text in row))
     print_table(table)
-    typer.echo(f"{len(vocabulary.labels)} labels, {len(vocabulary.words)} words")
-    typer.echo("Prompts: " + "; ".join(vocabulary.templates))
+    echo(f"{len(vocabulary.labels)} labels, {len(vocabulary.words)} words")
+    echo("Prompts: " + "; ".join(vocabulary.templates))
     if vocabulary.threshold is not None:
-        typer.echo(f"Regions below a similarity of {vocabulary.threshold:g} are 'none of these'")
+        echo(f"Regions below a similarity of {vocabulary.threshold:g} are 'none of these'")
 
 
 @labels.command("convert")
@@ -83,6 +83,6 @@ def convert_command(
     lost = unsupported_fields(vocabulary.content, target.suffix)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
     vocabulary.save(target, overwrite=overwrite)
-    typer.echo(f"Wrote {len(vocabulary.labels)} labels in {target}")
+    echo(f"Wrote {len(vocabulary.labels)} labels in {target}")
     if lost:
         say(f"Left out, since {target.suffix} files cannot hold them: {', '.join(lost)}.")

@@ -13,7 +13,7 @@ from rich.table import Table
 from ..base.errors import InputError
 from ..engine.methods.registry import TYPICAL, list_methods
 from ..results.settings import RunSettings
-from .console import print_table, say
+from .console import echo, print_table, say
 from .loading import fetch_model, fetch_sam, load
 from .options import with_settings
 
@@ -38,7 +38,7 @@ def list_command() -> None:
         about = f"{sam.title} (for segment)"
         table.add_row(sam.name, sam.state, sam.size_text, "1024", sam.license, about)
     print_table(table)
-    typer.echo(
+    echo(
         "Input: working resolution (native) in pixels. Most other name/tag pairs of "
         "open_clip with a vision transformer and local checkpoint files work too."
     )
@@ -53,7 +53,7 @@ def where_command() -> None:
     from ..pipeline.cache_usage import usage
 
     cache = usage()
-    typer.echo(cache.folder)
+    echo(cache.folder)
     for line in cache.lines() or ["empty"]:
         say(line)
 
@@ -107,7 +107,7 @@ def fetch_command(
 
     sam = CHECKPOINTS.get(name.lower())
     path = fetch_model(name) if sam is None else fetch_sam(sam)
-    typer.echo(f"{name} is at {path}")
+    echo(f"{name} is at {path}")
 
 
 @models.command("check")
@@ -133,7 +133,7 @@ def check_command(
             )
         ]
     report = check_model(model, pictures)
-    typer.echo(str(report))
+    echo(str(report))
     if not report.ok:
         raise typer.Exit(1)
 
@@ -166,7 +166,7 @@ def calibrate_command(
     path = keep_calibration(info.fingerprint, info.settings, calibration)
     limits = {"least margin": calibration.margin, "least overlap": calibration.overlap}
     texts = [f"{title} {value:.4f}" for title, value in limits.items() if value is not None]
-    typer.echo(", ".join(texts))
+    echo(", ".join(texts))
     say(f"Of {calibration.right} right answers, {calibration.right_kept:.0%} are not flagged.")
     if calibration.wrong_flagged is None:
         say("No answer was wrong: how many wrong ones are flagged is not known.")

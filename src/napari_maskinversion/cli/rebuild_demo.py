@@ -10,7 +10,7 @@ import typer
 
 from ..base.errors import ConfigError, InputError
 from .bench.scenes import Device, RealImages, Scenes, Sprites
-from .console import say
+from .console import echo, say
 from .loading import load
 
 if TYPE_CHECKING:
@@ -166,4 +166,4 @@ def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) ->
     ScenesBench(subject, plan, record).run()
     text = markdown(record.page)
     write_into(out / CARD, "scenes", text)
-    typer.echo(text)
+    echo(text)

@@ -67,7 +67,7 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
             if array.dtype.kind not in "biufc":
                 raise InputError(f"{path} contains values of type {array.dtype}, not numbers.")
             return array
-        if path.suffix.lower() in TIFF:
+        if path.suffix.lower() in {*TIFF, *SLIDES}:
             return _tiff(path, colours=colours)
         return _picture(path, colours=colours)
 
@@ -108,13 +108,20 @@ def _tiff(path: Path, *, colours: bool) -> Array:
         check_memory(file.series[0].nbytes, path, "image")
         check_pages(file.series[0], path)
         check_tiles(page.keyframe for page in file.series[0].pages if page is not None)
-        array = np.asarray(file.asarray())
+        # tifffile would decode a slide of NDPI as one stream, which is not looked at.
+        array = np.asarray(_by_tiles(file.series[0]) if file.is_ndpi else file.asarray())
         planar = file.series[0].axes.startswith("S")
         palette = palette_of(file.series[0].keyframe) if colours else None
     if palette is not None:
         return np.asarray(palette[array])
     # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
     return np.moveaxis(array, 0, -1) if colours and planar else array
+
+
+def _by_tiles(series: Any) -> Any:
+    import zarr
+
+    return zarr.open_array(series.aszarr(level=0), mode="r")[:]
 
 
 def _picture(path: Path, *, colours: bool) -> Array:

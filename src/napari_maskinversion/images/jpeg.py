@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from math import prod
+from math import ceil, prod
 from typing import Any, Final
 
 _START: Final = b"\xff\xd8"
@@ -16,6 +16,10 @@ _SCAN: Final = 0xDA
 _RESTARTS: Final = 0xDD
 # A marker among compressed data; zeros and restart markers belong to the data.
 _MARKER: Final = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]", re.DOTALL)
+_FIRST_RESTART: Final = 0xD0
+_RESTART: Final = re.compile(rb"\xff+[\xd0-\xd7]")
+_MOST_PARTS: Final = 20_000  # between restarts, that are looked at one by one
+_WIDEST: Final = 65_500  # pixels that libjpeg decodes
 _ALONE: Final = {0x00, 0x01, *range(0xD0, 0xDA)}  # markers without a length
 _ABOUT: Final = {*range(0xE1, 0xEE), 0xEF, 0xFE}  # profiles, thumbnails, comments
 _FRAMES: Final = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
@@ -98,9 +102,8 @@ def is_damaged(data: bytes) -> bool:
     leaves valid codes is not always seen. What follows the image in the file, such as the film of a
     phone's photograph, is not looked at.
 
-    Twelve bits, lossless and arithmetic JPEG count as intact. So do progressive JPEG and JPEG with
-    restarts if they have four colours (CMYK) or colours at a quarter of the width, or if
-    imagecodecs has no libjxl.
+    Twelve bits, lossless and arithmetic JPEG count as intact. So do progressive JPEG if they have
+    four colours (CMYK) or colours at a quarter of the width, or if imagecodecs has no libjxl.
     """
     head, scans = _split(data)
     frame = next((part for part in head if part[1] in _FRAMES), b"")
@@ -108,11 +111,49 @@ def is_damaged(data: bytes) -> bool:
         return True
     if frame[1] not in {*_SEQUENTIAL, _PROGRESSIVE} or frame[_PRECISION] != 8:
         return False
-    stream = b"".join((_START, *head, scans))
     one_scan = frame[1] in _SEQUENTIAL and scans[_COLOURS_OF_SCAN] == frame[_COLOURS]
-    if one_scan and all(part[1] != _RESTARTS for part in head) and _is_for_pillow(frame):
-        return not _ends_with_its_pixels(stream)
-    return _is_for_libjxl(frame) and not _can_be_repacked(stream)
+    if one_scan and _is_for_pillow(frame):
+        parts = _parts_of(head, frame, scans)
+        if parts is not None:
+            return not (parts and all(map(_ends_with_its_pixels, parts)))
+    return _is_for_libjxl(frame) and not _can_be_repacked(b"".join((_START, *head, scans)))
+
+
+def _parts_of(head: Sequence[bytes], frame: bytes, scans: bytes) -> list[bytes] | None:
+    """Return the parts of a scan between restarts, each as a JPEG of one row of blocks.
+
+    None if they are too many or too wide; no part if a restart is missing or out of turn.
+    """
+    intervals = [int.from_bytes(part[4:6]) for part in head if part[1] == _RESTARTS]
+    interval = intervals[-1] if intervals else 0
+    if not interval:
+        return [b"".join((_START, *head, scans))]
+    # A scan of one colour has blocks of 8 x 8 px, however the colour is sampled.
+    sampling = frame[_COLOURS + 2 : _COLOURS + 1 + 3 * frame[_COLOURS] : 3]
+    one = frame[_COLOURS] == 1
+    across = 8 * max(1 if one else pair >> 4 for pair in sampling)
+    down = 8 * max(1 if one else pair & 15 for pair in sampling)
+    height, width = int.from_bytes(frame[5:7]), int.from_bytes(frame[7:9])
+    blocks = ceil(height / down) * ceil(width / across) if across and down else 0
+    first = 2 + int.from_bytes(scans[2:4])  # of the codes
+    restarts = list(_RESTART.finditer(scans, first))
+    if restarts and restarts[-1].end() == len(scans):  # the end of a tile of NDPI
+        restarts.pop()
+    turns = [restart[0][-1] - _FIRST_RESTART for restart in restarts]
+    if len(turns) + 1 != ceil(blocks / interval) or turns != [n % 8 for n in range(len(turns))]:
+        return []
+    if len(turns) >= _MOST_PARTS or min(interval, blocks) * across > _WIDEST:
+        return None
+    starts = [first, *(restart.end() for restart in restarts)]
+    ends = [*(restart.start() for restart in restarts), len(scans)]
+    parts = []
+    for start, end in zip(starts, ends, strict=True):
+        count = min(interval, blocks)
+        blocks -= count
+        row = frame[:5] + down.to_bytes(2) + (count * across).to_bytes(2) + frame[9:]
+        tables = [row if part is frame else part for part in head if part[1] != _RESTARTS]
+        parts.append(b"".join((_START, *tables, scans[:first], scans[start:end])))
+    return parts
 
 
 def _split(data: bytes) -> tuple[list[bytes], bytes]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from ..base.errors import InputError
@@ -18,7 +19,7 @@ from ..images.stack import Stack
 from ..language.labels.label import Label
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
-from ..regions.annotations.annotation import Annotations
+from ..regions.annotations.annotation import CATEGORY_IDS, Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.masks.label_images import PlaneRegions
 from ..regions.masks.label_stacks import has_planes, read_plane_regions, series_of
@@ -41,6 +42,8 @@ class Inputs:
     notes: str = ""  # regions that were changed or left out
     names: Mapping[str, str] = field(default_factory=dict)
     """Names that the file of regions lists, used or not, with their colours; "" for none."""
+    category_ids: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of names in a COCO file."""
 
 
 def open_inputs(
@@ -66,7 +69,7 @@ def open_inputs(
     try:
         position = stack.position(settings.plane)
         units = _units(stack, settings.pixel_size, settings.unit)
-        notes, names = "", {}
+        notes, names, numbers = "", {}, {}
         if is_annotations(masks):
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
@@ -75,6 +78,7 @@ def open_inputs(
             annotated = read(masks, stack.shape, image=name, series=number, geo=geo)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
+            numbers = dict(annotated.category_ids)
         else:
             on_planes = _of_label_image(masks, stack, position, settings)
         if groups and len(on_planes) > 1:
@@ -92,7 +96,9 @@ def open_inputs(
     except BaseException:
         stack.close()
         raise
-    return Inputs(stack=stack, tasks=tasks, units=units, notes=notes, names=names)
+    return Inputs(
+        stack=stack, tasks=tasks, units=units, notes=notes, names=names, category_ids=numbers
+    )
 
 
 def open_stack(
@@ -236,8 +242,16 @@ def input_files(*paths: Path | str | None) -> list[Path]:
     return files
 
 
-def origin(image: Path, masks: Path, settings: RunSettings, stack: Stack) -> dict[str, Any]:
+def origin(
+    image: Path,
+    masks: Path,
+    settings: RunSettings,
+    stack: Stack,
+    category_ids: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Return names and hashes of the inputs. Call it before a run: files may be gone afterwards.
+
+    With them the numbers of a COCO file's categories, which an export to COCO keeps.
 
     Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
@@ -252,6 +266,7 @@ def origin(image: Path, masks: Path, settings: RunSettings, stack: Stack) -> dic
         "masks": folder if files else _describe(label_image(masks, stack.series)),
         "channels": settings.channels,
         "channels_used": stack.used_channels(channels_of(settings)),
+        **({CATEGORY_IDS: dict(category_ids)} if category_ids else {}),
     }
 
 

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from ..base.validation import CONTROL
 from .columns import columns_of, is_missing
 from .results import Results
 
 
+class PlainConsole(Console):
+    """Prints texts of files with their control signs spelled, so that no terminal acts on them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Do what `rich` does, with a text that has no control sign."""
+        return super().render_str(spelled(text), **options)
+
+
+def spelled(text: str) -> str:
+    r"""Return a text with its control signs as letters, such as ``\x1b``."""
+    return CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
+
+
 def print_results(results: Results) -> None:
     """Print the table of a run to standard output, 120 characters wide if that is a file."""
-    Console(width=None if sys.stdout.isatty() else 120).print(text_table(results))
+    PlainConsole(width=None if sys.stdout.isatty() else 120).print(text_table(results))
 
 
 def text_table(results: Results) -> Table:

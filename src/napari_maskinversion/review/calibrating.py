@@ -14,7 +14,7 @@ from ..results.export.bundle import Bundle
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from .decision_file import SUFFIX
-from .decision_log import Run, read
+from .decision_log import Run, read, read_saved
 from .matching import restore
 
 Answers = list[tuple[RegionResult, bool]]
@@ -79,7 +79,7 @@ def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
     path : Path
         Of the archive, for errors.
     """
-    own = read(bundle.decisions, str(path)).runs if bundle.decisions else ()
+    own = read_saved(bundle.decisions, str(path)) if bundle.decisions else ()
     image = validated(ImageIdentity, dict(bundle.image), f"{path}, image")
     identities = [identify(mask.unpack(), position) for (position, _), mask in bundle.masks.items()]
     decisions = restore([*own, *runs], image, identities).decisions

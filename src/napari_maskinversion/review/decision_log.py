@@ -229,6 +229,23 @@ def read(data: bytes, name: str) -> Contents:
     return Contents(tuple(runs), damaged, end, torn, ended)
 
 
+def read_saved(data: bytes, name: str) -> tuple[Run, ...]:
+    """Read the decisions that a file of results holds.
+
+    Raises
+    ------
+    InputError
+        If a line cannot be read; names the file.
+    """
+    contents = read(data, name) if data.startswith(_MAGIC) else None
+    if contents is None or contents.damaged or contents.torn:
+        raise InputError(
+            f"{name} is damaged: decisions in it cannot be read. Use an earlier copy, or save "
+            "results.npz again from the panel."
+        )
+    return contents.runs
+
+
 def _split(data: bytes) -> Iterator[bytes]:
     # Not splitlines(), which also splits at a carriage return.
     *lines, last = data.split(b"\n")

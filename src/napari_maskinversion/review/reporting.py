@@ -9,7 +9,7 @@ from typing import Any
 from ..base.identity import ImageIdentity, RegionKey, identify
 from ..results.export.bundle import Bundle
 from ..results.results import Results
-from .decision_log import read
+from .decision_log import read_saved
 from .decisions import Decision
 from .matching import restore
 
@@ -32,7 +32,7 @@ def with_decisions(bundle: Bundle, name: str) -> Bundle:
         return bundle
     regions = [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
     image = ImageIdentity("", (), "", "")
-    runs = read(bundle.decisions, name).runs
+    runs = read_saved(bundle.decisions, name)
     decisions = restore(runs, image, regions, any_image=True).decisions
     return replace(
         bundle,

@@ -12,7 +12,7 @@ from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
 from ..results.export.provenance import provenance
 from ..results.run_info import RunInfo
 from .decision_file import DecisionFile
-from .decision_log import Action, Entry, read, write_entries, write_header
+from .decision_log import Action, Entry, read_saved, write_entries, write_header
 from .decisions import Decision, Decisions, Step, Suggestion, now
 from .matching import restore
 
@@ -198,7 +198,7 @@ class Review:
             As `accept`.
         """
         regions = list(self._regions.values())
-        saved = restore(read(data, name).runs, self.image, regions).decisions
+        saved = restore(read_saved(data, name), self.image, regions).decisions
         new = [decision for key, decision in saved.items() if key not in self.decisions]
         if new:
             self.decide(*new)

@@ -144,7 +144,7 @@ def test_what_napari_saves_pycocotools_reads(plugin, tmp_path, capsys):  # noqa:
     layer = Labels(_full(RING).astype(int) * 3)
     layer.save(str(tmp_path / "b.json"), plugin=NAME)
     coco = COCO(tmp_path / "b.json")
-    np.testing.assert_array_equal(coco.annToMask(coco.loadAnns(1)[0]), _full(RING))
+    np.testing.assert_array_equal(coco.annToMask(coco.loadAnns(3)[0]), _full(RING))
 
 
 def test_numbers_of_categories_are_those_of_the_words_of_the_layer(plugin, tmp_path):  # noqa: F811
@@ -155,6 +155,26 @@ def test_numbers_of_categories_are_those_of_the_words_of_the_layer(plugin, tmp_p
     page = json.loads((tmp_path / "b.json").read_text())
     assert [one["name"] for one in page["categories"]] == ["car", "dog", "key"]
     assert page["annotations"][0]["category_id"] == 2
+
+
+def test_numbers_of_a_coco_file_are_kept(plugin, tmp_path):  # noqa: F811
+    page = {
+        "images": [{"id": 5, "file_name": "b.png", "height": 9, "width": 9}],
+        "categories": [{"id": 18, "name": "dog"}, {"id": 3, "name": "car"}],
+        "annotations": [
+            {"id": number, "image_id": 5, "category_id": category, "bbox": [x, 1, 2, 2]}
+            for number, category, x in ((7, 3, 1), (900100449500, 18, 5))
+        ],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(page))
+    ((data, about, _),) = get_reader(str(tmp_path / "a.json"))(str(tmp_path / "a.json"))
+    Labels(data, **about).save(str(tmp_path / "b.json"), plugin=NAME)
+    again = json.loads((tmp_path / "b.json").read_text())
+    assert {one["name"]: one["id"] for one in again["categories"]} == {"dog": 18, "car": 3}
+    assert [(one["id"], one["category_id"]) for one in again["annotations"]] == [
+        (7, 3),
+        (900100449500, 18),
+    ]
 
 
 def test_the_save_dialog_offers_both_for_labels_alone(plugin):  # noqa: F811

@@ -72,6 +72,9 @@ def test_names_of_a_file_come_through_a_run_and_are_compared(
         ("DOG", "2"),
         ("bird", "3"),
     ]
+    # An export to COCO keeps the numbers of the categories.
+    numbers = widget.session.record.source["category_ids"]
+    assert numbers == {"cat": 1, "DOG": 2, "bird": 3}
     # The stand-in suggests dog, cat, dog.
     said = " ".join(messages)
     assert "0 of 2 suggestions (0 %) are the names in the file of the regions." in said

@@ -80,6 +80,19 @@ def test_every_kind_of_area_is_a_region_with_its_label(read):
     assert not result.notes
 
 
+@pytest.mark.parametrize("kind", ["rectangle", "rotation"])
+def test_rectangles_of_four_corners_are_read_also_turned_ones(read, kind):
+    upright = [[20, 10], [25, 10], [25, 12], [20, 12]]
+    turned = [[15, 2], [19, 6], [15, 10], [11, 6]]
+    box, diamond = (
+        full(item.region, SHAPE)
+        for item in read(page(shape(upright, kind), shape(turned, kind))).items
+    )
+    assert (box[10:12, 20:25].all(), box.sum()) == (True, 10)
+    assert (diamond[5:7, 14:16].all(), diamond[2:4, 11:13].any()) == (True, False)
+    assert diamond.sum() == 32
+
+
 def test_shapes_of_one_group_and_label_are_one_region(read):
     far = [[20, 10], [24, 10], [24, 12], [20, 12]]
     result = read(page(shape(group_id=1), shape(far, group_id=1), shape(label="cat", group_id=1)))
@@ -110,8 +123,11 @@ def test_the_file_says_how_large_its_image_is_and_what_it_is_called(read):
         (shape([[1, "a"], [2, 2], [3, 3]]), "are not pairs of coordinates"),
         (shape([[1, float("nan")], [2, 2], [3, 3]]), "are not pairs of coordinates"),
         (shape("here"), "are not pairs of coordinates"),
-        (shape([[1, 1]], "rectangle"), "it has 1 points instead of 2"),
-        (shape(kind="blob"), "its shape_type is 'blob'"),
+        (
+            shape([[1, 1]], "rectangle"),
+            "it has 1 points, and a rectangle has 2 or 4 corners; save it as a",
+        ),
+        (shape(kind="blob"), "its shape_type is 'blob'; save it as a polygon"),
         (shape(label=["dog"]), "its label is a list"),
         (shape(group_id={}), "its group is an object"),
         (shape([[1, 1], [1, 1], [1, 1]]), "covers nothing when repaired"),

@@ -5,6 +5,7 @@ import json
 import math
 import zipfile
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from napari_maskinversion.pipeline.run import RegionChunk, run
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.export.bundle import Bundle
+from napari_maskinversion.results.export.catalogue import FORMATS, write_results
 from tests.scenes import demo_model, picture, regions
 
 from .bundles import IMAGE
@@ -55,6 +57,33 @@ def test_results_without_words_or_masks_come_back_too(tmp_path):
     pd.testing.assert_frame_equal(again.results.to_frame(), bare.to_frame())
     with pytest.raises(InputError, match="pixels of region 1 are unknown"):
         to_annotations(again)
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        (["a", 1, None, 2.5], ["a", "1", None, "2.5"]),
+        ([True, 2, 0.5, None], ["True", "2", "0.5", None]),
+        ([2**70, 1, 2, 3], [str(2**70), "1", "2", "3"]),
+        ([-1, 2**63, 1, None], ["-1", str(2**63), "1", None]),
+        ([1, 2.5, None, 3], [1, 2.5, None, 3]),
+        ([True, False, None, True], [True, False, None, True]),
+    ],
+)
+def test_a_column_of_texts_and_numbers_is_text_in_every_format(bundle, tmp_path, values, texts):
+    save_archive(replace(bundle, columns={"note": values}), tmp_path / "r.npz")
+    again = open_archive(tmp_path / "r.npz")
+    assert again.columns == {"note": values}
+    write_results(again, tmp_path / "out", tuple(FORMATS))
+    column = pd.read_parquet(tmp_path / "out/regions.parquet")["note"]
+    assert [None if pd.isna(one) else one for one in column] == texts
+
+
+@pytest.mark.parametrize("name", ["region", "suggestion", "embedding"])
+def test_a_column_that_has_the_name_of_another_is_refused(bundle, tmp_path, name):
+    save_archive(replace(bundle, columns={name: [4, 3, 2, 1]}), tmp_path / "r.npz")
+    with pytest.raises(InputError, match=f"its column '{name}' has the name of a column of the"):
+        open_archive(tmp_path / "r.npz")
 
 
 NEWER = np.frombuffer(b'{"format": "napari-maskinversion results", "version": 99}', np.uint8)

@@ -16,7 +16,7 @@ from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
-from ..layers.label_layers import draw_label_layers, features_of
+from ..layers.label_layers import draw_label_layers, features_of, words_of
 from ..layers.layers import path_of
 from ..layers.placing import box_transform
 
@@ -244,7 +244,7 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
             {
                 "name": name,
                 "features": features_of(label_layer),
-                "metadata": {"vocabulary": list(annotations.labels)},
+                "metadata": words_of(annotations),
             },
         )
         for name, label_layer in zip(names, label_layers, strict=True)

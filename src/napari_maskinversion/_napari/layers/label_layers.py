@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...base.errors import InputError
-from ...regions.annotations.annotation import Annotation, binary_mask
+from ...regions.annotations.annotation import CATEGORY_IDS, Annotation, Annotations, binary_mask
 from .feature_rows import whole
 
 if TYPE_CHECKING:
@@ -95,9 +95,14 @@ def features_of(label_layer: LabelLayer) -> pd.DataFrame:
     return pd.DataFrame(list(rows.values()))
 
 
-def source_names(layer: Any) -> dict[int, tuple[str, str]]:
-    """Return name and id by label, for a layer whose regions come from a file; else nothing."""
-    features = getattr(layer, "features", None)
+def words_of(annotations: Annotations) -> dict[str, Any]:
+    """Names in a file and their numbers, as the metadata of a Labels layer has them."""
+    numbers = dict(annotations.category_ids)
+    return {"vocabulary": list(annotations.labels), **({CATEGORY_IDS: numbers} if numbers else {})}
+
+
+def source_names(features: Any) -> dict[int, tuple[str, str]]:
+    """Return name and id by label, for features of regions that come from a file; else nothing."""
     if features is None or not {"index", "label", "source_id"} <= set(features):
         return {}
     rows = zip(*(features[name] for name in ("index", "label", "source_id")), strict=True)

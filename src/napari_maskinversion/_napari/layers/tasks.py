@@ -100,6 +100,10 @@ class LabelsCopy:
     names: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
+def _names_of(layer: Any) -> dict[int, tuple[str, str]]:
+    return source_names(getattr(layer, "features", None))
+
+
 def copy_regions(
     layer: Any, view: ViewPoint, *, shown_only: bool = True, snapshot: bool = True
 ) -> ShapesCopy | LabelsCopy:
@@ -116,12 +120,12 @@ def copy_regions(
     data = levels_of(layer)[0]
     if not shown_only:
         data = copied(data, snapshot=snapshot)
-        return LabelsCopy(grid=grid, data=data, pinned=False, names=source_names(layer))
+        return LabelsCopy(grid=grid, data=data, pinned=False, names=_names_of(layer))
     cut = slice_of(grid, view)
     cut.check(grid)
     data = copied(data, cut, snapshot=snapshot)
     pinned = isinstance(data, np.ndarray)
-    return LabelsCopy(grid=grid, data=data, pinned=pinned, names=source_names(layer))
+    return LabelsCopy(grid=grid, data=data, pinned=pinned, names=_names_of(layer))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -8,10 +8,16 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...regions.annotations.annotation import Annotation, Annotations
+from ...regions.annotations.annotation import CATEGORY_IDS, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
 from ..layers.feature_rows import whole
-from ..layers.label_layers import LabelLayer, draw_label_layers, features_of
+from ..layers.label_layers import (
+    LabelLayer,
+    draw_label_layers,
+    features_of,
+    source_names,
+    words_of,
+)
 
 LayerData = tuple[Any, dict[str, Any], str]
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
@@ -47,7 +53,7 @@ def read_layers(path: Any) -> list[LayerData]:
             {
                 "name": name if len(label_layers) == 1 else f"{name} {number}",
                 "features": features_of(label_layer),
-                "metadata": {"vocabulary": list(annotations.labels)},
+                "metadata": words_of(annotations),
             },
             "labels",
         )
@@ -120,20 +126,27 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
     others = len(labels.shape) - 2
     names = ("t", "z")[-others:] if 0 < others <= 2 else tuple(f"axis{i}" for i in range(others))
     planes = regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
-    texts = _names(about.get("features"))
+    texts, metadata = _names(about.get("features")), about.get("metadata") or {}
+    own = source_names(about.get("features"))
     items = [
-        Annotation(region=region, label=texts.get(region.id, ""), position=_whole(plane.position))
+        Annotation(
+            region=region,
+            label=texts.get(region.id, ""),
+            position=_whole(plane.position),
+            source_id=own.get(region.id, ("", ""))[1],
+        )
         for plane in planes
         for region in plane.regions
     ]
     shape = (int(labels.shape[-2]), int(labels.shape[-1]))
     # Numbers of categories are those of the layer's list of words, used or not.
-    words = (about.get("metadata") or {}).get("vocabulary") or ()
+    words = metadata.get("vocabulary") or ()
     return Annotations(
         shape=shape,
         items=tuple(items),
         image=str(about.get("name", "")),
         colors={str(word): "" for word in words},
+        category_ids=metadata.get(CATEGORY_IDS) or {},
     )
 
 

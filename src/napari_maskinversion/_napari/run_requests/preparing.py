@@ -10,6 +10,7 @@ import numpy as np
 from ...base.errors import ConfigError, InputError
 from ...base.units import Units
 from ...engine.models.registry import check_on_disk
+from ...regions.annotations.annotation import CATEGORY_IDS
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import file_of, is_ours
@@ -164,7 +165,10 @@ def estimate_of(
 def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
     """Return what a run was made from, for the exported record."""
     shown = request.input.picture.shown
+    metadata = getattr(snapshot.regions, "metadata", {})
+    numbers = {name: metadata[name] for name in (CATEGORY_IDS,) if name in metadata}
     return {
+        **numbers,
         "image_layer": getattr(snapshot.image, "name", ""),
         "regions_layer": getattr(snapshot.regions, "name", ""),
         "plane": request.input.finder.description,

@@ -129,7 +129,7 @@ def batch_command(
     )
     _check_results(work, out, overwrite=overwrite)
     inputs = [path for path in (place and project_file(place), table, file) if path]
-    inputs += [Path(project.labels)] if isinstance(project.labels, str) else []
+    inputs += project.files(folder)
     check_out(work.tasks, out, overwrite=overwrite, inputs=inputs)
     with executor_of(workers, dask, work.tasks) as executor:
         if executor.about:

@@ -26,9 +26,10 @@ from ...batch.project import (
     write_project,
 )
 from ...batch.running import listed, plan
+from ...pipeline.inputs import input_files
 from ...results.settings import RunSettings
 from ..captions.banks import CaptionSource
-from ..console import ProgressBar, say
+from ..console import ProgressBar, echo, say
 from ..options import Polygons, split_names, template_option, with_paper, with_settings
 from .checking import problems_of
 from .images import (
@@ -72,6 +73,7 @@ def new_command(
     file = project_file(place)
     pairs = pairs_of(images, regions, table, positions=positions)
     inputs = [path for one in pairs.pairs for path in (one.image, one.regions) if path]
+    inputs += input_files(labels, captions, table, settings.model)
     check_targets([file], overwrite=overwrite, inputs=inputs)
     folder = file.parent
     made = Project(
@@ -144,18 +146,18 @@ def status_command(
     number = states(content)
     bare = sum(image.regions is None for image in content.images)
     words = [counted(len(content.images)), f"{number['done']} done", f"{number['skip']} to skip"]
-    typer.echo(", ".join([*words, f"{bare} without regions"]))
+    echo(", ".join([*words, f"{bare} without regions"]))
     if out is not None:
         folder = project_file(place).parent
         work = plan(content, folder, out, captions=captions_hash(content, folder))
         line = f"{out}: {counted(len(work.done))} computed, {len(work.tasks)} to compute"
-        typer.echo(line)
+        echo(line)
         if work.stale_text:
-            typer.echo(work.stale_text)
+            echo(work.stale_text)
         if work.damaged:
-            typer.echo(f"Files of these results changed or are gone: {listed(work.damaged)}")
+            echo(f"Files of these results changed or are gone: {listed(work.damaged)}")
         if work.others:
-            typer.echo(f"Results of images that are not in the project: {listed(work.others)}")
+            echo(f"Results of images that are not in the project: {listed(work.others)}")
 
 
 @project.command("check")
@@ -167,10 +169,10 @@ def check_command(place: ProjectPlace) -> None:
     work = plan(content, file.parent, file.parent, captions=captions)
     problems = problems_of(work)
     for name, problem in problems.items():
-        typer.echo(f"{name}: {problem}")
+        echo(f"{name}: {problem}")
     if problems:
         raise InputError(f"{counted(len(problems))} of {len(content.images)} cannot be run.")
-    typer.echo(f"{counted(len(work.tasks))} can be run.")
+    echo(f"{counted(len(work.tasks))} can be run.")
 
 
 @project.command("export")

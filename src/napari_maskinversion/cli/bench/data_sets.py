@@ -12,7 +12,7 @@ from ...base.errors import InputError
 from ...bench.datasets.registry import DATASETS, DatasetSpec
 from ...engine.methods.registry import MASKINVERSION
 from ...engine.settings import InversionConfig
-from ..console import say
+from ..console import echo, say
 from ..loading import load
 from ..options import Paper, setting_option, with_option_groups, with_paper
 from .scenes import (
@@ -146,7 +146,7 @@ def datasets_command(
         existing_folder(folder, "--data")
     for spec in DATASETS.values():
         for line in describe(spec, folder, splits.get(spec.name)):
-            typer.echo(line)
+            echo(line)
     if folder is None:
         say("Set NAPARI_MASKINVERSION_DATA, or --data, to a folder to see what it holds.")
 

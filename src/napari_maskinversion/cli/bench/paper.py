@@ -17,7 +17,7 @@ from ...pipeline.captions.generating import CaptionRequest
 from ...regions.sam.checkpoints import CHECKPOINTS, get_checkpoint
 from ..captions.banks import CaptionSource
 from ..captions.generate import Beams, Memory, SearchOption, Seed, TopP
-from ..console import say
+from ..console import echo, say
 from ..loading import load, load_captioner
 from .data_sets import Data, Weights
 from .scenes import Device, Rate, SkipBad, Steps, bench, follow
@@ -200,7 +200,7 @@ def _show(job: PaperBench, out: Path, ties: Ties, *, plots: bool) -> None:
 
     tables = job.plan.tables
     for one in tables:
-        typer.echo(write(job, one, cells_of(job, one, ties), out, ties, plots=plots))
+        echo(write(job, one, cells_of(job, one, ties), out, ties, plots=plots))
     say(f"Wrote {len(tables)} table{'s' * (len(tables) != 1)} to {out}")
 
 

@@ -12,7 +12,7 @@ import typer
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...engine.settings import InversionConfig
-from ..console import INTERRUPTED, ProgressBar, ProgressLines, say
+from ..console import INTERRUPTED, ProgressBar, ProgressLines, echo, say
 from ..loading import load
 from ..options import setting_option, with_option_groups, with_paper
 
@@ -124,7 +124,7 @@ class Output:
 
         with complete_figures(figures):
             text = markdown(page)
-        typer.echo(text)
+        echo(text)
         if self.markdown is not None:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
             with atomic_path(self.markdown) as part:

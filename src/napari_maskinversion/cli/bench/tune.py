@@ -10,7 +10,7 @@ import typer
 from ...base.errors import InputError
 from ...bench.datasets.registry import DATASETS, VOC_CLASSES
 from ...engine.settings import InversionConfig
-from ..console import say
+from ..console import echo, say
 from ..loading import load
 from .data_sets import Data
 from .scenes import Device, ModelName, SkipBad, bench, follow
@@ -91,7 +91,7 @@ def tune_command(
         }
         write_figures(figures_page("tune", settings, parts), json)
     text = tuning_markdown(curves, settings, typed_command())
-    typer.echo(text)
+    echo(text)
     if out is not None:
         write_files(TUNING, cells_of(curves, model), text, out, plots=not no_plots)
         say(f"Wrote table, CSV and figures to {out}")

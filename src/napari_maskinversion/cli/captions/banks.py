@@ -24,7 +24,7 @@ from ...language.captions.caption_files import Captions, read_captions
 from ...language.captions.store import CaptionStore
 from ...language.ranking.finding import check_expression, embed_expression
 from ...results.settings import RunSettings
-from ..console import INTERRUPTED, ProgressBar, print_table, say
+from ..console import INTERRUPTED, ProgressBar, echo, print_table, say
 from ..loading import load
 from ..options import with_settings
 
@@ -154,7 +154,7 @@ def build_command(
     skipped = record.skipped
     more = f" ({skipped})" if skipped else ""
     say(f"{len(bank):,} captions{more}, model {record.model}, in:")
-    typer.echo(bank.folder)
+    echo(bank.folder)
 
 
 @captions.command("search")

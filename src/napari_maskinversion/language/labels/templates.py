@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...base.errors import InputError
+from ...base.validation import CONTROL
 from .label import refuse_text
 
 TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
@@ -42,6 +43,10 @@ def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
         if template.count("{}") != 1:
             raise InputError(
                 f"The template {template!r} needs exactly one {{}} where the label goes."
+            )
+        if CONTROL.search(template):
+            raise InputError(
+                f"The template {template!r} has a character that cannot be shown; remove it."
             )
     if len(set(templates)) < len(templates):
         twice = next(text for text in templates if list(templates).count(text) > 1)

@@ -19,6 +19,8 @@ from ...base.units import Georeference
 
 Array = npt.NDArray[Any]
 
+CATEGORY_IDS: Final = "category_ids"
+"""Where records keep the numbers that labels have in the COCO file of the regions."""
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
 _MAX_CROP: Final = 500_000_000  # pixels
@@ -67,6 +69,8 @@ class Annotations:
     geo : Georeference or None
     colors : mapping of str to str
         Colour (``#rrggbb``, or "" for none) of each label of the vocabulary, used or not.
+    category_ids : mapping of str to int
+        Numbers that labels have in a COCO file; empty for regions of other files.
     about : mapping
         Provenance, written to the file.
     notes : tuple of str
@@ -78,6 +82,7 @@ class Annotations:
     image: str = ""
     geo: Georeference | None = None
     colors: Mapping[str, str] = field(default_factory=dict)
+    category_ids: Mapping[str, int] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.label_blocks import LARGEST
 from ...base.regions import Region
 from . import rle
 from .annotation import (
@@ -43,6 +44,7 @@ UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
 _PLANES: Final = 10_000  # numbers that an image has for its planes
 _REGIONS: Final = 1_000_000  # and for the regions of a plane
+_DIGITS: Final = 18  # of a number that all readers can hold
 _NOWHERE: Final = Region(0, (0, 0, 1, 1), np.ones((1, 1), bool))
 # Members that are not columns of the table.
 _KNOWN = {"id", "image_id", "category_id", "segmentation", "bbox", "area", "score"}
@@ -59,8 +61,9 @@ def is_coco(page: Any) -> bool:
 def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
     """Write COCO JSON. Each plane is a separate image with its ``position``.
 
-    Masks are compressed run lengths; with ``polygons`` they are lists of polygons. These have no
-    holes in COCO: a region with holes is cut into pieces.
+    Annotations and categories of a COCO file keep their numbers. Masks are compressed run lengths;
+    with ``polygons`` they are lists of polygons. These have no holes in COCO: a region with holes
+    is cut into pieces.
 
     Raises
     ------
@@ -69,9 +72,10 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
     """
     numbers = _categories(annotations)
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
+    ids = _source_ids(annotations.items) or _region_ids(annotations.items)
     records = [
         _record(item, annotations.shape, number, places[item.position], numbers, polygons)
-        for number, item in enumerate(annotations.items, 1)
+        for number, item in zip(ids, annotations.items, strict=True)
     ]
     images = _images(annotations, places)
     write_json(_page(images, records, numbers, annotations.about), path, indent=None)
@@ -86,7 +90,8 @@ def write_coco_of_many(
 ) -> None:
     """Write the annotations of many images to one COCO file.
 
-    Numbers of images and annotations depend on nothing but the image's own number and its regions,
+    Annotations and categories of COCO files keep their numbers, as far as these differ. Other
+    numbers of images and annotations depend on nothing but the image's own number and its regions,
     so they stay when other images are added.
 
     Parameters
@@ -106,22 +111,31 @@ def write_coco_of_many(
     """
     images: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
+    items: list[Annotation] = []
     classes: dict[str, str] = {}  # colour by name
+    own: dict[str, int] = {}
     used: dict[str, None] = {}
     for number, part, more in parts:
         classes |= {name: classes.get(name) or color for name, color in part.colors.items()}
+        for name, category in part.category_ids.items():
+            if name not in own and category not in own.values():
+                own[name] = category
         used |= dict.fromkeys(item.label for item in part.items)
+        items += part.items
         places = dict.fromkeys(part.planes, number)
         if set(places) - {()}:  # planes of a stack
             places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
         images += [{**image, **more} for image in _images(part, places)]
         for item in part.items:
             place = places[item.position]
-            own = place * _REGIONS + item.region.id
+            number_here = place * _REGIONS + item.region.id
             # Categories are numbered at the end: other images may have other words.
-            records.append(_record(item, part.shape, own, place, None, polygons))
-    items = tuple(Annotation(region=_NOWHERE, label=label) for label in used)
-    numbers = _categories(Annotations(shape=(1, 1), items=items, colors=classes))
+            records.append(_record(item, part.shape, number_here, place, None, polygons))
+    kinds = tuple(Annotation(region=_NOWHERE, label=label) for label in used)
+    words = Annotations(shape=(1, 1), items=kinds, colors=classes, category_ids=own)
+    numbers = _categories(words)
+    for record, number in zip(records, _source_ids(items), strict=False):
+        record["id"] = number
     for record in records:
         record["category_id"] = numbers[record["category_id"]]
     write_json(_page(images, records, numbers, about or {}), path, indent=None)
@@ -131,7 +145,26 @@ def _categories(annotations: Annotations) -> dict[str, int]:
     numbers = annotations.class_ids
     if any(not item.label for item in annotations.items):
         numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
-    return numbers
+    own = annotations.category_ids
+    if not own:
+        return numbers
+    free = max(own.values())
+    return {name: own.get(name, free + number) for name, number in numbers.items()}
+
+
+def _source_ids(items: Sequence[Annotation]) -> list[int]:
+    """Return the numbers that annotations had in their file; none if not all had their own."""
+    texts = [item.source_id for item in items]
+    if not all(text.isascii() and text.isdigit() and len(text) <= _DIGITS for text in texts):
+        return []
+    ids = [int(text) for text in texts]
+    return ids if len(set(ids)) == len(ids) else []
+
+
+def _region_ids(items: Sequence[Annotation]) -> Sequence[int]:
+    """Return the numbers of the regions, if they differ; else count."""
+    ids = [item.region.id for item in items]
+    return ids if len(set(ids)) == len(ids) else range(1, len(ids) + 1)
 
 
 def _images(annotations: Annotations, places: Mapping[Position, int]) -> list[dict[str, Any]]:
@@ -281,6 +314,7 @@ def read_coco(page: CocoPage, path: Path, image: ImageReference) -> Annotations:
         items=tuple(items),
         image=image.name,
         colors={name: "" for name in names.values() if name not in ("", UNNAMED)},
+        category_ids=numbers_of(names),
         notes=tuple(notes),
     )
 
@@ -330,6 +364,15 @@ def categories_of(records: Any, path: Path) -> dict[Any, str]:
     ):
         raise InputError(f"{path} is not COCO: it has no list of categories.")
     return {record["id"]: str(record.get("name", record["id"])) for record in records}
+
+
+def numbers_of(names: Mapping[Any, str]) -> dict[str, int]:
+    """Return the numbers of categories by name; of two categories of one name the first counts."""
+    numbers: dict[str, int] = {}
+    for number, name in names.items():
+        if name and type(number) is int and 0 <= number <= LARGEST:
+            numbers.setdefault(name, number)
+    return numbers
 
 
 def _record_id(record: Any, number: int) -> str:

@@ -19,7 +19,7 @@ from .annotation_format import (
     note_other_image,
     size_of_images,
 )
-from .coco import categories_of, is_coco, listed_images
+from .coco import categories_of, is_coco, listed_images, numbers_of
 from .json_files import read_json
 
 _MAX_ID: Final = 256**3 - 1
@@ -81,6 +81,7 @@ def read_panoptic(page: Any, path: Path, image: ImageReference) -> Annotations:
         items=tuple(items),
         image=image.name,
         colors={name: "" for name in names.values() if name},
+        category_ids=numbers_of(names),
         notes=tuple(notes),
     )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import numpy as np
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...base.reading import read_bytes
+from ...base.reading import is_of_macos, read_bytes
 from .annotation import Annotation, Annotations, check_not_empty
 from .annotation_format import AnnotationFormat, ImageReference
 from .polygons import draw_region, ring
@@ -34,7 +34,12 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
         if path.suffix.lower() != ".zip":
             return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
         with zipfile.ZipFile(path) as archive:
-            members = [one for one in archive.infolist() if one.filename.lower().endswith(".roi")]
+            members = [
+                one
+                for one in archive.infolist()
+                if one.filename.lower().endswith(".roi")
+                and not is_of_macos(PurePosixPath(one.filename))
+            ]
             if sum(one.file_size for one in members) > _MAX_BYTES or len(members) > _MAX_ROIS:
                 raise InputError(
                     f"{path} declares more than {_MAX_BYTES / 1e6:.0f} MB or {_MAX_ROIS} ROIs; "

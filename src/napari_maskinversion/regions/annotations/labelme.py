@@ -36,7 +36,7 @@ from .annotation_format import (
 from .json_files import read_json
 from .polygons import draw_region, polygons_of, ring
 
-_POLYGONS: Final = ("polygon", "oriented_rectangle")
+_POLYGONS: Final = ("polygon", "oriented_rectangle", "rotation")
 _NO_AREA: Final = ("point", "points", "line", "linestrip")
 _MAX_COORDINATE: Final = 1e9
 _QUARTER: Final = 64  # edges of a quarter of a circle
@@ -104,8 +104,15 @@ def _part(number: int, record: Any, where: str, shape: tuple[int, int], notes: l
         if kind == "mask":
             region = _mask(number, record, shape)
         elif kind == "rectangle":
-            corners = MultiPoint(_points(record, 2)).envelope
-            region = draw_region(number, polygons_of(corners), where, shape, notes)
+            points = _points(record)
+            if len(points) not in (2, 4):
+                raise ValueError(
+                    f"it has {len(points)} points, and a rectangle has 2 or 4 corners; save it as "
+                    "a polygon"
+                )
+            # Other programs write all corners, also of turned rectangles.
+            outline = ring(points) if len(points) == 4 else MultiPoint(points).envelope
+            region = draw_region(number, polygons_of(outline), where, shape, notes)
         elif kind == "circle":
             (x, y), edge = _points(record, 2)
             radius = float(hypot(edge[0] - x, edge[1] - y))
@@ -116,7 +123,7 @@ def _part(number: int, record: Any, where: str, shape: tuple[int, int], notes: l
         elif kind in _POLYGONS:
             region = draw_region(number, [ring(_points(record))], where, shape, notes)
         else:
-            raise ValueError(f"its shape_type is {kind!r}")
+            raise ValueError(f"its shape_type is {kind!r}; save it as a polygon")
     return on_image(region, where, shape)
 
 

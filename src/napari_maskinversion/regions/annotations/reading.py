@@ -152,7 +152,9 @@ def _with_plain_labels(annotations: Annotations, path: Path) -> Annotations:
     items = tuple(replace(item, label=_plain(item.label)) for item in annotations.items)
     colors = {_plain(label): color for label, color in annotations.colors.items()}
     note = f"{path}: signs that cannot be shown were replaced in labels, such as {strange[0]!a}."
-    return replace(annotations, items=items, colors=colors, notes=(*annotations.notes, note))
+    numbers = {_plain(label): number for label, number in annotations.category_ids.items()}
+    notes = (*annotations.notes, note)
+    return replace(annotations, items=items, colors=colors, category_ids=numbers, notes=notes)
 
 
 def _plain(label: str) -> str:

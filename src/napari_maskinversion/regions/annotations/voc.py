@@ -35,7 +35,10 @@ def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
             )
             region = box_region(number, (y0 - 1, x0 - 1, y1, x1), where, shape, notes)
         except (ValueError, OverflowError):
-            raise InputError(f"{where} has no box of four numbers.") from None
+            raise InputError(
+                f"{where} has no box of four numbers (xmin, ymin, xmax, ymax); save turned boxes "
+                "and polygons as COCO JSON."
+            ) from None
         items.append(Annotation(region=on_image(region, where, shape), label=label))
     check_not_empty(items, path)
     return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))

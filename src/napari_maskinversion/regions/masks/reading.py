@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.errors import EmptyMaskError, InputError, MaskShapeError
 from ...base.label_blocks import as_whole_numbers
+from ...base.reading import is_of_macos
 from ...base.regions import Region, Regions
 from ...images.decoding import LOSSY, PICTURES, TIFF, Array, decode
 from ...images.ome_zarr import is_zarr
@@ -105,7 +106,8 @@ def _flat(stack: Stack, path: Path, image_shape: tuple[int, int]) -> Regions:
 
 def mask_files(folder: Path) -> list[Path]:
     """List the pictures in a folder by name: file i is region i + 1."""
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() in PICTURES)
+    files = (path for path in folder.iterdir() if not is_of_macos(path))
+    return sorted(path for path in files if path.suffix.lower() in PICTURES)
 
 
 def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:

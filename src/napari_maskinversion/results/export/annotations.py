@@ -11,7 +11,7 @@ from ...base.errors import InputError
 from ...language.labels.colors import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
-from ...regions.annotations.annotation import Annotation, Annotations
+from ...regions.annotations.annotation import CATEGORY_IDS, Annotation, Annotations
 from ..region_result import RegionResult
 from .bundle import Bundle, Masks
 
@@ -43,6 +43,7 @@ def to_annotations(bundle: Bundle) -> Annotations:
                 score=_score(region.ranking, label),
                 position=region.position,
                 values=values,
+                source_id=region.source_id,
             )
         )
     vocabulary, colors = info.vocabulary, {}
@@ -55,6 +56,7 @@ def to_annotations(bundle: Bundle) -> Annotations:
         image=_image_name(bundle),
         geo=None if info.units is None else info.units.geo,
         colors=colors,
+        category_ids=bundle.source.get(CATEGORY_IDS, {}),
         about={"provenance": bundle.provenance()},
     )
 

@@ -26,6 +26,7 @@ from ...base.validation import config_error
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
+from ..columns import columns_of
 from ..region_result import RegionResult
 from ..results import Results
 from ..run_info import RunInfo, info_from_json, info_to_json
@@ -184,6 +185,9 @@ def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
             rows, embeddings, maps, losses, rankings, strict=True
         )
     )
+    own = {column.name for column in columns_of(info, regions)} | {"embedding", "image", "plane"}
+    for name in own & record.columns.keys():
+        raise ValueError(f"its column {name!r} has the name of a column of the table")
     return Bundle(
         results=Results(info, regions),
         masks=_masks(rows, _bytes(arrays, "masks")),

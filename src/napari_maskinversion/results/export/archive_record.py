@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    TypeAdapter,
+    model_validator,
+)
 
 from ...base.compressed_region import CompressedRegion
 from ...base.label_blocks import LARGEST
-from ...base.validation import FiniteOrNull
+from ...base.validation import FiniteOrNull, PlainText
+from ...regions.annotations.annotation import CATEGORY_IDS
 from ..region_result import RegionResult, WindowRecord
 
 FORMAT: Final = "napari-maskinversion results"
@@ -23,6 +32,7 @@ PLAIN_FIELDS: Final = (
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
 _MOST_PIXELS: Final = 100_000  # of a side of the model's input
 _Id = Annotated[int, Field(ge=0, le=LARGEST)]
+_CATEGORY_IDS: Final = TypeAdapter(dict[str, _Id])
 
 
 class MaskRecord(BaseModel):
@@ -37,7 +47,7 @@ class CaptionsRecord(BaseModel):
 
     model_config = _FINITE
 
-    texts: tuple[str, ...]
+    texts: tuple[PlainText, ...]
     similarities: list[Annotated[float, Field(ge=-1.01, le=1.01)]]
     rows: tuple[int, ...]
 
@@ -67,9 +77,9 @@ class RegionRecord(BaseModel):
     position: tuple[tuple[str, NonNegativeInt], ...]
     centroid: tuple[float, float]
     members: tuple[_Id, ...]
-    source_label: str = ""  # before version 0.2 there was none
-    source_id: str = ""
-    generated_caption: str = ""
+    source_label: PlainText = ""  # before version 0.2 there was none
+    source_id: PlainText = ""
+    generated_caption: PlainText = ""
     losses: NonNegativeInt
     grid: tuple[NonNegativeInt, NonNegativeInt]
     captions: CaptionsRecord | None
@@ -122,7 +132,7 @@ class ArchiveRecord(BaseModel):
     image: dict[str, Any]
     records: list[dict[str, Any]]
     unknown_words: list[str] | None = None  # before version 0.2 there was none
-    columns: dict[str, list[str | int | float | bool | None]]
+    columns: dict[PlainText, list[PlainText | int | float | bool | None]]
     regions: list[RegionRecord]
 
     @model_validator(mode="after")
@@ -130,6 +140,7 @@ class ArchiveRecord(BaseModel):
         _Image.model_validate(self.image)
         if not isinstance(self.provenance.get("source", {}), dict):
             raise ValueError("provenance.source must be an object")
+        _CATEGORY_IDS.validate_python(self.provenance.get("source", {}).get(CATEGORY_IDS, {}))
         for window in self.windows:
             sides = (*window.input_size, *window.grid)
             if not 0 < min(sides) <= max(sides) <= _MOST_PIXELS or min(window.pixels) < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
@@ -16,6 +16,7 @@ from .provenance import provenance
 if TYPE_CHECKING:
     import pandas as pd
 
+_TOO_LARGE: Final = 2**63
 Masks = Mapping[tuple[Position, int], CompressedRegion]
 """Masks of regions by plane and id."""
 
@@ -78,12 +79,22 @@ class Bundle:
         )
 
     def table(self) -> pd.DataFrame:
-        """Return the results table with the extra columns."""
-        return self.results.to_frame().assign(**self.columns)
+        """Return the results table with the extra columns, each of one kind."""
+        columns = {name: _of_one_kind(values) for name, values in self.columns.items()}
+        return self.results.to_frame().assign(**columns)
 
     def provenance(self) -> dict[str, Any]:
         """Return how the results were computed, and from what."""
         return provenance(self.results.info, self.source)
+
+
+def _of_one_kind(values: Sequence[Any]) -> Sequence[Any]:
+    """Return values as texts if they are of several kinds, or too large; no table holds those."""
+    there = [value for value in values if value is not None]
+    kinds = {float if type(value) is int else type(value) for value in there}
+    if len(kinds) < 2 and all(type(value) is not int or abs(value) < _TOO_LARGE for value in there):
+        return values
+    return [None if value is None else str(value) for value in values]
 
 
 def compress_masks(
