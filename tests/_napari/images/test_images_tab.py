@@ -140,6 +140,25 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
     assert sum(summarize(opened, name).decided for name in names_) == 0
 
 
+def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    part, state = panel.images.part, panel.review.state
+    word = panel.session.results.regions[0].suggestion
+    part.limit.setValue(0)
+    part.word.setCurrentText(word)
+    part.accept.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert panel.review.state is state  # open all the while
+    assert panel.session.decided > 0
+    assert {one.label for one in state.review.decisions.values()} == {word}
+    part.undo.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert panel.session.decided == 0
+
+
 def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
