@@ -45,10 +45,10 @@ def quick_collection():
 
 @pytest.fixture(autouse=True)
 def own_napari_page(own_config_folder, monkeypatch):
-    """Set up a separate page for each test in napari's preferences, where napari has such pages."""
+    """Set up a separate page for each test in napari's preferences."""
     from napari import settings
 
-    clear = getattr(settings, "_clear_plugin_settings_cache", lambda: None)
+    clear = settings._clear_plugin_settings_cache
     monkeypatch.setattr(
         settings, "_CFG_PATH", str(own_config_folder / "napari" / "settings.yaml"), raising=False
     )

@@ -36,7 +36,7 @@ def seen(viewer, image, channels="displayed"):
 
 def on_canvas(viewer, image):
     """Colours (h, w, 3) at the centres of the image's pixels, from a screenshot."""
-    camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+    camera = viewer.scene.camera
     camera.zoom = ZOOM
     camera.center = (0, *((np.asarray(SHAPE) - 1) / 2))
     shot = viewer.screenshot(canvas_only=True, flash=False)[..., :3] / 255

@@ -158,7 +158,7 @@ def page():
 
 @pytest.fixture
 def without_page(monkeypatch):
-    """An older napari, which has no pages for plugins."""
+    """A napari that shows no page, as where the plugin is disabled."""
     monkeypatch.setattr("napari_maskinversion._napari.panel.napari_page._page", lambda: None)
 
 

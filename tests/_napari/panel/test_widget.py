@@ -109,7 +109,7 @@ def test_a_region_out_of_sight_is_brought_into_view(qtbot, widget, slow, run_to_
     viewer = widget._viewer
     slow.free = True
     run_to_end(widget)
-    camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+    camera = viewer.scene.camera
     image = viewer.layers["photo"]
     image.corner_pixels = np.array([[0, 0], [30, 30]])  # what a zoomed view would leave
     widget.results.table.selectRow(49)
@@ -362,7 +362,7 @@ def test_a_cancelled_run_says_how_many_regions_of_how_many_are_done(
 def test_results_that_are_selected_by_the_panel_do_not_move_the_view(widget, slow, run_to_end):
     viewer = widget._viewer
     slow.free = True
-    camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+    camera = viewer.scene.camera
     viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])  # zoomed in
     camera.center = (0, 115, 115)
     run_to_end(widget)

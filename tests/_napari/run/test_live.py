@@ -31,10 +31,6 @@ def live(qtbot, panel, inverted):
     return panel
 
 
-def camera_of(viewer):
-    return viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
-
-
 def shown(panel):
     frame = panel.results.model.frame
     return [] if frame is None else frame["region"].tolist()
@@ -51,7 +47,7 @@ def test_off_means_off(qtbot, panel, inverted):
 def test_a_stroke_updates_its_row_and_no_other(qtbot, live, inverted):
     before = live.results.results
     heatmap = live.canvas.heatmap.layer.data.copy()
-    camera = camera_of(live._viewer)
+    camera = live._viewer.scene.camera
     camera.zoom = 400  # region 1, the row selected, is out of sight
     centre = camera.center
     cells = live._viewer.layers["cells"]
@@ -296,7 +292,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
     # Somebody draws at a region that is decided, and not the queue's first: all stays there.
     live.review.act("pick 1")
     live.results.select(region)
-    camera = camera_of(live._viewer)
+    camera = live._viewer.scene.camera
     camera.zoom, camera.center = 9, (20, 20)
     before, place = len(messages), camera.center
     cells.paint((40, 30), shown(live)[region])

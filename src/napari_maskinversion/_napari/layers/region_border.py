@@ -119,7 +119,7 @@ class RegionBorder:
         self._node = None
         for event in self._events():
             event.disconnect(self._place)
-        _camera(self._viewer).events.zoom.disconnect(self._draw)
+        self._viewer.scene.camera.events.zoom.disconnect(self._draw)
 
     def _make(self) -> bool:
         from vispy.scene.visuals import Mesh
@@ -134,7 +134,7 @@ class RegionBorder:
         self._node.set_gl_state("translucent", depth_test=False, cull_face=False)
         for event in self._events():
             event.connect(self._place)
-        _camera(self._viewer).events.zoom.connect(self._draw)
+        self._viewer.scene.camera.events.zoom.connect(self._draw)
         return True
 
     def _events(self) -> list[Any]:
@@ -171,7 +171,7 @@ class RegionBorder:
         node.visible = pieces is not None
         if pieces is None:
             return
-        zoom = max(float(_camera(self._viewer).zoom), 1e-9)
+        zoom = max(float(self._viewer.scene.camera.zoom), 1e-9)
         corners = np.concatenate([bands(pieces, width / zoom) for width in WIDTHS])
         first = 4 * np.arange(len(corners))[:, None]
         faces = (first + np.array([0, 1, 2, 0, 2, 3])).reshape(-1, 3)
@@ -182,8 +182,3 @@ class RegionBorder:
             faces=faces.astype(np.uint32),
             face_colors=tones,
         )
-
-
-def _camera(viewer: Any) -> Any:
-    # napari 0.9 moved the camera.
-    return viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera

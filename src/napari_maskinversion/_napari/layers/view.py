@@ -38,8 +38,7 @@ def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
         axes = [axis + shift for axis in others]
         viewer.dims.set_point(axes, [float(world[axis]) for axis in others])
     if not _visible(image, plane, centre):
-        # napari 0.9 moved the camera.
-        camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+        camera = viewer.scene.camera
         centre_now = list(camera.center)
         centre_now[-2:] = [float(world[axis]) for axis in plane.cut.axes]
         camera.center = tuple(centre_now)

@@ -1,4 +1,4 @@
-"""Our page in napari's Preferences window (napari 0.9 and later)."""
+"""Our page in napari's Preferences window."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NapariPage:
 
     @property
     def available(self) -> bool:
-        """Whether this napari shows the page."""
+        """Whether napari shows the page."""
         return self._page is not None
 
     def connect(self) -> None:
@@ -93,10 +93,8 @@ class NapariPage:
 
 
 def _page() -> Any:
-    try:
-        from napari.settings import get_plugin_settings
-    except ImportError:
-        return None
+    from napari.settings import get_plugin_settings
+
     try:
         return getattr(get_plugin_settings(PLUGIN), GROUP)
     except (KeyError, AttributeError):  # the plugin is not installed, or disabled

@@ -247,11 +247,8 @@ def image_layers(viewer: Any) -> list[Any]:
 
 
 def background_of(viewer: Any) -> tuple[float, float, float]:
-    """Return the colour of the canvas; black before napari 0.9."""
-    color = getattr(getattr(viewer, "canvas", None), "background_color", None)
-    if color is None:
-        return (0.0, 0.0, 0.0)
-    red, green, blue = (float(value) for value in tuple(color)[:3])
+    """Return the colour of the canvas."""
+    red, green, blue = (float(value) for value in tuple(viewer.canvas.background_color)[:3])
     return red, green, blue
 
 
