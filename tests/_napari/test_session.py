@@ -551,7 +551,7 @@ def test_each_viewer_has_one_session_that_ends_with_it():
     assert place not in module._SESSIONS
 
 
-def test_what_one_part_asks_reaches_those_that_answer_it_and_nobody_else():
+def test_what_one_part_asks_reaches_those_that_answer_it_and_no_others():
     session, bindings, heard = Session(), Bindings(), []
     bindings.answer(session, "take words", lambda words: heard.append(("vocabulary", words)))
     bindings.answer(session, "take back", lambda _: heard.append("review"))

@@ -188,7 +188,13 @@ def _targets(
         what = f" (it has {names[0]})" if names else ""
         raise InputError(f"{whole} is no data set of this program{what}; choose another folder.")
     inputs = [project.file, *project.project.files(project.folder)]
-    check_targets(files.values(), overwrite=overwrite, inputs=inputs, is_our_folder=_is_data_set)
+    # The data set has been looked at; each of its files would be read again.
+    check_targets(
+        files.values(),
+        overwrite=overwrite,
+        inputs=inputs,
+        is_our_folder=lambda folder: folder == whole,
+    )
     return files
 
 

@@ -165,10 +165,9 @@ def estimate_of(
 def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
     """Return what a run was made from, for the exported record."""
     shown = request.input.picture.shown
-    metadata = getattr(snapshot.regions, "metadata", {})
-    numbers = {name: metadata[name] for name in (CATEGORY_IDS,) if name in metadata}
+    numbers = getattr(snapshot.regions, "metadata", {}).get(CATEGORY_IDS)
     return {
-        **numbers,
+        **({CATEGORY_IDS: numbers} if numbers else {}),
         "image_layer": getattr(snapshot.image, "name", ""),
         "regions_layer": getattr(snapshot.regions, "name", ""),
         "plane": request.input.finder.description,

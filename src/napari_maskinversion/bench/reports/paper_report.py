@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
-from ...base.targets import mentions_us
+from ...base.errors import InputError
+from ...base.targets import check_targets, mentions_us
 from ..measures.figures_file import typed_command
 from ..measures.retrieval import READINGS, Ties
 from ..paper.cells import Cell, data_title
 from ..paper.running import PaperBench
 from ..paper.tables import Table
 from .method_tables import table as markdown_table
-from .plots import in_both_looks, new_figure, plot_files
+from .plots import check_plots, in_both_looks, new_figure, plot_files
 
 MARK: Final = "<!-- napari-maskinversion bench paper -->"
 METRICS: Final = {
@@ -40,7 +41,25 @@ def files_of(table: Table, folder: Path, *, plots: bool = True) -> list[Path]:
     return named + (plot_files(table.file, folder) if plots else [])
 
 
-def is_ours(file: Path) -> bool:
+def check_files(
+    tables: Sequence[Table], folder: Path, *, overwrite: bool, plots: bool = True
+) -> None:
+    """Refuse files that must not be written, and plots that cannot be drawn.
+
+    Raises
+    ------
+    InputError
+        If the folder is a file, a file there is not ours, or matplotlib is not installed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; --out names a folder.")
+    if plots:
+        check_plots(folder)
+    targets = [file for one in tables for file in files_of(one, folder, plots=plots)]
+    check_targets(targets, overwrite=overwrite, is_ours=_is_ours)
+
+
+def _is_ours(file: Path) -> bool:
     """Return whether `write_files` wrote a file; a CSV file is known by its page."""
     return mentions_us(file.with_suffix(".md") if file.suffix == ".csv" else file)
 

@@ -263,16 +263,10 @@ def _sam(text: str | None) -> Path | None:
 
 def _check_files(plan: PaperPlan, out: Path, *, overwrite: bool, plots: bool) -> None:
     """Refuse files that must not be written, and plots that cannot be drawn."""
-    from ...base.targets import check_folder, check_targets
-    from ...bench.reports.paper_report import files_of, is_ours
-    from ...bench.reports.plots import check_plots
+    from ...base.targets import check_folder
+    from ...bench.reports.paper_report import check_files
 
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file; --out names a folder.")
-    if plots:
-        check_plots(out)
-    targets = [file for one in plan.tables for file in files_of(one, out, plots=plots)]
-    check_targets(targets, overwrite=overwrite, is_ours=is_ours)
+    check_files(plan.tables, out, overwrite=overwrite, plots=plots)
     check_folder(out / "records")  # its files are checked where they are opened
 
 

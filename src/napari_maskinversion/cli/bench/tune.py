@@ -101,18 +101,12 @@ def _check_files(json: Path | None, out: Path | None, *, overwrite: bool, plots:
     """Refuse files that must not be written, and plots that cannot be drawn."""
     from ...base.record_store import records_path
     from ...base.targets import check_targets
-    from ...bench.reports import paper_report
-    from ...bench.reports.plots import check_plots
+    from ...bench.reports.paper_report import check_files
     from ...bench.reports.tuning_report import TUNING
     from .scenes import is_ours
 
     if out is not None:
-        if out.exists() and not out.is_dir():
-            raise InputError(f"{out} is a file; --out names a folder.")
-        if plots:
-            check_plots(out)
-        targets = paper_report.files_of(TUNING, out, plots=plots)
-        check_targets(targets, overwrite=overwrite, is_ours=paper_report.is_ours)
+        check_files([TUNING], out, overwrite=overwrite, plots=plots)
     if json is not None:
         check_targets([json, records_path(json)], overwrite=overwrite, is_ours=is_ours)
 
