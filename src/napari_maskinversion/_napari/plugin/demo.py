@@ -25,7 +25,6 @@ _SCREEN: Final = "1600x1000x24"
 _SAMPLE: Final = "everyday-1"  # as the record of its results says
 _MARK: Final = "NAPARI_MASKINVERSION_VIRTUAL_DISPLAY"  # set in the process we start under one
 _PATIENCE: Final = 600.0  # seconds for the run
-_ENDING: Final = 120.0  # seconds for a run that was cancelled
 
 
 def run_demo(out: Path, *, screenshot: bool = False) -> int:
@@ -115,6 +114,7 @@ def _under_virtual_display(out: Path) -> int:
 
 def _demonstrate(out: Path, *, show: bool) -> int:
     import napari
+    from superqt.utils import WorkerBase
 
     from .commands import open_widget
     from .samples import everyday_1
@@ -135,6 +135,8 @@ def _demonstrate(out: Path, *, show: bool) -> int:
         return _record(viewer, widget, out)
     finally:
         viewer.close()
+        # As napari does when its application quits: a thread still at work would abort the process.
+        WorkerBase.await_workers()
 
 
 def _record(viewer: Any, widget: Any, out: Path) -> int:
@@ -146,9 +148,6 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
     widget.runner.failed.connect(failures.append)
     if not _wait(lambda: not widget.runner.busy, _PATIENCE):
         failures.append(f"The run did not end within {_PATIENCE:.0f} s.")
-        # A thread that still computes would abort the process at its end.
-        widget.runner.cancel()
-        _wait(lambda: widget.runner.idle, _ENDING)
     results = widget.results.results
     if failures or results is None:
         reason = widget.session.notice.text if widget.session.notice else "There are no results."
