@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -345,8 +346,8 @@ def test_what_disk_or_memory_refused_is_tried_twice_more(project, call, monkeypa
     write = image_run.write_parquet
 
     def failing(bundle, path, **more):
-        attempts.append(path)
-        if len(attempts) <= fails:
+        attempts.append(path.name)
+        if path.name.startswith("cell-1") and attempts.count(path.name) <= fails:
             raise error
         write(bundle, path, **more)
 
@@ -434,7 +435,9 @@ def test_what_failed_is_listed_at_once(project, call, monkeypatch):
     code, _, _ = call(*FOLDERS, "--skip-bad")
     assert code == 130
     assert lists[0].splitlines()[1].startswith("cell-0.png,")
-    assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png", "cell-1.png"]
+    first, second = pd.read_csv("out/failed.csv")["image"]
+    assert first == "cell-0.png"
+    assert second in ("cell-1.png", "cell-2.png")
     monkeypatch.setattr(image_run, "run_planes", run_planes)
     assert call(*FOLDERS, "--skip-bad")[0] == 1
     assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png"]
@@ -491,18 +494,19 @@ def test_a_folder_of_a_model_moves_with_its_project(images, call, monkeypatch):
 
 
 def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, monkeypatch):
-    check = image_run.write_finished
+    check, begun = image_run.write_finished, []
 
     def failing(finished, folder):
-        if folder.name == "cell-2.png":
+        begun.append(folder.name)
+        if len(begun) == 2:
             raise KeyError("oops")
         check(finished, folder)
 
     monkeypatch.setattr(image_run, "write_finished", failing)
     code, _, err = call("batch", ".", "--out", "out")
     assert code == 1
-    assert "cell-2.png: internal error (KeyError: 'oops')" in err
-    assert list(archives(project / "out")) == ["cell-1.png"]
+    assert f"{begun[1]}: internal error (KeyError: 'oops')" in err
+    assert list(archives(project / "out")) == begun[:1]
     monkeypatch.undo()
     monkeypatch.chdir(project)
     assert call("batch", ".", "--out", "out")[0] == 0
@@ -683,3 +687,25 @@ def test_each_image_has_a_bar_while_it_is_computed():
         bar.show_parts({"b.png": 0.75})
         tasks = [(task.description.strip(), task.completed) for task in bar.tasks]
     assert tasks == [("Images", 0), ("b.png", 0.75)]
+
+
+def test_images_are_computed_one_at_a_time_and_written_meanwhile(project, call, monkeypatch):
+    run_planes, write = image_run.run_planes, image_run.write_parquet
+    computing, first, next_one = threading.Lock(), threading.Event(), threading.Event()
+
+    def alone(*arguments, **more):
+        (next_one if first.is_set() else first).set()
+        assert computing.acquire(blocking=False)
+        try:
+            return (yield from run_planes(*arguments, **more))
+        finally:
+            computing.release()
+
+    def patient(*arguments, **more):
+        assert next_one.wait(60)
+        write(*arguments, **more)
+
+    monkeypatch.setattr(image_run, "run_planes", alone)
+    monkeypatch.setattr(image_run, "write_parquet", patient)
+    assert call("batch", ".", "--out", "out")[0] == 0
+    assert len(archives(project / "out")) == 2

@@ -82,37 +82,43 @@ class TaskExecutor(ABC):
 
 
 class InThisProcess(TaskExecutor):
-    """Does one task after the other in a thread, so that Ctrl-C is heard at once."""
+    """Does tasks in two threads, so that one image is written while the next one is computed.
+
+    The work takes turns in what needs memory and all cores (see `run_task`). Ctrl-C is heard at
+    once.
+    """
+
+    at_once = 2
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1)
+        self._threads = ThreadPoolExecutor(self.at_once)
         self._stop = Event()
         self._shares: dict[str, float] = {}
 
     def submit(self, work: Work, task: ImageTask) -> Future[Report]:
-        """Begin a task when the one before it is done."""
-        return self._thread.submit(self._do, work, task)
+        """Begin a task when a thread is free."""
+        return self._threads.submit(self._do, work, task)
 
     def underway(self) -> Mapping[str, float]:
-        """Return the share that is done of the present image."""
+        """Return the share that is done of each image that was begun."""
         return dict(self._shares)
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:
         if kind is not None:
             self._stop.set()
-        self._thread.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
 
     def _do(self, work: Work, task: ImageTask) -> Report:
         def step(news: Any) -> None:
             if self._stop.is_set():
                 raise Cancelled("The batch was stopped.")
-            self._shares = {task.name: share_of(news, self._shares.get(task.name, 0))}
+            self._shares[task.name] = share_of(news, self._shares[task.name])
 
-        self._shares = {task.name: 0}
+        self._shares[task.name] = 0
         try:
             return work(task, on_step=step)
         finally:
-            self._shares = {}
+            del self._shares[task.name]
 
 
 class Workers(TaskExecutor):

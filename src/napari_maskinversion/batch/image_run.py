@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Container
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -45,6 +46,7 @@ _LASTING: Final = (
     NotADirectoryError,
     PermissionError,
 )
+_OPENING, _LOADING = Lock(), Lock()
 _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 Outcome = TypeVar("Outcome")
 
@@ -91,7 +93,9 @@ def _read(path: Path, shape: tuple[int, int], **about: Any) -> Annotations:
         now = path.stat()
     except OSError:
         return read_annotations(path, shape, **about)  # refuses it
-    return _opened(path, now.st_size, now.st_mtime_ns).read(shape, **about)
+    with _OPENING:
+        opened = _opened(path, now.st_size, now.st_mtime_ns)
+    return opened.read(shape, **about)
 
 
 @lru_cache(maxsize=1)
@@ -132,6 +136,7 @@ def run_task(
     task: ImageTask,
     *,
     model: Backbone | None = None,
+    turn: AbstractContextManager[Any] | None = None,
     on_step: Callable[[Any], object] | None = None,
 ) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
@@ -144,12 +149,15 @@ def run_task(
     task : ImageTask
     model : Backbone, optional
         By default the settings' model, which this process loads once.
+    turn : context manager, optional
+        Held while the image is read and computed, not while it is written: a lock, where several
+        threads of a process share its memory and cores.
     on_step : callable, optional
         Called with each step; raises `Cancelled` to stop.
     """
     begun = perf_counter()
     try:
-        regions = _run(task, model, on_step)
+        regions = _run(task, model, turn or nullcontext(), on_step)
     except Cancelled:
         return Report(name=task.name, stopped=True)
     except Exception as error:
@@ -168,16 +176,20 @@ def run_task(
 
 
 def _run(
-    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
+    task: ImageTask,
+    model: Backbone | None,
+    turn: AbstractContextManager[Any],
+    on_step: Callable[[Any], object] | None,
 ) -> int | None:
     """Return the number of regions; None if their results were there already."""
-    if is_marked(task) and not is_damaged(task):
-        different = differences(task)
-        if not different:
-            return None
-        if different == MORE_FORMATS:
-            return _add_formats(task)
-    bundle, finished = _patiently(lambda: _compute(task, model, on_step))
+    with turn:
+        if is_marked(task) and not is_damaged(task):
+            different = differences(task)
+            if not different:
+                return None
+            if different == MORE_FORMATS:
+                return _add_formats(task)
+        bundle, finished = _patiently(lambda: _compute(task, model, on_step))
     # What was computed is kept while the disk is busy.
     written = _patiently(lambda: store(task, bundle, finished))
     return len(bundle.results) if written else None
@@ -274,9 +286,6 @@ def _loaded(name: str, architecture: str | None, device: str) -> Backbone:
     """Load a model once for all images of this process, also if several threads ask for it."""
     with _LOADING:
         return _load(name, architecture, device)
-
-
-_LOADING: Final = Lock()
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ from qtpy.QtWidgets import QApplication, QRadioButton
 
 from napari_maskinversion._napari.panel.topics import TABS
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.workers.driver import any_driven
 
 from ..review.reviewing import switch_on
 from .test_frame import controls, names
@@ -100,6 +101,7 @@ def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
         area = widget.tabs.show_tab(name)
         if opened is not None:
             opened.expand(animate=False)
+        qtbot.waitUntil(lambda: not any_driven(), timeout=60_000)  # it may enable controls
         reached = tabbed(widget.input.image)
         for part in (widget.controller.part, area.widget(), widget.foot):
             assert missed(part, reached) == [], (name, opened and opened.title)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -14,6 +15,7 @@ from ...base.errors import InputError
 from ...base.locks import hold
 from ...batch.cluster import LOCAL
 from ...batch.executors import InThisProcess
+from ...batch.finished import differences, is_marked
 from ...batch.image_run import check_model, run_task
 from ...batch.image_task import DATA_SET, ImageTask
 from ...batch.leftovers import check_removal, remove
@@ -131,19 +133,26 @@ def batch_command(
     inputs = [path for path in (place and project_file(place), table, file) if path]
     inputs += project.files(folder)
     check_out(work.tasks, out, overwrite=overwrite, inputs=inputs)
-    with executor_of(workers, dask, work.tasks) as executor:
-        if executor.about:
-            say(executor.about)
-        problems = _check(work, executor, skip_bad=skip_bad)
-        tasks = [task for task in work.tasks if task.name not in problems]
-        _say_before(work, out)
-        if work.others:
-            remove(out, work.others)
-            say(f"Removed the results of images that are not in this batch: {listed(work.others)}.")
-        write_failed(problems, out)
-        if tasks:
-            here = dask in (None, LOCAL)
-            problems |= _run(tasks, executor, source, here=here, skip_bad=skip_bad, out=out)
+    try:
+        with executor_of(workers, dask, work.tasks) as executor:
+            if executor.about:
+                say(executor.about)
+            problems = _check(work, executor, skip_bad=skip_bad)
+            tasks = [task for task in work.tasks if task.name not in problems]
+            _say_before(work, out)
+            if work.others:
+                remove(out, work.others)
+                names = listed(work.others)
+                say(f"Removed the results of images that are not in this batch: {names}.")
+            write_failed(problems, out)
+            if tasks:
+                here = dask in (None, LOCAL)
+                problems |= _run(tasks, executor, source, here=here, skip_bad=skip_bad, out=out)
+    except KeyboardInterrupt:
+        # Images that were being written when it came are complete by now.
+        kept = [task for task in work.tasks if is_marked(task) and not differences(task)]
+        say(f"Stopped: {_kept(len(kept), work.tasks, out)}; the same command goes on.")
+        raise typer.Exit(INTERRUPTED) from None
     if problems:
         say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
     if older := [name for name in work.stale if name in problems]:
@@ -239,19 +248,17 @@ def _run(
             bank = captions.bank(model).folder
             tasks = [replace(task, bank=bank) for task in tasks]
         if isinstance(executor, InThisProcess):
-            work = partial(run_task, model=model)
+            work = partial(run_task, model=model, turn=Lock())
         del model
     else:
         _check_model(tasks[0], executor)
     problems: dict[str, str] = {}
     finished: list[str] = []
 
-    def kept() -> str:
-        return f"{len(finished)} of {counted(len(tasks))} are finished and kept in {out}"
-
     def keep(report: Report, progress: BatchProgress) -> None:
         if report.is_disk_full:
-            raise InputError(f"{report.problem} {kept()}; with more room the same command goes on.")
+            kept = _kept(len(finished), tasks, out)
+            raise InputError(f"{report.problem} {kept}; with more room the same command goes on.")
         if not report.problem:
             finished.append(report.name)
         else:
@@ -260,12 +267,12 @@ def _run(
             add_failed(report.name, report.problem, out)
             progress.say(f"{report.name}: {report.problem}")
 
-    try:
-        follow(tasks, executor, work, keep)
-    except KeyboardInterrupt:
-        say(f"Stopped: {kept()}; the same command goes on.")
-        raise typer.Exit(INTERRUPTED) from None
+    follow(tasks, executor, work, keep)
     return problems
+
+
+def _kept(finished: int, tasks: Sequence[ImageTask], out: Path) -> str:
+    return f"{finished} of {counted(len(tasks))} are finished and kept in {out}"
 
 
 def _check_model(task: ImageTask, executor: TaskExecutor) -> None:
