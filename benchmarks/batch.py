@@ -213,7 +213,9 @@ class Cluster:
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
         words = (sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:])
-        return subprocess.Popen(words, stdout=self.log, stderr=self.log)
+        # Two workers share the cores, as docs/howto/scale.md says.
+        threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // 2))}
+        return subprocess.Popen(words, stdout=self.log, stderr=self.log, env=os.environ | threads)
 
     def look(self) -> None:
         """Start what has ended."""

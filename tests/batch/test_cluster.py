@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from napari_maskinversion.batch.running import Underway, run_batch
 
 from .conftest import FAST
 from .test_batch import archives
-from .work import die_once, say_process, task, wait_halfway
+from .work import die_once, say_process, say_variable, task, wait_halfway
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -144,6 +145,14 @@ def test_a_scheduler_that_stays_away_ends_the_batch_in_one_line(tmp_path):
         running.close()
         with pytest.raises(MaskInversionError, match=r"did not come back within .* goes on\.$"):
             list(work)
+
+
+def test_a_local_worker_keeps_the_memory_that_tensors_free():
+    """Dask's own threshold doubles the time of an image."""
+    name = "MALLOC_TRIM_THRESHOLD_"
+    with DaskCluster("local", 1) as executor:
+        news = list(run_batch([replace(task(0), name=name)], executor, say_variable))
+    assert [one.notes for one in news if isinstance(one, Report)] == [("",)]
 
 
 def test_a_local_cluster_replaces_a_worker_that_is_killed(tmp_path):

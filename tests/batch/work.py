@@ -27,6 +27,11 @@ def say_process(task, *, on_step):
     return Report(name=task.name, regions=os.getpid())
 
 
+def say_variable(task, *, on_step):
+    """Report what an environment variable, which has the name of the task, was at the start."""
+    return Report(name=task.name, notes=(os.environ.get(task.name, ""),))
+
+
 def die_once(task, *, on_step):
     """Be killed the first time that the second image is done; count how often each is begun."""
     begun = task.out / task.name

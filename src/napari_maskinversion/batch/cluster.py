@@ -269,8 +269,14 @@ def _local(count: int) -> Any:
     import dask
     from distributed import LocalCluster
 
-    # A local cluster forgets a worker that is not back in time; by default after 15 s.
-    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+    dask.config.set(
+        {
+            # A local cluster forgets a worker that is not back in time; by default after 15 s.
+            "distributed.deploy.lost-worker-timeout": "1h",
+            # With Dask's value each freed tensor goes back to the system: twice the time.
+            "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+        }
+    )
     threads = str(max(1, (os.cpu_count() or 1) // count))
     return LocalCluster(
         n_workers=count,
