@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 settings.register_profile(
     "fuzz",
     deadline=None,
-    max_examples=12 * ROUNDS,
+    max_examples=8 * ROUNDS,
     derandomize=ROUNDS == 1,
     suppress_health_check=list(HealthCheck),
 )

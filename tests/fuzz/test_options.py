@@ -1,6 +1,7 @@
 """Absurd values for every option of every command, also of those that come later."""
 
 import random
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -35,15 +36,34 @@ def values_of(parameter):
     return next((VALUES[name] for name in VALUES if name in kind.lower()), VALUES["text"])
 
 
-CASES = []
-for command in COMMANDS:
-    if command.name == "demo":
-        continue
-    for name, parameter in (*command.options, *command.arguments):
-        values = values_of(parameter)
-        chance = random.Random(f"{command.name} {name}")
-        count = min(len(values), ROUNDS)
-        CASES += [(command, name, value) for value in chance.sample(values, count)]
+# In the short form an option that many commands share is attacked in three of them.
+SHARED = 3 if ROUNDS == 1 else len(COMMANDS)
+ATTACKED = [command for command in COMMANDS if command.name != "demo"]
+
+
+def cases():
+    """Yield commands, options or arguments, and values; each command is attacked."""
+    sharing = defaultdict(list)
+    for command in ATTACKED:
+        for name, parameter in (*command.options, *command.arguments):
+            sharing[name].append((command, parameter))
+    attacks = Counter()
+    for name, places in sorted(sharing.items(), key=lambda item: len(item[1])):
+        fewest = sorted(places, key=lambda place: attacks[place[0].name])
+        for command, parameter in fewest[:SHARED]:
+            attacks[command.name] += 1
+            values = values_of(parameter)
+            chance = random.Random(f"{command.name} {name}")
+            for value in chance.sample(values, min(len(values), ROUNDS)):
+                yield command, name, value
+
+
+CASES = list(cases())
+
+
+def test_every_command_with_a_value_to_attack_is_attacked():
+    able = {command.name for command in ATTACKED if command.options or command.arguments}
+    assert {command.name for command, _, _ in CASES} == able
 
 
 @pytest.mark.parametrize("value", VALUES["path"], ids=lambda value: ascii(value[:9]))
@@ -63,7 +83,12 @@ def test_an_absurd_value_is_used_or_named(call, place, command, name, value):
     attack(call, place, *command.call_with(name, value), anywhere=True)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+# `doctor` tries everything on the machine; it is called in `tests.doctor`.
+@pytest.mark.parametrize(
+    "command",
+    [command for command in COMMANDS if command.name != "doctor"],
+    ids=lambda command: command.name,
+)
 def test_a_call_of_every_command_is_known(call, place, monkeypatch, command):
     """Whatever it ends with, its words fit: a call that typer refuses would attack nothing."""
     monkeypatch.setattr("napari_maskinversion._napari.plugin.demo._has_display", lambda: False)
