@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from napari_maskinversion.batch.decided import (
 )
 from napari_maskinversion.batch.drawn import save_drawn
 from napari_maskinversion.batch.drawn_file import is_drawn
-from napari_maskinversion.batch.exporting import export_steps
+from napari_maskinversion.batch.exporting import FILES, export_steps
 from napari_maskinversion.batch.opened import (
     OpenProject,
     Place,
@@ -214,6 +215,15 @@ def test_an_export_replaces_nothing_unasked_and_never_the_results(computed, tmp_
 
 def contents(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_an_export_replaces_its_own_by_any_path(computed, tmp_path, monkeypatch):
+    export(computed, tmp_path / "one")
+    (tmp_path / "link").symlink_to("one")
+    monkeypatch.chdir(tmp_path)
+    for path in ("one", "link"):
+        export(computed, Path(path), overwrite=True)
+    assert sorted(one.name for one in (tmp_path / "one").iterdir()) == sorted(FILES.values())
 
 
 @pytest.mark.parametrize("overwrite", [True, False])

@@ -193,7 +193,7 @@ def _targets(
         files.values(),
         overwrite=overwrite,
         inputs=inputs,
-        is_our_folder=lambda folder: whole is not None and folder == whole.resolve(),
+        is_our_folder=lambda folder: whole is not None and folder == whole.absolute(),
     )
     return files
 
