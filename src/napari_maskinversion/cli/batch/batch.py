@@ -15,7 +15,6 @@ from ...base.errors import InputError
 from ...base.locks import hold
 from ...batch.cluster import LOCAL
 from ...batch.executors import InThisProcess
-from ...batch.finished import differences, is_marked
 from ...batch.image_run import check_model, run_task
 from ...batch.image_task import DATA_SET, ImageTask
 from ...batch.leftovers import check_removal, remove
@@ -121,7 +120,8 @@ def batch_command(
     column = caption_column or project.caption_column
     source = None if file is None else CaptionSource(file, column=column)
     _held = hold(out)  # until this function returns
-    work = plan(
+    look = partial(
+        plan,
         project,
         folder,
         out,
@@ -129,6 +129,7 @@ def batch_command(
         changes=changes,
         captions="" if source is None else source.sha256,
     )
+    work = look()
     _check_results(work, out, overwrite=overwrite)
     inputs = [path for path in (place and project_file(place), table, file) if path]
     inputs += project.files(folder)
@@ -150,8 +151,8 @@ def batch_command(
                 problems |= _run(tasks, executor, source, here=here, skip_bad=skip_bad, out=out)
     except KeyboardInterrupt:
         # Images that were being written when it came are complete by now.
-        kept = [task for task in work.tasks if is_marked(task) and not differences(task)]
-        say(f"Stopped: {_kept(len(kept), work.tasks, out)}; the same command goes on.")
+        finished = len(look().done) - len(work.done)
+        say(f"Stopped: {_kept(finished, work.tasks, out)}; the same command goes on.")
         raise typer.Exit(INTERRUPTED) from None
     if problems:
         say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
