@@ -82,16 +82,13 @@ class TaskExecutor(ABC):
 
 
 class InThisProcess(TaskExecutor):
-    """Does tasks in two threads, so that one image is written while the next one is computed.
+    """Does one task after the other in a thread, so that Ctrl-C is heard at once.
 
-    The work takes turns in what needs memory and all cores (see `run_task`). Ctrl-C is heard at
-    once.
+    A second thread, which wrote one image while the first computed the next, was slower.
     """
 
-    at_once = 2
-
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(self.at_once)
+        self._threads = ThreadPoolExecutor(1)
         self._stop = Event()
         self._shares: dict[str, float] = {}
 

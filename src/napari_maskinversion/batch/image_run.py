@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Container
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -136,7 +135,6 @@ def run_task(
     task: ImageTask,
     *,
     model: Backbone | None = None,
-    turn: AbstractContextManager[Any] | None = None,
     on_step: Callable[[Any], object] | None = None,
 ) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
@@ -149,15 +147,12 @@ def run_task(
     task : ImageTask
     model : Backbone, optional
         By default the settings' model, which this process loads once.
-    turn : context manager, optional
-        Held while the image is read and computed, not while it is written: a lock, where several
-        threads of a process share its memory and cores.
     on_step : callable, optional
         Called with each step; raises `Cancelled` to stop.
     """
     begun = perf_counter()
     try:
-        regions = _run(task, model, turn or nullcontext(), on_step)
+        regions = _run(task, model, on_step)
     except Cancelled:
         return Report(name=task.name, stopped=True)
     except Exception as error:
@@ -176,20 +171,16 @@ def run_task(
 
 
 def _run(
-    task: ImageTask,
-    model: Backbone | None,
-    turn: AbstractContextManager[Any],
-    on_step: Callable[[Any], object] | None,
+    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
 ) -> int | None:
     """Return the number of regions; None if their results were there already."""
-    with turn:
-        if is_marked(task) and not is_damaged(task):
-            different = differences(task)
-            if not different:
-                return None
-            if different == MORE_FORMATS:
-                return _add_formats(task)
-        bundle, finished = _patiently(lambda: _compute(task, model, on_step))
+    if is_marked(task) and not is_damaged(task):
+        different = differences(task)
+        if not different:
+            return None
+        if different == MORE_FORMATS:
+            return _add_formats(task)
+    bundle, finished = _patiently(lambda: _compute(task, model, on_step))
     # What was computed is kept while the disk is busy.
     written = _patiently(lambda: store(task, bundle, finished))
     return len(bundle.results) if written else None

@@ -143,8 +143,11 @@ def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:
 
 
 def _warm_up(model: Backbone) -> None:
-    """Start torch's worker threads, so that timings do not include it."""
+    """Multiply once, so that timings do not include how a device or library starts."""
     import torch
 
-    square = torch.ones(256, 256, device=model.device)
-    float((square @ square).sum())
+    from ..engine.compute.compute_lock import computing
+
+    with computing():
+        square = torch.ones(256, 256, device=model.device)
+        float((square @ square).sum())

@@ -250,6 +250,8 @@ class Learner:
     def _votes(self, exemplars: Exemplars, labels: tuple[str, ...], nearest: int) -> FloatArray:
         import torch
 
+        from ..engine.compute.openmp import end_threads
+
         own, others = self._embeddings, exemplars.embeddings
         total = self._sum + others.sum(0, dtype=np.float64)
         centre = torch.from_numpy((total / (len(own) + len(others))).astype(np.float32))
@@ -274,6 +276,7 @@ class Learner:
         votes = votes.T
         total_votes = votes.sum(1, keepdim=True) + SMOOTHING
         shares: Any = (votes + SMOOTHING / len(labels)) / total_votes
+        end_threads()
         return np.asarray(shares.numpy(), np.float32)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -249,7 +248,7 @@ def _run(
             bank = captions.bank(model).folder
             tasks = [replace(task, bank=bank) for task in tasks]
         if isinstance(executor, InThisProcess):
-            work = partial(run_task, model=model, turn=Lock())
+            work = partial(run_task, model=model)
         del model
     else:
         _check_model(tasks[0], executor)

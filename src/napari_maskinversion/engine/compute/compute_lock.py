@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import torch
 
 from .matmul import float32_products
+from .openmp import end_threads
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -35,6 +36,16 @@ def computing(*, tf32: bool = False) -> Iterator[None]:
     tf32 : bool
         Whether a GPU may round the factors of float32 products to tf32.
     """
+    with _COMPUTE_LOCK:
+        try:
+            with _locked(tf32=tf32):
+                yield
+        finally:
+            end_threads()
+
+
+@contextmanager
+def _locked(*, tf32: bool) -> Iterator[None]:
     with _COMPUTE_LOCK, ExitStack() as modes:
         if torch.is_inference_mode_enabled():
             modes.enter_context(torch.inference_mode(False))
@@ -64,7 +75,7 @@ def locked_steps(
     """Run ``work`` as `computing` from one yield to the next, and as the host's code in between."""
     try:
         while True:
-            with computing(tf32=tf32):
+            with _locked(tf32=tf32):
                 try:
                     state = next(work)
                 except StopIteration as stop:
@@ -73,3 +84,4 @@ def locked_steps(
             yield state
     finally:
         work.close()
+        end_threads()

@@ -107,9 +107,12 @@ def rank(
     import torch
     from scipy.special import softmax
 
+    from ...engine.compute.openmp import end_threads
+
     # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
     product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T
     similarities = product.float().numpy()
+    end_threads()
     if owners is not None and len(owners) > len(labels):
         starts = np.searchsorted(np.asarray(owners), np.arange(len(labels)))
         similarities = np.maximum.reduceat(similarities, starts, axis=1)

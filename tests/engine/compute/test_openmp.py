@@ -1,0 +1,107 @@
+"""Threads of OpenMP are there while the engine computes, and gone afterwards."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import MaskInverter, load_model
+from napari_maskinversion.engine.compute.compute_lock import computing
+from napari_maskinversion.engine.compute.openmp import end_threads
+from napari_maskinversion.language.ranking.ranking import rank
+from napari_maskinversion.review.exemplars import Exemplars, Learner
+
+
+def threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def large_loop() -> float:
+    return float(torch.ones(1000, 1000).mul(2).sum())
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    before = torch.get_num_threads()
+    end_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+    end_threads()
+
+
+def test_a_parallel_loop_keeps_threads_until_they_are_ended():
+    before = threads()
+    large_loop()
+    assert threads() == before + 2
+    end_threads()
+    assert threads() == before
+    assert torch.get_num_threads() == 3
+
+
+def test_computing_leaves_no_threads_in_any_python_thread():
+    """Two sets at a time are more than there are processors, which slows either one."""
+    before = threads()
+    seen = []
+
+    def work() -> None:
+        with computing():
+            large_loop()
+            seen.append(threads() - before)
+        seen.append(threads() - before)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [1 + 2, 1]
+    work()
+    assert seen[2:] == [2, 0]
+
+
+def test_an_error_leaves_no_threads_either():
+    before = threads()
+
+    def fail() -> None:
+        with computing():
+            large_loop()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert threads() == before
+
+
+def test_an_inversion_and_its_ranking_leave_no_threads(image_and_masks):
+    model = load_model("demo", device="cpu")
+    inverter = MaskInverter(model)
+    image, masks = image_and_masks
+    before = threads()
+    inverter.set_image(image)
+    assert threads() == before
+    result = inverter.invert(masks, steps=2)
+    assert threads() == before
+    text = model.encode_text(["a cat", "a dog"])
+    assert threads() == before
+    rank(np.repeat(result.embeddings, 50, 0), np.repeat(text, 200, 0), list("ab") * 200, 100.0)
+    assert threads() == before
+
+
+def test_what_accepted_regions_teach_leaves_no_threads():
+    rows = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    learner = Learner(rows, np.full((2000, 2), 0.2, np.float32), rows[:, :2], ("a", "b"), "model")
+    before = threads()
+    learner.scores(Exemplars(rows[:500], ("a", "b") * 250, "model"))
+    assert threads() == before
+
+
+@pytest.fixture
+def image_and_masks():
+    rng = np.random.default_rng(0)
+    masks = np.zeros((2, 224, 224), bool)
+    masks[0, :100], masks[1, 100:, :50] = True, True
+    return rng.integers(0, 255, (224, 224, 3), dtype=np.uint8), masks
