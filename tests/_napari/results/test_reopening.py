@@ -137,7 +137,8 @@ def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
     own = tmp_path / "mine" / "weights.safetensors"
     own.parent.mkdir()
     own.write_bytes(b"")
-    info = replace(bundle.results.info, model=own.name)
+    settings = bundle.results.info.settings.changed({"model": own.name})
+    info = replace(bundle.results.info, settings=settings)
     save_archive(replace(bundle, results=replace(bundle.results, info=info)), tmp_path / "r.npz")
     loaded, other = [], _other_model()
     monkeypatch.setattr(ModelStore, "get", lambda _, name, device: loaded.append(name) or other)
