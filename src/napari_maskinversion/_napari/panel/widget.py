@@ -237,9 +237,9 @@ class MaskInversionWidget(QWidget):
             self.rerank,
             self.changes,
             self.segment,
-            self.exports,
             self.review,
             self.images,
+            self.exports,
             self.image_check,
             self.foot,
         )
@@ -299,7 +299,8 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            for part in self._followers():
+            # The other way round: an export still has its review, a review its canvas.
+            for part in reversed(self._followers()):
                 part.stop()
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again

@@ -13,8 +13,7 @@ from ...base.identity import RegionKey
 from ...language.labels.colors import colors_of
 from ..session import Bindings, ResultRecord, Session, same_run
 from ..widgets.bars import SHOWN, Bars
-from ..widgets.keys import HAS_REVIEW_KEYS
-from ..widgets.sections import MARGINS, Note, line, select_row, stack, table_view
+from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
 from ..workers.notify import inform
 from .caption_list import CaptionList
 from .results_columns import ResultColumns
@@ -43,7 +42,7 @@ class ResultsWidget(QWidget):
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes = Note()
         self.empty = Note("No suggestions yet.")
-        self.pick = QPushButton("Use only these")
+        self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
         self.pick.clicked.connect(self._pick)
         self._build()

@@ -20,7 +20,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ..widgets.keys import HAS_REVIEW_KEYS, PANEL, REVIEW, named, pressed
+from ..widgets.keys import PANEL, REVIEW, named, pressed
+from ..widgets.sections import HAS_REVIEW_KEYS
 
 # Action, and its key as shown on the button.
 KEYS: Final[dict[str, str]] = {

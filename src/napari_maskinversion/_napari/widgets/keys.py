@@ -18,9 +18,6 @@ FIELD: Final = "Review: in the field for another word"
 LABELS: Final = "In the editor of words"
 IMAGES: Final = "In the list of images"
 
-HAS_REVIEW_KEYS: Final = "has the keys of the review"
-"""Property of a widget in the panel on which they work while one reviews."""
-
 
 @dataclass(frozen=True, slots=True)
 class Key:

@@ -42,6 +42,8 @@ from .keys import SECTION, pressed
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
 
 MARGINS = (6, 2, 2, 6)  # of a part of the panel
+# Property of a widget in which the keys of the review work while one reviews.
+HAS_REVIEW_KEYS = "has the keys of the review"
 
 
 class Section(QCollapsible):
