@@ -169,9 +169,9 @@ def test_figures_are_what_the_records_say() -> None:
     assert summary["seconds"] == pytest.approx(0.2)
     assert (summary["images"], summary["regions"]) == (2, 4)
     assert "expressions" not in summary
-    asked = [[[1.0, 100.0, 100.0]], [[0.0, 0.0, 300.0]]]
+    asked = [[[0, 100, 100, 0, 100, 100]], [[1, 0, 300, 1, 0, 300]]]
     rows = zip(records, asked, strict=True)
-    summary = figures([(name, {**one, "expressions": words}) for (name, one), words in rows], 20)
+    summary = figures([(name, {**one, "mask": words}) for (name, one), words in rows], 20)
     assert summary["expressions"]["acc1"]["value"] == 0.5
     assert summary["expressions"]["miou"]["value"] == 0.5
     assert summary["expressions"]["oiou"]["value"] == 0.25

@@ -111,7 +111,7 @@ def tune(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench
 def test_rates_are_measured_after_every_step_and_kept(
     tune: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = ("--rates", "0.1,0.5", "--steps", 12, "--json", "tune.json")
+    call = ("--rates", "0.1,0.5", "--steps", 12, "--out", ".", "--no-plots")
     code, out, err = tune(*call)
     assert code == 0, err
     assert "| step: Acc@1, % | rate 0.1 | rate 0.5 | paper, B/16 |" in out

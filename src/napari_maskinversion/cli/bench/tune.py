@@ -13,7 +13,7 @@ from ...engine.settings import InversionConfig
 from ..console import echo, say
 from ..loading import load
 from .data_sets import Data
-from .scenes import Device, ModelName, SkipBad, bench, follow
+from .scenes import Device, ModelName, SkipBad, bench, follow, is_ours
 
 
 @bench.command("tune")
@@ -33,14 +33,9 @@ def tune_command(
     steps: Annotated[int, typer.Option(help="Last step.")] = 100,
     resolution: Annotated[int, typer.Option(help="Side of the model's input in pixels.")] = 448,
     limit: Annotated[int | None, typer.Option(help="Use only the first images, this many.")] = None,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Keep the figures here; a stopped measurement continues."),
-    ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of table, CSV, plots and figures; a stopped run goes on."),
-    ] = None,
+        Path, typer.Option(help="Folder of table, CSV, plots and figures; a stopped run goes on.")
+    ] = Path("tune"),
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False,
     overwrite: Annotated[
         bool, typer.Option(help="Measure again what is kept, and replace files of others.")
@@ -63,15 +58,17 @@ def tune_command(
     InversionConfig(steps=steps)
     spec = DATASETS[VOC_CLASSES[voc_classes]]
     spec.layout.check_split(split)
+    from ...base.record_store import records_path
+    from ...base.targets import check_targets
     from ...bench.measures.figures_file import figures_page, typed_command, write_figures
     from ...bench.measures.measuring import Measuring, open_records
     from ...bench.paper.tuning import curve_of, tuning_plan
-    from ...bench.reports.paper_report import write_files
+    from ...bench.reports.paper_report import check_files, write_files
     from ...bench.reports.tuning_report import TUNING, cells_of, tuning_markdown
 
-    if json is None and out is not None:
-        json = out / f"{TUNING.file}.json"
-    _check_files(json, out, overwrite=overwrite, plots=not no_plots)
+    json = out / f"{TUNING.file}.json"
+    check_files([TUNING], out, overwrite=overwrite, plots=not no_plots)
+    check_targets([json, records_path(json)], overwrite=overwrite, is_ours=is_ours)
     dataset = spec.open(data, split)
     plan = tuning_plan(model, values, steps, resolution=resolution, limit=limit, skip_bad=skip_bad)
     store = open_records(json, "tune", plan, dataset, overwrite=overwrite)
@@ -84,31 +81,14 @@ def tune_command(
     keys = [key for key in job.keys if key not in job.skipped]
     curves = [curve_of(store, plan, entry, keys) for entry in plan.entries]
     settings = {"model": model, "data": dataset.name, "images": len(keys), "px": resolution}
-    if json is not None:
-        parts = {
-            f"rate {curve.rate:g}": {"points": curve.points, "drift": curve.drift}
-            for curve in curves
-        }
-        write_figures(figures_page("tune", settings, parts), json)
+    parts = {
+        f"rate {curve.rate:g}": {"points": curve.points, "drift": curve.drift} for curve in curves
+    }
+    write_figures(figures_page("tune", settings, parts), json)
     text = tuning_markdown(curves, settings, typed_command())
     echo(text)
-    if out is not None:
-        write_files(TUNING, cells_of(curves, model), text, out, plots=not no_plots)
-        say(f"Wrote table, CSV and figures to {out}")
-
-
-def _check_files(json: Path | None, out: Path | None, *, overwrite: bool, plots: bool) -> None:
-    """Refuse files that must not be written, and plots that cannot be drawn."""
-    from ...base.record_store import records_path
-    from ...base.targets import check_targets
-    from ...bench.reports.paper_report import check_files
-    from ...bench.reports.tuning_report import TUNING
-    from .scenes import is_ours
-
-    if out is not None:
-        check_files([TUNING], out, overwrite=overwrite, plots=plots)
-    if json is not None:
-        check_targets([json, records_path(json)], overwrite=overwrite, is_ours=is_ours)
+    write_files(TUNING, cells_of(curves, model), text, out, plots=not no_plots)
+    say(f"Wrote table, CSV and figures to {out}")
 
 
 def _rates(text: str) -> tuple[float, ...]:
