@@ -68,8 +68,7 @@ def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any])
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
     assert short["settings"]["fingerprint"] == load_model("demo", device="cpu").fingerprint
     assert (
-        short["command"]
-        == "napari-maskinversion bench scenes --short --scenes 8 --json short.json"
+        short["command"] == "napari-maskinversion bench scenes --short --scenes 8 --json short.json"
     )
     assert short["machine"]["cores"] >= 1
     for part in short["parts"].values():

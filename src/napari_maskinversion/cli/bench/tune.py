@@ -13,6 +13,7 @@ from ...engine.settings import InversionConfig
 from ..console import echo, say
 from ..loading import load
 from .data_sets import Data
+from .paper import Limit, NoPlots, Overwrite, VocClasses, check_numbers
 from .scenes import Device, ModelName, SkipBad, bench, follow, is_ours
 
 
@@ -24,22 +25,18 @@ def tune_command(
     split: Annotated[
         str, typer.Option(help="Split of VOC; the paper's curve is probably of val.")
     ] = "val",
-    voc_classes: Annotated[
-        int, typer.Option(help="Classes of VOC: 19, as the paper counts, or all 20.")
-    ] = 19,
+    voc_classes: VocClasses = 19,
     rates: Annotated[
         str, typer.Option(help="Learning rates, separated by commas.")
     ] = "0.05,0.1,0.2,0.5,1",
     steps: Annotated[int, typer.Option(help="Last step.")] = 100,
     resolution: Annotated[int, typer.Option(help="Side of the model's input in pixels.")] = 448,
-    limit: Annotated[int | None, typer.Option(help="Use only the first images, this many.")] = None,
+    limit: Limit = None,
     out: Annotated[
         Path, typer.Option(help="Folder of table, CSV, plots and figures; a stopped run goes on.")
     ] = Path("tune"),
-    no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option(help="Measure again what is kept, and replace files of others.")
-    ] = False,
+    no_plots: NoPlots = False,
+    overwrite: Overwrite = False,
     skip_bad: SkipBad = False,
     device: Device = "auto",
 ) -> None:
@@ -49,12 +46,7 @@ def tune_command(
     of your own with --split train, since the tables are measured on val.
     """
     values = _rates(rates)
-    if limit is not None and limit < 1:
-        raise InputError(f"--limit must be at least 1; got {limit}.")
-    if voc_classes not in VOC_CLASSES:
-        raise InputError(f"--voc-classes takes 19 or 20; got {voc_classes}.")
-    if not 32 <= resolution <= 4096:
-        raise InputError(f"--resolution must be from 32 to 4096; got {resolution}.")
+    check_numbers(limit, voc_classes, resolution)
     InversionConfig(steps=steps)
     spec = DATASETS[VOC_CLASSES[voc_classes]]
     spec.layout.check_split(split)
