@@ -208,14 +208,11 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
         assert record["ranks"] == ranks
         # Two apples: only the car and the fish can be asked for by name.
         chosen = [int((unit @ texts[n]).argmax()) for n in (1, 2)]
-        assert [bool(answer[0]) for answer in record["expressions"]] == [
-            chosen[0] == 1,
-            chosen[1] == 2,
-        ]
-        for answer, place, true in zip(record["expressions"], chosen, (1, 2), strict=True):
+        assert [answer[0] == 0 for answer in record["mask"]] == [chosen[0] == 1, chosen[1] == 2]
+        for answer, place, true in zip(record["mask"], chosen, (1, 2), strict=True):
             both = (masks[place] & masks[true]).sum()
             either = (masks[place] | masks[true]).sum()
-            assert answer[1:] == [both, either]
+            assert answer[1:3] == [both, either]
     assert "iou" in job.store.records["demo", "maskinversion", "p1"]
     assert "iou" not in job.store.records["demo", "crop", "p1"]
 
