@@ -45,14 +45,10 @@ from .conftest import FAST, save
 
 
 @pytest.fixture
-def computed(project, call, tmp_path_factory):
-    """The project of two images with their results, which are computed once."""
-    opened, kept = OpenProject.read(project), tmp_path_factory.getbasetemp() / "computed"
-    if not kept.exists():
-        code, _, err = call("batch", ".")
-        assert code == 0, err
-        shutil.copytree(opened.out, kept)
-    shutil.copytree(kept, opened.out, dirs_exist_ok=True)
+def computed(project, batch_once):
+    """The project of two images with their results."""
+    opened = OpenProject.read(project)
+    batch_once("two images", opened.out)
     return opened
 
 
