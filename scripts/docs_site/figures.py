@@ -64,15 +64,15 @@ def demo_figures():
         return share(f"regions/{style}/3", "ways", "maskinversion", "top1")
 
     return (
-        f"It knows {knows['drawn']} drawn things and {knows['real']} things in real images: "
-        f"{knows['aerial']} kinds of land from above, {knows['blood']} kinds of blood cells and "
-        f"{knows['nuclei']} of nuclei. "
-        f"On fresh scenes it names {objects('seen')} of single objects in art styles that it was "
-        f"trained on and {objects('unseen')} in one that it never saw; through MaskInversion "
-        f"{regions('seen')} ({regions('unseen')}) of the regions in scenes of three. In test "
-        f"images it names {share('real/blood', 'ways', 'maskinversion')} of blood cells and "
-        f"{share('real/aerial', 'ways', 'maskinversion')} of aerial regions, averaged over the "
-        "classes. It knows nothing of photographs."
+        f"It knows {knows['drawn']} drawn things and {knows['real']} classes in real images: "
+        f"{knows['aerial']} kinds of land cover, {knows['blood']} kinds of blood cells and "
+        f"{knows['nuclei']} kinds of nuclei. On new drawings it names {objects('seen')} of single "
+        f"objects correctly in art styles that it was trained on, and {objects('unseen')} in a "
+        f"style that it never saw. In drawn scenes with three regions, MaskInversion names "
+        f"{regions('seen')} of them correctly ({regions('unseen')} in the unseen style). On real "
+        f"test images it names {share('real/blood', 'ways', 'maskinversion')} of blood cells and "
+        f"{share('real/aerial', 'ways', 'maskinversion')} of aerial regions correctly, averaged "
+        "over the classes. It was not trained on photographs."
     )
 
 
