@@ -93,7 +93,7 @@ def segment_command(
         int, typer.Option(help="--automatic: drop masks of fewer pixels.")
     ] = _DEFAULTS.min_area,
 ) -> None:
-    """Turn boxes and points into regions (Segment Anything): a label image for ``run``."""
+    """Turn boxes and points into regions (Segment Anything): a label image for run."""
     if automatic and (boxes or points):
         raise ConfigError("--automatic finds everything by itself; leave --boxes and --points out.")
     if not automatic and not boxes and not points:

@@ -78,7 +78,7 @@ def batch_command(
     caption_column: CaptionColumn = None,
     out: Annotated[
         Path,
-        typer.Option(help="Folder for the results; a batch that was stopped there goes on."),
+        typer.Option(help="Folder for the results; a stopped batch in it continues."),
     ] = Path("maskinversion_batch"),
     formats: Annotated[
         str,
@@ -94,17 +94,18 @@ def batch_command(
         bool,
         typer.Option(
             "--skip-bad",
-            help=f"Go on without images that fail; {FAILED} lists them, the exit code is 1.",
+            help=f"Continue without images that fail; {FAILED} lists them, and the exit code is 1.",
         ),
     ] = False,
     overwrite: Annotated[
         bool,
         typer.Option(
-            help="Compute stale images again (other settings or files); remove results of others."
+            help="Compute outdated images again (other settings or files); remove results of "
+            "images that are not listed any more."
         ),
     ] = False,
 ) -> None:
-    """Run many images: an archive of each, and one table of all (a Parquet data set)."""
+    """Label many images: an archive for each, and one table of all (a Parquet data set)."""
     check_workers(workers, dask)
     project, folder = _project(place, images, regions, table, positions=positions)
     if place is not None and labels is None and not template:
