@@ -134,7 +134,7 @@ def segment_command(
         kept = [region for region in cleaned if region is not None]
         if not kept:
             raise EmptyMaskError(
-                "No object has a pixel left; nothing was written. Check the boxes and points, or "
+                "No object has any pixels left; nothing was written. Check the boxes and points, or "
                 "try another --candidate or less --erode."
             )
         out.absolute().parent.mkdir(parents=True, exist_ok=True)

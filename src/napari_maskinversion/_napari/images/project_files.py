@@ -118,8 +118,7 @@ def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
     folder = paths[0].parent
     if any(path.parent != folder for path in paths):
         raise InputError(
-            "These images lie in several folders; make a project of them with 'project new "
-            "--table', which takes a list."
+            "These images are in several folders; use 'project new --table' with a list of them."
         )
     pairs = [one for one in _paired(folder, None).pairs if one.image in set(paths)]
     known = {one.image for one in pairs}
