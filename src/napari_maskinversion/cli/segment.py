@@ -134,8 +134,8 @@ def segment_command(
         kept = [region for region in cleaned if region is not None]
         if not kept:
             raise EmptyMaskError(
-                "No object has any pixels left; nothing was written. Check the boxes and points, or "
-                "try another --candidate or less --erode."
+                "No object has any pixels left; nothing was written. Check the boxes and points, "
+                "or try another --candidate or less --erode."
             )
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         with together(out.absolute().parent, overwrite=overwrite, keep=True):
