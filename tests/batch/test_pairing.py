@@ -99,7 +99,7 @@ def test_what_is_left_out_or_missing_is_said_in_a_line_each(touch):
     touch("in/a.png", "in/notes.txt", "in/lonely.png", "of/a.png", "of/stranger.png")
     pairs = pair("in", "of")
     assert pairs.notes == (
-        "in/notes.txt is no image and was left out.",
+        "in/notes.txt is not an image and was left out.",
         "of/stranger.png belongs to no image and was left out.",
         "in/lonely.png has no regions at of.",
     )

@@ -224,7 +224,7 @@ def _images(pattern: str) -> tuple[list[Path], list[str]]:
     files = _files(pattern, "--images", is_image)
     images = [file for file in files if is_image(file)]
     stray = [file for file in files if file not in set(images)]
-    notes = [f"{file} is no image and was left out." for file in stray]
+    notes = [f"{file} is not an image and was left out." for file in stray]
     if not images:
         raise InputError(f"There is no image at {pattern}; check --images.")
     return images, notes

@@ -179,7 +179,7 @@ def _read_lines(file: Path) -> list[str]:
     try:
         return file.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(f"{file} (--names) cannot be read: {why}.") from None
 
 
@@ -191,7 +191,7 @@ def _table(file: Path, lines: list[str], images: dict[str, Path]) -> dict[str, d
             value = int(row["region"] or "")
         except ValueError:
             raise InputError(
-                f"{file}, line {number}: region {row['region']!r} is no number."
+                f"{file}, line {number}: region {row['region']!r} is not a number."
             ) from None
         if not name:
             raise InputError(f"{file}, line {number}: the region has no name.")

@@ -127,7 +127,7 @@ def read_lines(file: Path, what: str) -> list[str]:
     try:
         lines = read_bytes(file, what).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise InputError(f"{file} ({what}) is no text in UTF-8.") from None
+        raise InputError(f"{file} ({what}) is not UTF-8 text.") from None
     lines = [line.strip() for line in lines if line.strip()]
     if not lines:
         raise InputError(f"{file} ({what}) is empty.")

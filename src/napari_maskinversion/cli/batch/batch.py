@@ -152,7 +152,7 @@ def batch_command(
     except KeyboardInterrupt:
         # Images that were being written when it came are complete by now.
         finished = len(look().done) - len(work.done)
-        say(f"Stopped: {_kept(finished, work.tasks, out)}; the same command goes on.")
+        say(f"Stopped: {_kept(finished, work.tasks, out)}; run the same command to continue.")
         raise typer.Exit(INTERRUPTED) from None
     if problems:
         say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
@@ -259,7 +259,9 @@ def _run(
     def keep(report: Report, progress: BatchProgress) -> None:
         if report.is_disk_full:
             kept = _kept(len(finished), tasks, out)
-            raise InputError(f"{report.problem} {kept}; with more room the same command goes on.")
+            raise InputError(
+                f"{report.problem} {kept}; with more space, run the same command to continue."
+            )
         if not report.problem:
             finished.append(report.name)
         else:
