@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -122,7 +122,7 @@ def _tiff(path: Path, *, colours: bool) -> Array:
     if palette is not None:
         return np.asarray(palette[array])
     if inverted:
-        return np.invert(array)
+        return np.asarray(np.invert(array))
     # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
     return np.moveaxis(array, 0, -1) if colours and planar else array
 
@@ -145,17 +145,17 @@ def _picture(path: Path, *, colours: bool) -> Array:
     return array
 
 
-def open_picture(file: Path | IO[bytes], formats: Sequence[str] | None = None) -> Any:
+def open_picture(file: Path | IO[bytes], formats: tuple[str, ...] | None = None) -> Any:
     """Open a picture with Pillow, but no format that is a program, or that another program draws.
 
     Parameters
     ----------
     file : Path or file
-    formats : sequence of str, optional
+    formats : tuple of str, optional
         Pillow's names of those that it may have, by default all others.
     """
     from PIL import Image
 
     Image.init()
-    known = [name for name in Image.ID if name not in _PROGRAMS]
+    known = tuple(name for name in Image.ID if name not in _PROGRAMS)
     return Image.open(file, formats=known if formats is None else formats)

@@ -229,7 +229,7 @@ class Inverted:
         self.chunks = getattr(array, "chunks", None)
 
     def __getitem__(self, key: Any) -> Array:
-        return np.invert(np.asarray(self._array[key]))
+        return np.asarray(np.invert(np.asarray(self._array[key])))
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:
