@@ -140,7 +140,7 @@ def test_a_table_names_images_regions_and_names(touch, tmp_path):
     [
         (b"image\na.png\n", "has no column 'regions'"),
         (b"image,regions\n,a.xml\n", "line 2, names no image"),
-        (b"image,regions\n", "names no image"),
+        (b"image,regions\n", "has no rows"),
         (b"\xff\xfe", "is not text in UTF-8"),
         (b'image,regions\n"a\n', "is not CSV"),
     ],
