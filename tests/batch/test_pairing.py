@@ -91,7 +91,7 @@ def test_what_is_left_out_or_missing_is_said_in_a_line_each(touch):
     touch("in/a.png", "in/notes.txt", "in/lonely.png", "of/a.png", "of/stranger.png")
     pairs = pair("in", "of")
     assert pairs.notes == (
-        "in/notes.txt is no image and was left out.",
+        "in/notes.txt is not an image and was left out.",
         "of/stranger.png belongs to no image and was left out.",
         "in/lonely.png has no regions at of.",
     )
@@ -132,7 +132,7 @@ def test_a_table_names_images_regions_and_names(touch, tmp_path):
     [
         (b"image\na.png\n", "has no column 'regions'"),
         (b"image,regions\n,a.xml\n", "line 2, names no image"),
-        (b"image,regions\n", "names no image"),
+        (b"image,regions\n", "has no rows"),
         (b"\xff\xfe", "is not text in UTF-8"),
         (b'image,regions\n"a\n', "is not CSV"),
     ],

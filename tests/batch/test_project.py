@@ -130,7 +130,7 @@ def test_a_project_is_replaced_only_if_wanted(project, call):
     ("values", "message"),
     [
         ({"version": 2}, "was written by a newer version"),
-        ({"format": "another"}, "is no project"),
+        ({"format": "another"}, "is not a project"),
         ({"settings": {"inversion.speed": 2}}, "There is no setting 'inversion.speed'"),
         ({"settings": {"inversion.steps": 0}}, "steps must be greater than or equal to 1; got 0"),
         ({"images": [{"name": "a"}]}, "images.0.image is missing"),
@@ -156,8 +156,8 @@ def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, call, valu
         ("a: 1\nformat: ]\n", "is not YAML in line 2"),
         ("a: &a [1]\nb: *a\n", r"has an alias \(\*a\) in line 2"),
         ("[" * 200 + "]" * 200, "nested too deeply"),
-        ("- 1\n", "is no project"),
-        ("", "is no project"),
+        ("- 1\n", "is not a project"),
+        ("", "is not a project"),
     ],
 )
 def test_a_file_that_is_no_project_is_refused(tmp_path, content, message):

@@ -227,7 +227,8 @@ class DaskCluster(TaskExecutor):
         if self._client.status != "running":
             raise MaskInversionError(
                 f"The Dask scheduler at {self._place} went away and did not come back within "
-                f"{self._patience:.0f} s. What is finished is kept; the same command goes on."
+                f"{self._patience:.0f} s. Finished images are kept; "
+                "run the same command to continue."
             )
         if self._lost:
             self._lost = False

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import os
 import re
 from collections import Counter
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
-from ..base.reading import read_bytes
+from ..base.reading import read_rows
 from ..images.decoding import PICTURES, SLIDES
 from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
@@ -130,23 +128,12 @@ def read_table(table: Path) -> Pairs:
     InputError
         If it cannot be read, or lacks a column; names the line.
     """
-    try:
-        text = read_bytes(table, "table of images").decode("utf-8-sig")
-        reader = csv.DictReader(io.StringIO(text), strict=True)
-        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-        if missing:
-            raise InputError(f"{table} has no column {missing[0]!r}; it needs image and regions.")
-        rows = [(reader.line_num, row) for row in reader]
-    except UnicodeDecodeError:
-        raise InputError(f"{table} is not text in UTF-8.") from None
-    except csv.Error as error:
-        raise InputError(f"{table} is not CSV ({error}).") from None
     pairs = []
-    for line, row in rows:
-        image, regions = (row[name] or "" for name in _COLUMNS)
+    for line, row in read_rows(table, "table of images", needed=_COLUMNS):
+        image, regions, name = row["image"], row["regions"], row.get("name", "")
         if not image:
             raise InputError(f"{table}, line {line}, names no image.")
-        series = row.get("series") or ""
+        series = row.get("series", "")
         if series and not series.isdecimal():
             raise InputError(f"{table}, line {line}: series is a number from 0; got {series!r}.")
         pairs.append(
@@ -154,12 +141,10 @@ def read_table(table: Path) -> Pairs:
                 image=_beside(table, image),
                 series=int(series) if series else None,
                 regions=_beside(table, regions) if regions else None,
-                name=row.get("name") or "",
-                folder="" if row.get("name") else _names_of(Path(image).parent),
+                name=name,
+                folder="" if name else _names_of(Path(image).parent),
             )
         )
-    if not pairs:
-        raise InputError(f"{table} names no image.")
     return Pairs(pairs=_with_names(pairs))
 
 
@@ -240,7 +225,7 @@ def _images(pattern: str) -> tuple[list[Path], list[str]]:
     files = _files(pattern, "--images", is_image)
     images = [file for file in files if is_image(file)]
     stray = [file for file in files if file not in set(images)]
-    notes = [f"{file} is no image and was left out." for file in stray]
+    notes = [f"{file} is not an image and was left out." for file in stray]
     if not images:
         raise InputError(f"There is no image at {pattern}; check --images.")
     return images, notes

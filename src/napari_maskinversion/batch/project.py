@@ -212,13 +212,13 @@ def read_project(place: Path) -> Project:
     Raises
     ------
     InputError
-        If the file is missing, is no project, is of a newer version, or damaged; names it.
+        If the file is missing, is not a project, is of a newer version, or damaged; names it.
     """
     file = project_file(place)
     recover(file.parent)
     values = parse_yaml(read_bytes(file, "project"), file)
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise InputError(f"{file} is no project; make one with 'project new'.")
+        raise InputError(f"{file} is not a project; make one with 'project new'.")
     version = values.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise InputError(

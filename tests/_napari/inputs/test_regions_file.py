@@ -266,4 +266,4 @@ def test_what_cannot_be_laid_on_the_image_is_refused_by_name(panel, tmp_path, me
     assert "b.json is broken JSON" in messages[-1]
     panel.viewer.layers.clear()
     panel.press(path)
-    assert "Open the image first" in messages[-1]
+    assert "First open the image" in messages[-1]

@@ -32,14 +32,16 @@ def tune_command(
     ] = "0.05,0.1,0.2,0.5,1",
     steps: Annotated[int, typer.Option(help="Last step.")] = 100,
     resolution: Annotated[int, typer.Option(help="Side of the model's input in pixels.")] = 448,
-    limit: Annotated[int | None, typer.Option(help="Use only the first images, this many.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Use only this many images, from the first.")
+    ] = None,
     json: Annotated[
         Path | None,
         typer.Option("--json", help="Keep the figures here; a stopped measurement continues."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of table, CSV, plots and figures; a stopped run goes on."),
+        typer.Option(help="Folder for table, CSV, plots and figures; a stopped run continues."),
     ] = None,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False,
     overwrite: Annotated[
@@ -50,8 +52,8 @@ def tune_command(
 ) -> None:
     """Find learning rate and steps on Pascal VOC, and which of them the paper's curve agrees with.
 
-    The paper names no learning rate: its published code has 0.1, its example 0.5. Choose a setting
-    of your own with --split train, since the tables are measured on val.
+    The paper does not state its learning rate: the published code has 0.1, its example 0.5. To
+    choose your own settings, use --split train, because the tables are measured on val.
     """
     values = _rates(rates)
     if limit is not None and limit < 1:

@@ -348,12 +348,19 @@ def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
     Raises
     ------
     InputError
-        If one has no id, or an invalid position; names it.
+        If one has no id or that of another, or an invalid position; names it.
     """
     listed = []
+    seen = set()
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
             raise InputError(f"{path}, image {number} has no id.")
+        if record["id"] in seen:
+            raise InputError(
+                f"{path} has two images with the id {record['id']!r}; annotations of one would go "
+                "to both. Give each its own."
+            )
+        seen.add(record["id"])
         listed.append(
             ListedImage(
                 key=record["id"],
@@ -379,14 +386,22 @@ def categories_of(records: Any, path: Path) -> dict[Any, str]:
     Raises
     ------
     InputError
-        If there is no list of them.
+        If there is no list of them, or two have one id and different names.
     """
     if not isinstance(records, list) or any(
         not isinstance(record, dict) or type(record.get("id")) not in (int, str)
         for record in records
     ):
         raise InputError(f"{path} is not COCO: it has no list of categories.")
-    return {record["id"]: str(record.get("name", record["id"])) for record in records}
+    names: dict[Any, str] = {}
+    for record in records:
+        name = str(record.get("name", record["id"]))
+        if names.setdefault(record["id"], name) != name:
+            raise InputError(
+                f"{path} has two categories with the id {record['id']!r}: {names[record['id']]!r} "
+                f"and {name!r}. Give each its own."
+            )
+    return names
 
 
 def numbers_of(names: Mapping[Any, str]) -> dict[str, int]:

@@ -102,7 +102,9 @@ def _picture(name: Any, path: Path, where: str) -> Path:
 def _segments_of(picture: Path, shape: tuple[int, int]) -> dict[int, Any]:
     colours = decode(picture, "panoptic picture", colours=True)
     if colours.ndim != 3 or colours.shape[2] < 3 or colours.dtype != np.uint8:
-        raise InputError(f"{picture} is no picture of colours with 8 bits, which number segments.")
+        raise InputError(
+            f"{picture} is not a picture of colours with 8 bits, which number segments."
+        )
     check_size(picture, (colours.shape[0], colours.shape[1]), shape)
     numbers = colours[..., :3].astype(np.int64) @ np.array([1, 256, 65536])
     return {region.id: region for region in Regions.from_labels(numbers)}
