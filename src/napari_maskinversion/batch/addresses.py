@@ -40,8 +40,8 @@ def matching(pattern: str) -> list[Path]:
         If they cannot be listed.
     """
     with _at(pattern) as (files, place):
-        found = files.glob(f"{place.rstrip('/')}/*" if files.isdir(place) else place)
-        return [Path(files.unstrip_protocol(name)) for name in sorted(found)]
+        names = files.glob(f"{place.rstrip('/')}/*" if files.isdir(place) else place)
+        return [Path(files.unstrip_protocol(name)) for name in sorted(names)]
 
 
 def exists(path: Path) -> bool:
