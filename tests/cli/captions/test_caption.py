@@ -20,12 +20,12 @@ FORMATS = "csv,json,coco,npz"
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     """The first sample scene as two files; the demo model is loaded once."""
-    import imageio.v3 as imageio
+    from skimage.io import imsave
 
     monkeypatch.setattr(generate, "load", lambda *_: demo_model())
     shown = load_scene("everyday-1")
-    imageio.imwrite(tmp_path / "image.png", shown.image)
-    imageio.imwrite(tmp_path / "masks.png", shown.regions.astype("uint8"))
+    imsave(tmp_path / "image.png", shown.image)
+    imsave(tmp_path / "masks.png", shown.regions.astype("uint8"))
     return tmp_path, shown.truth
 
 

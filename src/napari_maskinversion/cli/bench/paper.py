@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _USUAL: Final = GenerationSettings()
 
 Limit = Annotated[
-    int | None, typer.Option(help="Use only the first images of each set, this many.")
+    int | None, typer.Option(help="Use only this many images of each set, from the first.")
 ]
 NoPlots = Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")]
 Overwrite = Annotated[
@@ -120,18 +120,18 @@ def paper_command(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of tables, plots and records; a stopped run goes on.")
+        Path, typer.Option(help="Folder for tables, plots and records; a stopped run continues.")
     ] = Path("paper"),
     overwrite: Overwrite = False,
     no_plots: NoPlots = False,
     skip_bad: SkipBad = False,
     device: Device = "auto",
 ) -> None:
-    """Run the paper's tables again, and show its figures beside the measured ones.
+    """Repeat the paper's tables, and show its figures next to the measured ones.
 
-    Always in the paper's setting: the whole image as a square of 448 px, K = 10, learning rate
+    Always with the paper's settings: the whole image as a square of 448 px, K = 10, learning rate
     0.1, alpha 5 for RefCOCO and RefCOCO+, else 0; the options change it. Rows without weights or
-    data say what they lack.
+    data tell you what they need.
     """
     from ...bench.measures.relations import by_words, load_parser
     from ...bench.measures.retrieval import TIES

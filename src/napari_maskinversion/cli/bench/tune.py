@@ -33,7 +33,8 @@ def tune_command(
     resolution: Annotated[int, typer.Option(help="Side of the model's input in pixels.")] = 448,
     limit: Limit = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of table, CSV, plots and figures; a stopped run goes on.")
+        Path,
+        typer.Option(help="Folder for table, CSV, plots and figures; a stopped run continues."),
     ] = Path("tune"),
     no_plots: NoPlots = False,
     overwrite: Overwrite = False,
@@ -42,8 +43,8 @@ def tune_command(
 ) -> None:
     """Find learning rate and steps on Pascal VOC, and which of them the paper's curve agrees with.
 
-    The paper names no learning rate: its published code has 0.1, its example 0.5. Choose a setting
-    of your own with --split train, since the tables are measured on val.
+    The paper does not state its learning rate: the published code has 0.1, its example 0.5. To
+    choose your own settings, use --split train, because the tables are measured on val.
     """
     values = _rates(rates)
     check_numbers(limit, voc_classes, resolution)

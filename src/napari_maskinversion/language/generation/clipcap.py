@@ -118,11 +118,9 @@ def read_vocabulary(path: Path, size: int) -> list[str]:
     if not isinstance(table, dict) or sorted(map(str, table.values())) != sorted(
         map(str, range(size))
     ):
-        raise ModelError(
-            f"{path} is no vocabulary of {size} tokens for this GPT-2; it belongs to another one."
-        )
+        raise ModelError(f"{path} is not a vocabulary of {size} tokens for this GPT-2.")
     if _STOP not in table:
-        raise ModelError(f"{path} is no vocabulary of GPT-2: it has no full stop.")
+        raise ModelError(f"{path} is not a vocabulary of GPT-2: it has no full stop.")
     return sorted(table, key=lambda word: int(table[word]))
 
 

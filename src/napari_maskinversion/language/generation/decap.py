@@ -53,7 +53,7 @@ class DeCap(Gpt2Decoder):
         state = read_gpt2(path, "decoder")
         projection = state.get(_PROJECTION)
         if projection is None or projection.ndim != 2:
-            raise ModelError(f"{path} is no checkpoint of DeCap: it has no {_PROJECTION}.")
+            raise ModelError(f"{path} is not a checkpoint of DeCap: it has no {_PROJECTION}.")
         module: Any = nn.Module()
         module.clip_project = nn.Module()
         width, self.embed_dim = projection.shape
@@ -65,7 +65,7 @@ class DeCap(Gpt2Decoder):
         self.name, self.weights = "decap", sha256_of(path)
         self.positions, self.stop = self.gpt.config.n_positions, _END
         if self.gpt.config.vocab_size <= _END:
-            raise ModelError(f"{path} is no checkpoint of DeCap: it lacks CLIP's tokens.")
+            raise ModelError(f"{path} is not a checkpoint of DeCap: it lacks CLIP's tokens.")
         if memory.shape[1] != self.embed_dim:
             raise ModelError(
                 f"{path} reads embeddings of {self.embed_dim} numbers; the memory has "

@@ -65,7 +65,7 @@ def read_gpt2(path: Path, inside: str) -> dict[str, Tensor]:
     if f"{inside}.transformer.wte.weight" not in state:
         some = ", ".join(list(state)[:2])
         raise ModelError(
-            f"{path} is no checkpoint of this decoder: it has no {inside}.transformer.wte.weight "
+            f"{path} is not a checkpoint of this decoder: no {inside}.transformer.wte.weight "
             f"but {some}, ...; choose the published file."
         )
     return state
@@ -118,7 +118,7 @@ def build(
     fill(module, state, path=path, architecture=f"of GPT-2 with {len(layers)} blocks of {width}")
     table, last = gpt.transformer.wte.weight, gpt.lm_head.weight
     if not table.equal(last):
-        raise ModelError(f"{path} is no GPT-2: its last layer is not its table of tokens.")
+        raise ModelError(f"{path} is not a GPT-2: its last layer is not its table of tokens.")
     gpt.tie_weights()
     return gpt
 
