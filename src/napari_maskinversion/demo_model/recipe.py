@@ -39,7 +39,7 @@ class Recipe:
     queries: int = 16
     warm: bool = False  # starts from an earlier model, without the easy beginning
     steady: float = 0.5  # share of the budget at the highest learning rate, before it falls
-    average: float = 0.995  # decay per step of the averaged weights, which are the ones kept
+    average: float = 0.998  # decay per step of the averaged weights, which are the ones kept
     strangers: float = 0.3  # share of large drawn scenes with an object without a name
     restyled: bool = True  # drawings in made-up styles, after the calm beginning
 
