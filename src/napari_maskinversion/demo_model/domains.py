@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..base.errors import InputError
+from ..images.decoding import open_picture
 from .scenes import DISTRACTOR, NOTHING, SceneBatch
 from .vocabulary import REAL
 
@@ -124,9 +125,7 @@ def read_picture(file: Path, kind: str) -> Picture | None:
 
 def pixels_of(file: Path) -> NDArray[np.uint8]:
     """Read one of these images as 8-bit RGB."""
-    from PIL import Image
-
-    with Image.open(file) as picture:
+    with open_picture(file) as picture:
         return np.asarray(picture.convert("RGB"), np.uint8)
 
 
@@ -154,9 +153,7 @@ def _fitting(labels: NDArray[Any], pixels: NDArray[np.uint8], file: Path) -> NDA
 
 
 def _numbers(path: Path) -> NDArray[Any]:
-    from PIL import Image
-
-    with Image.open(path) as picture:
+    with open_picture(path) as picture:
         return np.asarray(picture)
 
 

@@ -162,8 +162,8 @@ class InversionConfig:
         Literal["float32", "bfloat16", "float16", "tf32"],
         _about(
             "Precision",
-            "Of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, and GPUs; "
-            "float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 there, and less exact.",
+            "Precision of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, "
+            "and GPUs; float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 and less exact.",
         ),
     ] = "float32"
     keep_last_step_heatmaps: Annotated[

@@ -146,8 +146,7 @@ class RunSettings(BaseModel):
         None,
         "planes",
         "Image in the file",
-        "Which image of a file with several (positions), from 0 (default: the first, which is "
-        "said).",
+        "Which image of a file with several (positions), from 0 (default: the first).",
         ge=0,
     )
     channels: str | None = _field(
