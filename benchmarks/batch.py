@@ -133,8 +133,9 @@ def in_turns(folder: Path, count: int) -> dict[str, Any]:
                 seconds[work].append(time.perf_counter() - begun)
     medians = {work: float(np.median(times[1:])) for work, times in seconds.items()}
     return {
-        "engine_s": medians[alone],
-        "batch_s": medians[batch],
+        "images": len(tasks),
+        "images_per_s": 1 / medians[batch],
+        "engine_images_per_s": [1 / medians[alone]],
         "of_the_engine": medians[alone] / medians[batch],
     }
 

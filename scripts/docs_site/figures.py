@@ -234,7 +234,7 @@ def _cell(row, column):
     return f"{row:.{3 if row >= 1 else 5}g}" if isinstance(row, float) else str(row)
 
 
-ENGINE, ONE = "engine", "one process"
+ENGINE, ONE, TURNS = "engine", "one process", "one process and the engine in turns"
 MILLION, HOUR = 1_000_000, 3600
 
 
@@ -266,7 +266,7 @@ def batch_rates():
             f"{100 * _of_the_engine(row):.0f} %",
         ]
         for name, row in rows_of.items()
-        if not row.get("kills")
+        if not row.get("kills") and (name != ONE or TURNS not in rows_of)
     ]
     head = ["50 regions per image", "images", "images per second", "of the engine alone"]
     return table(head, lines)
@@ -297,7 +297,7 @@ def batch_kills():
 def batch_costs():
     """Return hours for a million regions, from the rates of `benchmarks/batch.py`."""
     alone, one = _batch()[ENGINE], _batch()[ONE]
-    share = min(1.0, _of_the_engine(one))
+    share = min(1.0, _of_the_engine(_batch().get(TURNS, one)))
     images = MILLION / alone["regions"]
     core_hours = images * alone["cpu_s_per_image"] / share / HOUR
     lines = [
