@@ -205,7 +205,7 @@ def _compute(
     inputs, vocabulary = open_task(task)
     with inputs.stack:
         finished = Finished.of(task)
-        source = origin(task.image, task.regions, settings, inputs.stack, inputs.category_ids)
+        source = origin(task.image, task.regions, settings, inputs.stack, inputs.coco)
         identity = asdict(identify_image(task.image.name, inputs.stack.levels[0]))
         if model is None:
             model = _loaded(task.model, settings.architecture, settings.device)

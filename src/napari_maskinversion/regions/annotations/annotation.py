@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 
 CATEGORY_IDS: Final = "category_ids"
 """Where records keep the numbers that labels have in the COCO file of the regions."""
+IMAGE_ID: Final = "image_id"
+"""Where they keep the number of the image in that file."""
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
 _MAX_CROP: Final = 500_000_000  # pixels
@@ -71,6 +73,8 @@ class Annotations:
         Colour (``#rrggbb``, or "" for none) of each label of the vocabulary, used or not.
     category_ids : mapping of str to int
         Numbers that labels have in a COCO file; empty for regions of other files.
+    image_id : int or None
+        Number of the image in a COCO file.
     about : mapping
         Provenance, written to the file.
     notes : tuple of str
@@ -83,6 +87,7 @@ class Annotations:
     geo: Georeference | None = None
     colors: Mapping[str, str] = field(default_factory=dict)
     category_ids: Mapping[str, int] = field(default_factory=dict)
+    image_id: int | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
