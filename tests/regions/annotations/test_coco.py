@@ -200,10 +200,10 @@ def test_two_images_or_categories_with_one_id_are_refused(read):
 
 def test_a_category_without_a_name_is_called_by_its_id(read):
     content = page(BOX)
-    content["categories"] = [{"id": 1, "name": None}]
-    assert [item.label for item in read(content).items] == ["1"]
-    content["categories"] = [{"id": 1, "name": ["car"]}]
-    with pytest.raises(InputError, match="category 1 is broken: its name is a list"):
+    content["categories"] = [{"id": 3, "name": None}]
+    assert [item.label for item in read(content).items] == ["3"]
+    content["categories"] = [{"id": 3, "name": ["car"]}]
+    with pytest.raises(InputError, match="category 3 is broken: its name is a list"):
         read(content)
 
 
