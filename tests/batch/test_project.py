@@ -90,6 +90,16 @@ def test_a_check_says_what_to_do_and_names_files_as_a_user_does(images, call):
     assert out.splitlines()[0] == f"cell-1.png: There are no masks at {file}; check the path."
 
 
+def test_of_many_lines_of_one_kind_the_first_few_are_said(images, call):
+    for number in range(8):
+        (images / f"images/notes-{number}.txt").write_text("no image")
+    code, _, err = call("project", "new", ".", "--images", "images/*", "--regions", "masks")
+    assert code == 0, err
+    lines = [line for line in err.splitlines() if "notes-" in line]
+    assert lines == [f"images/notes-{n}.txt is no image and was left out." for n in range(5)]
+    assert "And 3 more lines like these." in err
+
+
 def test_images_and_regions_are_added(project, call):
     save(project / "images" / "cell-3.png", picture(64, 64))
     code, _, err = call("project", "add", ".", "--images", "images/*.png")

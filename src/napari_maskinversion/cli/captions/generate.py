@@ -132,7 +132,7 @@ def caption_command(
     _held = hold(out)  # until this function returns
     inputs = open_inputs(image, masks, settings, say)
     check_tasks(inputs.tasks)
-    source = origin(image, masks, settings, inputs.stack, inputs.category_ids)
+    source = origin(image, masks, settings, inputs.stack, inputs.coco_numbers)
     identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
     model = load(settings.model, settings.architecture, settings.device)
     if sentences is not None:

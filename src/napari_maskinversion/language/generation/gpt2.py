@@ -13,10 +13,28 @@ from torch import Tensor, nn
 
 from ...base.errors import ModelError
 from ...engine.models.checkpoints import fill, read_weights
+from .decoder import CaptionDecoder
 
 _HEAD: Final = 64  # numbers of an attention head in every published GPT-2
 # Constants that older versions of the transformers package saved with the weights.
 _STALE: Final = re.compile(r"\.attn\.(bias|masked_bias)$")
+
+
+class Gpt2Decoder(CaptionDecoder):
+    """A decoder whose words come from a GPT-2."""
+
+    gpt: Any
+    _device: torch.device
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Look tokens up in GPT-2's table."""
+        vectors: Tensor = self.gpt.transformer.wte(tokens.to(self._device))
+        return vectors
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Run GPT-2."""
+        logits: Tensor = self.gpt(inputs_embeds=inputs).logits[:, -1]
+        return logits
 
 
 def check_transformers() -> None:

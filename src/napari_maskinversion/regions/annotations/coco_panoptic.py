@@ -19,7 +19,7 @@ from .annotation_format import (
     note_other_image,
     size_of_images,
 )
-from .coco import categories_of, is_coco, listed_images, numbers_of
+from .coco import categories_of, image_id_of, is_coco, listed_images, numbers_of
 from .json_files import read_json
 
 _MAX_ID: Final = 256**3 - 1
@@ -82,6 +82,7 @@ def read_panoptic(page: Any, path: Path, image: ImageReference) -> Annotations:
         image=image.name,
         colors={name: "" for name in names.values() if name},
         category_ids=numbers_of(names),
+        image_id=image_id_of(chosen),
         notes=tuple(notes),
     )
 
