@@ -127,7 +127,7 @@ def plot(name):
 
 
 def flags(part):
-    """Return a table of `benchmarks/flags.py`: of "test", "signals" or "images"."""
+    """Return a table of `benchmarks/flags.py`: of "test", "signals", "images" or "samples"."""
     page = kept("flags")
 
     def whole(share):
@@ -141,6 +141,13 @@ def flags(part):
         cells = [
             [name, str(row["images"]), whole(row["recognised"])]
             for name, row in page["images"].items()
+        ]
+    elif part == "samples":
+        head = ["sample scene", "region", "shows", "suggested", "flag"]
+        cells = [
+            [scene, str(region), truth, said, flag or "ok"]
+            for scene, region, truth, said, flag in page["samples"]
+            if said != truth or flag
         ]
     else:
         head = ["new regions (test split)", "right / wrong", "wrong ones flagged"]
@@ -165,6 +172,17 @@ KINDS = {
     "nuclei": "cell nuclei",
     "all": "all",
 }
+
+
+def sample_regions():
+    """Return how many regions of the sample scenes are right, and how many wrong ones are "ok"."""
+    wrong = [flag for _, _, truth, said, flag in kept("flags")["samples"] if said != truth]
+    count = len(kept("flags")["samples"])
+    unflagged = wrong.count("")
+    return (
+        f"{count - len(wrong)} of {count} regions are right; of the {len(wrong)} wrong ones "
+        f"{unflagged or 'none'} {'are' if unflagged > 1 else 'is'} not flagged"
+    )
 
 
 def learning(kind):
