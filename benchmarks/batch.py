@@ -5,7 +5,9 @@ python benchmarks/batch.py --images 1000
 makes small images of 50 regions, and runs them by the bundled model: in memory without files (the
 engine alone), by one process, two, and a Dask cluster of two; then two processes and the cluster
 with a worker killed every 20 s, and a cluster whose scheduler is also killed and started again.
-Results of all runs are compared with those of one process, bit for bit.
+Results of all runs are compared with those of one process, bit for bit. The engine alone is
+measured again before and after each undisturbed run, on some of the images, since the speed of a
+machine changes. Rows of `--only` some runs replace those in the file, the others stay.
 
 On a machine that does other work, compare `cpu_s_per_image`, not `images_per_s`.
 """
@@ -35,6 +37,8 @@ SIDE, REGIONS = 224, 50
 WORDS = "car,dog,cat,tree,house"
 SAMPLED = 0.25  # seconds between two looks at the processes
 MARK = "batch.json"
+ENGINE = "engine"
+BESIDE = 40  # images of the engine alone, before and after a run
 
 
 def make(folder: Path, count: int) -> None:
@@ -57,8 +61,8 @@ def make(folder: Path, count: int) -> None:
         imsave(folder / "masks" / name, labels, check_contrast=False)
 
 
-def engine(folder: Path) -> dict[str, Any]:
-    """Invert and rank the regions of images in memory; the first image is not counted."""
+def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
+    """Invert and rank the regions of images in memory; the first one is done once more before."""
     from napari_maskinversion import load_model, read_image, read_regions
     from napari_maskinversion.base.steps import drive
     from napari_maskinversion.images.plane_source import as_source
@@ -69,7 +73,7 @@ def engine(folder: Path) -> dict[str, Any]:
     model = load_model("demo", device="cpu")
     vocabulary = vocabulary_of(WORDS, (), None)
     tasks = []
-    for image in sorted((folder / "images").iterdir()):
+    for image in sorted((folder / "images").iterdir())[:count]:
         rgb = read_image(image)
         regions = read_regions(folder / "masks" / image.name, rgb.shape)
         tasks.append(PlaneTask(source=as_source(rgb), regions=regions))
@@ -292,12 +296,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--kill-every", type=float, default=20.0, help="seconds")
     parser.add_argument("--folder", type=Path, help="keep images and results there")
-    parser.add_argument("--only", help="parts of the names of the runs, separated by semicolons")
+    parser.add_argument("--only", help="names of the runs, separated by semicolons")
     parser.add_argument("--engine", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, default=RESULTS / "batch.json")
     arguments = parser.parse_args()
     if arguments.engine:
-        print(json.dumps(engine(arguments.engine)))
+        print(json.dumps(engine(arguments.engine, arguments.first)))
         return
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="batch-"))
     images, every = arguments.images, arguments.kill_every
@@ -310,7 +315,7 @@ def main() -> None:
         "2 processes, killed": ("two-killed", ("--workers", "2"), every),
         "Dask, 2 workers, killed": ("dask-killed", ("--dask", "local", "--workers", "2"), every),
     }
-    runs: dict[str, Callable[[], dict[str, Any]]] = {"engine": lambda: in_own_process(folder)}
+    runs: dict[str, Callable[[], dict[str, Any]]] = {ENGINE: lambda: engine_alone(folder)}
     for name, (out, more, kills) in outs.items():
         words = command(folder, folder / out, *more)
         runs[name] = lambda words=words, out=out, kills=kills: follow(
@@ -319,14 +324,22 @@ def main() -> None:
     last = "Dask at an address, workers and scheduler killed"
     outs[last] = ("restarted", (), every)
     runs[last] = lambda: restarted(folder, folder / "restarted", images, every)
-    wanted = arguments.only.split(";") if arguments.only else [""]
+    wanted = arguments.only.split(";") if arguments.only else list(runs)
+    if unknown := set(wanted) - set(runs):
+        parser.error(f"there is no run {sorted(unknown)}; choose from {'; '.join(runs)}")
     for name, run in runs.items():
-        if not any(part in name for part in wanted):
+        if name not in wanted:
             continue
         before = load()
         if name in outs:
             shutil.rmtree(folder / outs[name][0], ignore_errors=True)
+        beside = name in outs and outs[name][2] is None
+        rates = [engine_alone(folder, BESIDE)["images_per_s"]] if beside else []
         row = {"images": images, "regions": REGIONS, **run(), "load_before": before}
+        if beside:
+            rates.append(engine_alone(folder, BESIDE)["images_per_s"])
+            row["engine_images_per_s"] = rates
+            row["of_the_engine"] = row["images_per_s"] / (sum(rates) / len(rates))
         row["command"] = f"python benchmarks/batch.py --images {images} --kill-every {every:.0f}"
         row |= {"processor": processor(), "cores": os.cpu_count(), "kill_every_s": every}
         row["versions"] = versions("torch", "distributed")
@@ -338,8 +351,9 @@ def main() -> None:
         shutil.rmtree(folder)
 
 
-def in_own_process(folder: Path) -> dict[str, Any]:
+def engine_alone(folder: Path, count: int | None = None) -> dict[str, Any]:
     words = [sys.executable, __file__, "--engine", str(folder)]
+    words += [] if count is None else ["--first", str(count)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

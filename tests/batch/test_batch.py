@@ -92,9 +92,9 @@ def test_a_second_call_keeps_what_is_done_and_says_what_is_stale(project, call):
 
 
 @pytest.fixture
-def finished(project, call):
+def finished(project, batch_once):
     """A project whose two images are computed in the folder ``out``."""
-    assert call("batch", ".", "--out", "out")[0] == 0
+    batch_once("two images", project / "out")
     return project
 
 

@@ -19,7 +19,7 @@ NAMES = ["1", "01", "_a", "stack"]
 
 
 @pytest.fixture
-def mixed(tmp_path, monkeypatch, call):
+def mixed(tmp_path, monkeypatch, call, batch_once):
     """A project of a picture, one with units and one of planes, with its results in ``out``."""
     monkeypatch.chdir(tmp_path)
     grey, labels = picture(64, 64)[:, :, 0], label_image(2, 64, 64)
@@ -39,8 +39,7 @@ def mixed(tmp_path, monkeypatch, call):
     )
     code, _, err = call("project", "new", ".", "--table", "table.csv", *FAST, "--planes", "each")
     assert code == 0, err
-    code, _, err = call("batch", ".", "--out", "out")
-    assert code == 0, err
+    batch_once("mixed images", tmp_path / "out")
     return tmp_path
 
 
@@ -93,6 +92,6 @@ def test_an_export_has_no_rows_of_an_earlier_one_and_keeps_files_of_others(mixed
     list(export_steps(opened, folder, ["parquet"], overwrite=True))
     assert "stack" not in set(pd.read_parquet(folder / "regions.parquet")["image"])
     pd.DataFrame({"a": [1]}).to_parquet(folder / "regions.parquet" / "mine.parquet")
-    with pytest.raises(InputError, match="is no data set of this program"):
+    with pytest.raises(InputError, match="is not a data set of this program"):
         list(export_steps(opened, folder, ["parquet"], overwrite=True))
     assert (folder / "regions.parquet" / "mine.parquet").is_file()

@@ -6,10 +6,13 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from .atomic_files import recover
 from .errors import InputError
 from .reading import special_kind
+
+_PROBE: Final = bytes(2**16)  # a disk without room for it is full
 
 
 def check_targets(
@@ -95,12 +98,12 @@ def is_our_store(folder: Path) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be created or written to; leaves nothing behind."""
+    """Refuse a folder that cannot be created or written to, or is full; leaves nothing behind."""
     new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(_PROBE)
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written to ({error.strerror}); choose another folder."

@@ -40,7 +40,7 @@ _DEBUG: Final = "--debug"
 
 app = typer.Typer(
     name="napari-maskinversion",
-    help="Name, explain and embed the regions of an image (MaskInversion on CLIP).",
+    help="Label, explain and embed the regions of an image (MaskInversion on CLIP).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -52,8 +52,8 @@ ACTIONS: Final = {
     "words": "Choose words",
     "presets": "Presets...",
     "run": "Suggest words",
-    "update": "Compute what has changed, and keep all else",
-    "continue": "Compute the regions that are missing, and keep all else",
+    "update": "Compute what has changed and keep everything else",
+    "continue": "Compute the missing regions and keep everything else",
     "review": "Review",
     "accept": "Accept the best suggestion, and go to the next region",
     "undecided": "Go to the next undecided region",
@@ -69,15 +69,15 @@ ACTIONS: Final = {
 """What the buttons of the foot do, and their titles."""
 _LONGEST: Final = 24  # characters of a word on the button
 _CANCEL: Final = "Stop at the next step; finished regions are kept"
-_CANCEL_MANY: Final = "Stop; images that are finished are kept, and the same button goes on"
+_CANCEL_MANY: Final = "Stop; finished images are kept, and the same button continues"
 _CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
-    "sample": "Drawn things whose names the demo model knows",
-    "smear": "A microscopy image with cells of three kinds, which the demo model tells apart",
-    "file": "Lay the regions of a file on the image: a label image, or what other programs write",
+    "sample": "Drawings that the demo model knows",
+    "smear": "A microscope image with three kinds of cells that the demo model knows",
+    "file": "Read regions from a file: a label image, or a file from another program",
     "segment": "Turn boxes and points into regions with Segment Anything",
     "presets": "Take a built-in list of words and its prompts",
-    "review": "Decide about the suggestions that are there",
+    "review": "Review the suggestions that you have",
     "run": f"Compute all suggestions again ({named(PANEL)['again'].shown})",
 }
 
@@ -110,7 +110,7 @@ def step_of(session: Session) -> Step:
         NextStep.OPEN_SAMPLE: Step(
             "Open a sample",
             "sample",
-            "Open an image of your own, or begin with a sample: drawings or a real blood smear.",
+            "Open your own image, or start with a sample: drawings or a real blood smear.",
             ("smear",),
         ),
         NextStep.DRAW_REGIONS: Step(

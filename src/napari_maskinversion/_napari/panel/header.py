@@ -18,9 +18,9 @@ from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, line, stack
 
 ABOUT_DEMO: Final = (
-    "Demo model: drawings, land from above, blood cells, nuclei. It knows nothing of photographs."
+    "Demo model: it knows drawings, aerial land cover, blood cells and nuclei, but no photographs."
 )
-STILL_DEMO: Final = "The suggestions shown are still the demo model's."
+STILL_DEMO: Final = "The suggestions are still from the demo model."
 
 
 class PanelHeader(QWidget):
@@ -121,7 +121,7 @@ def _instead() -> tuple[str, str]:
     if is_offline():
         # Too long for a header at all times: the foot says it once the button is pressed.
         return f"Bring {title} ({spec.size_text})...", how_to_bring()
-    tip = f"Download {INSTEAD} once and choose it; the foot shows how far it is"
+    tip = f"Download {INSTEAD} once and choose it; the bottom of the panel shows the progress"
     return f"Fetch {title} ({spec.size_text})", tip
 
 

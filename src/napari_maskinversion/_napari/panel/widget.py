@@ -476,7 +476,7 @@ class MaskInversionWidget(QWidget):
             refuse("Wait until the run is over, or cancel it; then unload the model.")
             return
         if any_driven():
-            inform("The model is unloaded as soon as the work at hand has ended.")
+            inform("The model will be unloaded when the current work is finished.")
         when_idle(self._unload_now)
 
     def _unload_now(self) -> None:

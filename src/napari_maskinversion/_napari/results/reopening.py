@@ -121,7 +121,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     if reopened.difference:
         message += f" They belong to another image: {reopened.difference}."
     if layer is not None and reopened.bundle.decisions.count(b"\n") > 1:  # more than a header
-        message += " Their decisions count once you press Review."
+        message += " Press Review to use their decisions."
     if layer is None:
         message += f" Their regions have no layer: {obstacle}."
     return message

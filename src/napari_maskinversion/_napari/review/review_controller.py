@@ -297,7 +297,7 @@ class ReviewController(QObject):
             self.part.show_switch(False)
             self.keys.end()
         elif state is None:
-            self.part.say("You can decide once the run is over.")
+            self.part.say("You can decide after the run.")
         elif action == "type":
             self.part.type_label()
         elif action in ("next", "back"):

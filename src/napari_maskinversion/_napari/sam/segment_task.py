@@ -149,7 +149,9 @@ def paint_all(
     regions = [one.region(chosen.get(one.id, 0), cleanup) for one in objects]
     kept = [region for region in regions if region is not None]
     if not kept:
-        raise EmptyMaskError("No object has a pixel left; look at boxes and points, or erode less.")
+        raise EmptyMaskError(
+            "No object has any pixels left; check boxes and points, or erode less."
+        )
     labels = np.zeros(shape, label_type(kept))
     hidden = set(paint(labels, kept))
     ids = tuple(region.id for region in kept if region.id not in hidden)
@@ -205,8 +207,8 @@ def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, No
         objects = tuple((yield from often(_running(segmenter, request), _update)))
         if not objects:
             raise EmptyMaskError(
-                "SAM is not sure of anything in this image; lower 'Score from' or 'Stability "
-                "from', or look at more points."
+                "SAM found nothing certain in this image; lower 'Score from' or 'Stability "
+                "from', or use more points."
             )
     yield Update(text=words.MAKING_REGIONS, fraction=1.0)
     painted = paint_all(objects, {}, request.cleanup, request.plane.shape)

@@ -344,7 +344,9 @@ class VocabularyWidget(QWidget):
         self._model = self._session.settings.model
         unknown = unknown_words_note(self._typed.labels, self._model)
         replaced = self._origin and self.prefilled
-        origin = f"They came with '{self._origin}'; Ctrl+Z brings back yours." if replaced else ""
+        origin = (
+            f"These words came with '{self._origin}'; Ctrl+Z brings back yours." if replaced else ""
+        )
         self.count.setText("\n".join(filter(None, (self._typed.summary, origin, unknown))))
 
 

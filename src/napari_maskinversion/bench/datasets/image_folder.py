@@ -182,7 +182,7 @@ def _table(file: Path, images: dict[str, Path]) -> dict[str, dict[int, str]]:
             value = int(row["region"])
         except ValueError:
             raise InputError(
-                f"{file}, line {number}: region {row['region']!r} is no number."
+                f"{file}, line {number}: region {row['region']!r} is not a number."
             ) from None
         if not name:
             raise InputError(f"{file}, line {number}: the region has no name.")

@@ -61,8 +61,8 @@ def is_coco(page: Any) -> bool:
 def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
     """Write COCO JSON. Each plane is a separate image with its ``position``.
 
-    Annotations, categories and the image of a COCO file keep their numbers. Masks are compressed
-    run lengths; with ``polygons`` they are lists of polygons. These have no holes in COCO: a region
+    Image, annotations and categories of a COCO file keep their numbers. Masks are compressed run
+    lengths; with ``polygons`` they are lists of polygons. These have no holes in COCO: a region
     with holes is cut into pieces.
 
     Raises
@@ -72,8 +72,8 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
     """
     numbers = _categories(annotations)
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
-    if annotations.image_id is not None and list(places) == [()]:
-        places[()] = annotations.image_id
+    if annotations.image_id is not None and len(places) == 1:
+        places = dict.fromkeys(places, annotations.image_id)
     ids = _source_ids(annotations.items) or _region_ids(annotations.items)
     records = [
         _record(item, annotations.shape, number, places[item.position], numbers, polygons)
@@ -92,9 +92,9 @@ def write_coco_of_many(
 ) -> None:
     """Write the annotations of many images to one COCO file.
 
-    Annotations, categories and images of COCO files keep their numbers, as far as these differ.
-    Other numbers of images and annotations depend on nothing but the image's own number and its
-    regions, so they stay when other images are added.
+    Images, annotations and categories of COCO files keep their numbers, if all have one and these
+    differ. Other numbers of images and annotations depend on nothing but the image's own number and
+    its regions, so they stay when other images are added.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ def write_coco_of_many(
     InputError
         If it cannot be written; an existing file stays.
     """
+    parts = list(parts)
     images: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
     items: list[Annotation] = []
     classes: dict[str, str] = {}  # colour by name
     own: dict[str, int] = {}
     used: dict[str, None] = {}
-    source_images: list[int | None] = []
     for number, part, more in parts:
         classes |= {name: classes.get(name) or color for name, color in part.colors.items()}
         for name, category in part.category_ids.items():
@@ -129,7 +129,6 @@ def write_coco_of_many(
         if set(places) - {()}:  # planes of a stack
             places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
         images += [{**image, **more} for image in _images(part, places)]
-        source_images += [part.image_id if place == () else None for place in places]
         for item in part.items:
             place = places[item.position]
             number_here = place * _REGIONS + item.region.id
@@ -140,16 +139,12 @@ def write_coco_of_many(
     numbers = _categories(words)
     for record, number in zip(records, _source_ids(items), strict=False):
         record["id"] = number
+    image_ids = _source_image_ids(parts)
+    for image in images:
+        image["id"] = image_ids.get(image["id"], image["id"])
     for record in records:
         record["category_id"] = numbers[record["category_id"]]
-    if None not in source_images and len(set(source_images)) == len(images):
-        own_numbers = {
-            image["id"]: number for image, number in zip(images, source_images, strict=True)
-        }
-        for image in images:
-            image["id"] = own_numbers[image["id"]]
-        for record in records:
-            record["image_id"] = own_numbers[record["image_id"]]
+        record["image_id"] = image_ids.get(record["image_id"], record["image_id"])
     write_json(_page(images, records, numbers, about or {}), path, indent=None)
 
 
@@ -171,6 +166,15 @@ def _source_ids(items: Sequence[Annotation]) -> list[int]:
         return []
     ids = [int(text) for text in texts]
     return ids if len(set(ids)) == len(ids) else []
+
+
+def _source_image_ids(
+    parts: Sequence[tuple[int, Annotations, Mapping[str, Any]]],
+) -> dict[int, int]:
+    """Return the numbers that images had in their files; none if not all had their own."""
+    ids = {number: part.image_id for number, part, _ in parts if set(part.planes) <= {()}}
+    own = {number: one for number, one in ids.items() if one is not None}
+    return own if len(set(own.values())) == len(parts) else {}
 
 
 def _region_ids(items: Sequence[Annotation]) -> Sequence[int]:
@@ -327,9 +331,15 @@ def read_coco(page: CocoPage, path: Path, image: ImageReference) -> Annotations:
         image=image.name,
         colors={name: "" for name in names.values() if name not in ("", UNNAMED)},
         category_ids=numbers_of(names),
-        image_id=number_of_image(chosen),
+        image_id=image_id_of(chosen),
         notes=tuple(notes),
     )
+
+
+def image_id_of(chosen: Sequence[ListedImage]) -> int | None:
+    """Return the number of an image that is one entry of its file; None if it has none."""
+    keys = [one.key for one in chosen if type(one.key) is int and 0 <= one.key <= LARGEST]
+    return keys[0] if len(keys) == len(chosen) == 1 else None
 
 
 def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
@@ -393,12 +403,6 @@ def categories_of(records: Any, path: Path) -> dict[Any, str]:
                 f"and {name!r}. Give each its own."
             )
     return names
-
-
-def number_of_image(chosen: Sequence[ListedImage]) -> int | None:
-    """Return the number of an image of one plane; None if it has none that others can hold."""
-    key = chosen[0].key if len(chosen) == 1 and not chosen[0].position else None
-    return key if type(key) is int and 0 <= key <= LARGEST else None
 
 
 def numbers_of(names: Mapping[Any, str]) -> dict[str, int]:

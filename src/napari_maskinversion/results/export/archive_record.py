@@ -139,9 +139,9 @@ class ArchiveRecord(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _Image.model_validate(self.image)
-        if not isinstance(self.provenance.get("source", {}), dict):
-            raise ValueError("provenance.source must be an object")
         source = self.provenance.get("source", {})
+        if not isinstance(source, dict):
+            raise ValueError("provenance.source must be an object")
         _CATEGORY_IDS.validate_python(source.get(CATEGORY_IDS, {}))
         _IMAGE_ID.validate_python(source.get(IMAGE_ID))
         for window in self.windows:
