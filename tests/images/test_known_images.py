@@ -25,8 +25,8 @@ def photograph():
 def test_a_photograph_is_told_with_the_model_to_fetch_and_its_size(photograph, monkeypatch):
     monkeypatch.setattr(known_images, "is_offline", lambda: False)
     note = unknown_image_note(photograph, demo_model())
-    assert note.startswith("The demo model knows drawings, land from above, blood smears and cell")
-    assert "nothing of photographs" in note
+    assert note.startswith("The demo model does not recognise this image.")
+    assert "no photographs" in note
     assert "fetch ViT-B-16/openai (599 MB): napari-maskinversion models fetch" in note
 
 

@@ -34,8 +34,8 @@ REFERENCES: Final = "known_images.json"
 INSTEAD: Final = "ViT-B-16/openai"
 """The model for photographs."""
 UNKNOWN: Final = (
-    "The demo model knows drawings, land from above, blood smears and cell nuclei, and nothing "
-    "of photographs; this image is none that it recognises."
+    "The demo model does not recognise this image. It knows drawings, aerial land cover, blood "
+    "smears and cell nuclei, but no photographs."
 )
 _SIDE: Final = 256  # pixels; the model sees 128
 _WHOLE: Final = 50_000_000  # pixels of a level that is read whole

@@ -49,7 +49,7 @@ def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model
     hub.pause = 0.05
     photograph.session.change_settings({})  # the network is there since a moment ago
     head.show_model()
-    assert "this image is none that it recognises" in head.model.text()
+    assert "does not recognise this image" in head.model.text()
     assert "background" in head.chip.styleSheet()
     assert head.photographs.text() == "Fetch ViT-B/16 (599 MB)"
     qtbot.mouseClick(head.photographs, LEFT)

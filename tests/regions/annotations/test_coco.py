@@ -198,6 +198,15 @@ def test_two_images_or_categories_with_one_id_are_refused(read):
         read(content)
 
 
+def test_a_category_without_a_name_is_called_by_its_id(read):
+    content = page(BOX)
+    content["categories"] = [{"id": 3, "name": None}]
+    assert [item.label for item in read(content).items] == ["3"]
+    content["categories"] = [{"id": 3, "name": ["car"]}]
+    with pytest.raises(InputError, match="category 3 is broken: its name is a list"):
+        read(content)
+
+
 @pytest.mark.parametrize("height", [None, 0, [7], "7"])
 def test_an_image_without_a_size_is_refused_in_words(read, height):
     content = page(BOX)

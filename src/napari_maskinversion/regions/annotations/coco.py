@@ -386,7 +386,7 @@ def categories_of(records: Any, path: Path) -> dict[Any, str]:
     Raises
     ------
     InputError
-        If there is no list of them, or two have one id and different names.
+        If there is no list of them, a name is none, or two have one id and different names.
     """
     if not isinstance(records, list) or any(
         not isinstance(record, dict) or type(record.get("id")) not in (int, str)
@@ -395,7 +395,8 @@ def categories_of(records: Any, path: Path) -> dict[Any, str]:
         raise InputError(f"{path} is not COCO: it has no list of categories.")
     names: dict[Any, str] = {}
     for record in records:
-        name = str(record.get("name", record["id"]))
+        name = as_scalar(record.get("name"), "name", f"{path}, category {record['id']}")
+        name = str(record["id"] if name is None else name)
         if names.setdefault(record["id"], name) != name:
             raise InputError(
                 f"{path} has two categories with the id {record['id']!r}: {names[record['id']]!r} "
