@@ -54,6 +54,9 @@ def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model
     assert head.photographs.text() == "Fetch ViT-B/16 (599 MB)"
     qtbot.mouseClick(head.photographs, LEFT)
     assert head.photographs.isHidden()
+    photograph.segment.fetching.start("vit_b")  # one download at a time
+    assert f"Wait until {CLIP} is here" in foot.status.text()
+    photograph.session.say("")
     begun = "Fetching ViT-B-16/openai: 2 of 4 MB"
     qtbot.waitUntil(lambda: foot.status.text() == begun, timeout=20_000)
     qtbot.mouseClick(foot.cancel, LEFT)
@@ -116,10 +119,10 @@ def test_a_fetch_that_fails_says_so_in_the_dialog(widget, monkeypatch, qtbot):
     widget.controller.show_settings("Model")
     qtbot.waitUntil(lambda: page.fetching.button.height() > 0)  # laid out
     qtbot.mouseClick(page.fetching.button, LEFT)
-    qtbot.waitUntil(lambda: page.problem.isVisible(), timeout=20_000)
-    assert CLIP in page.problem.text()
+    qtbot.waitUntil(lambda: page.fetching.problem.isVisible(), timeout=20_000)
+    assert CLIP in page.fetching.problem.text()
     page.choose("demo")
-    assert not page.problem.isVisible()
+    assert not page.fetching.problem.isVisible()
 
 
 def test_the_line_stays_amber_while_suggestions_of_the_demo_are_shown(widget, slow, run_to_end):

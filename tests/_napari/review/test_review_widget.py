@@ -151,7 +151,7 @@ def test_another_label_can_be_typed_and_is_completed(qtbot, reviewing, photo):
     qtbot.keyClick(part.label, Qt.Key.Key_Escape)
     assert part.label.text() == ""
     qtbot.keyClick(part.label, Qt.Key.Key_Return)
-    assert "label" in part.status.text()
+    assert "label" in reviewing.foot.status.text()
     assert 3 not in states(reviewing)
 
 
@@ -258,7 +258,7 @@ def test_what_cannot_be_saved_is_told_kept_and_saved_later(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         press(qtbot, canvas(reviewing), "R")
-        assert "not saved yet" in part.status.text()
+        assert "not saved yet" in reviewing.foot.status.text()
         assert "No space left" in messages[-1]
         assert not part.save.isHidden()
         assert selected(reviewing) == 3  # work goes on

@@ -166,7 +166,7 @@ def _in_project(session: Session) -> Step:
 def _decide(session: Session) -> Step:
     """Return what the button does in a review."""
     review, rows = session.reviewed, session.rows
-    hint = f"{session.decided:,} of {_several(len(session.results or ()), 'region')} decided."
+    hint = "A accepts, 1 to 9 choose, R rejects, S skips: here, on the canvas and in the table."
     if not review.acceptable:
         return Step("Next undecided region", "undecided", hint, ("run",))
     several = len(rows) > 1 and review.row in rows
@@ -232,11 +232,18 @@ class Foot(QFrame):
         events = self._session.events
         self._bindings.connect([events[name] for name in _FOLLOWED], self.show_state)
         self._bindings.connect([events[name] for name in _ANSWERS], self._answered)
+        self._bindings.connect(events.tab, self._turned)
         self.show_state()
 
     def stop(self) -> None:
         """Stop following the session."""
         self._bindings.release()
+
+    def _turned(self, _: str) -> None:
+        """Leave what was said about another tab behind, but no refusal."""
+        notice = self._session.notice
+        if notice is not None and notice.severity == "info" and not notice.action:
+            self._session.notice = None
 
     def _answered(self, *_: Any) -> None:
         if self._session.notice is not None:

@@ -58,13 +58,13 @@ class PanelHeader(QWidget):
         stack(self.chip, above, self.photographs, margins=(6, 2, 2, 2), spacing=2)
         top = QWidget()
         grid = QGridLayout(top)
-        grid.setContentsMargins(0, 0, 4, 0)
-        grid.setSpacing(2)
-        grid.addWidget(inputs, 0, 0, 2, 1)
-        at_top = Qt.AlignmentFlag.AlignTop
-        grid.addWidget(self.settings, 0, 1, at_top)
-        grid.addWidget(self.keys, 1, 1, at_top)
+        grid.setContentsMargins(0, 2, 4, 0)
+        grid.setSpacing(4)
+        grid.addWidget(inputs, 0, 0, 3, 1)
+        grid.addWidget(self.settings, 0, 1)
+        grid.addWidget(self.keys, 1, 1)
         grid.setColumnStretch(0, 1)
+        grid.setRowStretch(2, 1)  # a note below the regions moves no button
         stack(self, top, self.chip, margins=(2, 0, 2, 4), spacing=2)
         self.show_model()
 

@@ -48,11 +48,6 @@ class ExportWidget(QWidget):
 class ExportController(QObject):
     """Writes and opens results in workers.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-
     Attributes
     ----------
     features : QCheckBox

@@ -17,7 +17,6 @@ from ...base.errors import EmptyMaskError
 from ...base.label_blocks import join
 from ...base.regions import Region
 from ...regions.masks.cleanup import CleanUp, clean_region
-from ...regions.sam.checkpoints import fetch_checkpoint, get_checkpoint
 from ...regions.sam.label_image import label_type, paint
 from ...regions.sam.prompts import Prompt
 from ..layers.coordinates import Plane, ViewPoint
@@ -242,9 +241,3 @@ def _joined(number: int, parts: Sequence[Region], shape: tuple[int, int]) -> Dra
     box, mask = join([(part.bbox[0], part.bbox[1], part.mask) for part in parts])
     text = "shape" if len(parts) == 1 else f"{len(parts)} shapes"
     return Drawn(number, text, Region(number, box, mask), shape)
-
-
-def fetch_sam(name: str, **how: Any) -> str:
-    """Download a published checkpoint; see `connect_fetching`."""
-    fetch_checkpoint(get_checkpoint(name), **how)
-    return f"SAM {name}"
