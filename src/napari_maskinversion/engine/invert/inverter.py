@@ -448,12 +448,13 @@ def _inversion(
         route = f"fast, {fast.exact.route}"
         failed, rest = yield from descend_fast(fast, descent)
         if len(failed):
+            share = len(failed) / len(regions)
             route = f"{route}, {len(failed)} of {len(regions)} exact"
-            exact = yield from maps.exact(config, len(failed))
-            all_failed = len(failed) == len(regions)
+            # Of the other chunks' masks as many are likely to fail.
+            exact = yield from maps.exact(config, round(share * count))
             for state in descend(exact, rest):
                 descent.adopt(failed, rest)
-                step = state.step if all_failed else config.steps
+                step = state.step if share == 1 else config.steps
                 yield replace(descent.state(), step=step)
     elif other is not None:
         yield from descend(other, descent)
