@@ -28,11 +28,12 @@ def forward_only(device: torch.device | None = None) -> Iterator[None]:
         The model's device, if known. Only the CPU gains.
     """
     useful = cpu_library() == "oneDNN" and (device is None or device.type == "cpu")
-    with torch.no_grad(), _OnednnLayers() if useful else nullcontext():
+    mode = _OnednnLayers() if useful else nullcontext()  # type: ignore[no-untyped-call]
+    with torch.no_grad(), mode:
         yield
 
 
-class _OnednnLayers(TorchDispatchMode):
+class _OnednnLayers(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active, large products with weights and attention use `matmul.linear`.
 
     It sees what torch's layers call in the end, so it need not know the layers.

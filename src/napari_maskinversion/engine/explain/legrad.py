@@ -373,14 +373,10 @@ class _LayerMap:
         columns, peaks = self._columns_of(grad)
         # The ReLU passes the gradient where it was positive.
         if self._kept is not None:
-            passed = self._kept.gt_(0)
-            shared = passed.shape[1] < grad.shape[0]
-            passed = passed * columns[:, None] if shared else passed.mul_(columns[:, None])
-            self._propagate(passed, _EVERYTHING, p_gradient)
+            self._propagate(self._kept.gt_(0), columns, _EVERYTHING, p_gradient)
         else:
             for block in self._blocks(grad.shape[0]):
-                passed = self._gradients(positive, block).mul_(columns[block[1], None])
-                self._propagate(passed, block, p_gradient)
+                self._propagate(self._gradients(positive, block), columns, block, p_gradient)
         if self._cls != 1.0:
             p_gradient[:, 0] *= self._cls
         gradient = self._backward.vjp(p_gradient)
@@ -393,14 +389,15 @@ class _LayerMap:
             return columns, None
         # Gradients of pixels are too small for float16.
         peaks = columns.abs().amax(1, keepdim=True).clamp_min(torch.finfo(self._dtype).tiny)
-        return (columns / peaks).to(self._p.dtype), peaks
+        return columns / peaks, peaks
 
     def _blocks(self, count: int) -> list[_Block]:
         if self._values.device.type != "cpu":
             return [_EVERYTHING]
         # Several masks with all their queries, or one mask with some of them.
         masks = min(count, max(1, _CPU_NUMBERS // 2 // (self._queries * self._tokens)))
-        heads = max(1, 2 * rows_at_once(self._values.device) // (masks * self._queries))
+        few = self._heads * masks * self._queries <= 2 * rows_at_once(self._values.device)
+        heads = self._heads if few else 1
         queries = min(self._queries, max(1, _CPU_NUMBERS // self._tokens))
         return [
             (head, mask, query)
@@ -422,9 +419,23 @@ class _LayerMap:
             self._kept = gradients
         return gradients
 
-    def _propagate(self, passed: Tensor, block: _Block, p_gradient: Tensor) -> None:
-        """Write the gradient of a block's p for the gradient (h, M, q, n - 1) of its products."""
+    def _propagate(
+        self, passed: Tensor, columns: Tensor, block: _Block, p_gradient: Tensor
+    ) -> None:
+        """Write the gradient of a block's p, from where its products are above 0.
+
+        ``passed`` (h, M, q, n - 1) is 1 there, else 0; all masks may share it. ``columns``
+        (N, n - 1) are the gradients of the maps.
+        """
         out, values = self._of_heads(p_gradient, block), self._values[block[0]]
+        columns = columns[block[1]]
+        if len(columns) == 1:
+            # Fewer numbers than ``passed`` has.
+            values = (values * columns[0, :, None]).to(values.dtype)
+        elif passed.shape[1] == len(columns):
+            passed.mul_(columns.to(passed.dtype)[:, None])
+        else:
+            passed = passed * columns.to(passed.dtype)[:, None]
         if out.shape[0] == 1:
             multiply(passed[0].flatten(0, 1), values[0], out[0].flatten(0, 1))
         else:
@@ -433,7 +444,8 @@ class _LayerMap:
     def _of_heads(self, vectors: Tensor, block: _Block) -> Tensor:
         """View the vectors (M, q, d) of a block as (h, M, q, d / h)."""
         heads, masks, queries = block
-        part = vectors[masks, queries].unflatten(2, (self._heads, self._head_width))
+        part = vectors[masks, queries]
+        part = part.view(*part.shape[:2], self._heads, self._head_width)
         return part[:, :, heads].permute(2, 0, 1, 3)
 
     def _vectors(self, name: str, count: int) -> Tensor:
