@@ -1,5 +1,7 @@
 """Measure how close a whole call comes to the machine's limit:  ``python benchmarks/limit.py``
 
+``--one-thread`` measures processor time of one thread, for a machine that has other work to do.
+
 ViT-B/16 with random weights, K = 10, float32. A call is `set_image_tensor` and `invert`. Its limit
 is the multiply-adds of image and closed form, by the cheaper route, at the rate of the engine's own
 matrix product. The rate and all calls are measured in turns in one run, so that other work on the
@@ -57,7 +59,7 @@ def calls() -> dict[str, Callable[[], object]]:
 
         def call() -> str:
             inverter = MaskInverter(model)
-            inverter.set_image_tensor(pixels)
+            inverter.set_image_tensor(pixels, config)
             return inverter.invert(stack, config).route
 
         return call
@@ -112,7 +114,10 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "limit.json")
+    parser.add_argument("--one-thread", action="store_true")
     chosen = parser.parse_args()
+    if chosen.one_thread:
+        measuring.use_one_thread()
     seconds = measure(chosen.rounds)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     machine = Machine.of(torch.device("cpu"), 0)

@@ -81,10 +81,10 @@ class InversionConfig:
         448 px) and pays for many masks. "auto" chooses by model, grid, number of masks and memory
         budget.
     precision : {"float32", "bfloat16", "float16", "tf32"}
-        Of the large products of LeGrad of a class-token ViT; embeddings, losses and the optimiser
-        stay float32, and so does everything of other maps and towers. "bfloat16": a processor with
-        AMX or AVX512-BF16, or a GPU; "float16": a GPU; "tf32": float32 products on an NVIDIA GPU
-        round their factors, in every map and tower.
+        Of the large products of LeGrad of a class-token ViT, the image's encoding included;
+        embeddings, losses and the optimiser stay float32, and so do other maps and towers.
+        "bfloat16": a processor with AMX or AVX512-BF16, or a GPU; "float16": a GPU; "tf32": float32
+        products on an NVIDIA GPU round their factors, in every map and tower.
     keep_last_step_heatmaps : bool
         Also return the maps of the last step, made before its update, as the published code does.
     query_stride : 1 or "auto", optional

@@ -303,6 +303,13 @@ def test_a_result_prints_in_one_line(engine):
     assert repr(result) == "<InversionResult: 3 masks, embeddings of 24 values>"
 
 
+def test_an_inverter_says_in_a_line_what_it_sees():
+    inverter = MaskInverter(demo_model())
+    assert repr(inverter) == "<MaskInverter: demo on cpu, no image>"
+    inverter.set_image(np.zeros((64, 128, 3), np.uint8), resolution=64)
+    assert repr(inverter) == "<MaskInverter: demo on cpu, image of 6 x 11 tokens>"
+
+
 def test_an_input_that_does_not_fit_the_patches_is_refused():
     engine = inverter(tower())
     with pytest.raises(InputError, match="multiples"):

@@ -62,6 +62,11 @@ class RegionEmbedder(ABC):
         self._model = model
         self._image: Any = None  # has input_size and grid
 
+    def __repr__(self) -> str:
+        image = self._image
+        seen = "no image" if image is None else f"image of {image.grid[0]} x {image.grid[1]} tokens"
+        return f"<{type(self).__name__}: {self.model.name} on {self.model.device}, {seen}>"
+
     @property
     def model(self) -> Backbone:
         """The model."""
