@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -91,8 +91,8 @@ def calls() -> dict[str, Callable[[], object]]:
     return work
 
 
-def measure(rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of all calls, and of their limits, in each round."""
+def measure(rounds: int) -> Iterator[dict[str, list[float]]]:
+    """Yield the seconds of all calls, and of their limits, of the rounds so far."""
     seconds: dict[str, list[float]] = defaultdict(list)
     work = calls()
     for call in work.values():
@@ -105,7 +105,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
         for masks, side in ((5, 448), (50, 224)):
             limit = 2 * scaling.multiply_adds(masks, side, 10) / rate
             seconds[f"limit {masks} x {side}"].append(limit)
-    return seconds
+        yield seconds
 
 
 def main() -> None:
@@ -118,7 +118,12 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.one_thread:
         measuring.use_one_thread()
-    seconds = measure(chosen.rounds)
+    for seconds in measure(chosen.rounds):
+        report(seconds, chosen.out)
+
+
+def report(seconds: dict[str, list[float]], out: Path) -> None:
+    """Print a table and keep its rows."""
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     machine = Machine.of(torch.device("cpu"), 0)
     print(f"{machine.processor}, {machine.threads} threads, {machine.library}\n")
@@ -140,7 +145,7 @@ def main() -> None:
             "library": machine.library,
             "threads": machine.threads,
         }
-        measuring.keep(chosen.out, name, row)
+        measuring.keep(out, name, row)
         print(
             f"| {name} | {medians[name]:.2f} | {other} | {medians[other]:.2f} | {ratio:.2f} "
             f"| {aim} |",

@@ -247,7 +247,7 @@ def test_steps_are_reported_and_can_be_stopped(engine):
 
 def test_encoding_can_be_stopped_between_blocks():
     engine = inverter(tower(layers=3))
-    work = engine._set(image(), None, 1)
+    work = engine._set(image(), None, None)
     assert next(work) == (1, 3)
     work.close()
     with pytest.raises(InputError, match="No image is set"):

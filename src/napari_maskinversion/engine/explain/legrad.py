@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -343,6 +344,7 @@ class _LayerMap:
         self._workspace, self._index = workspace, index
         self._p = values.new_empty(0)
         self._kept: Tensor | None = None
+        self._known: tuple[int, list[_Block]] = 0, []
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._p = self._vectors("p", embeddings.shape[0])
@@ -359,24 +361,36 @@ class _LayerMap:
         if self._cls != 1.0:
             self._p[:, 0] *= self._cls
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
-        blocks = self._blocks(count)
-        self._kept = None
+        vectors, blocks = self._by_head(self._p), self._blocks(count)
+        keep = len(blocks) == 1
         for block in blocks:
-            gradients = self._gradients(rectified, block, keep=len(blocks) == 1)
+            gradients = self._gradients(rectified, vectors, block, keep=keep)
             maps[block[1]] += gradients.sum((0, 2), dtype=self._dtype)
+        self._kept = gradients if keep else None
         return maps.mul_(self._weight)
 
     def vjp(self, grad: Tensor) -> Tensor:
+        count, kept = grad.shape[0], self._kept
         # After `forward_start`, all masks share one p.
-        self._p = self._p.expand(grad.shape[0], -1, -1)
-        p_gradient = self._vectors("gradient of p", grad.shape[0])
+        vectors = self._by_head(self._p.expand(count, -1, -1))
+        p_gradient = self._vectors("gradient of p", count)
+        by_head = self._by_head(p_gradient)
         columns, peaks = self._columns_of(grad)
-        # The ReLU passes the gradient where it was positive.
-        if self._kept is not None:
-            self._propagate(self._kept.gt_(0), columns, _EVERYTHING, p_gradient)
-        else:
-            for block in self._blocks(grad.shape[0]):
-                self._propagate(self._gradients(positive, block), columns, block, p_gradient)
+        for block in self._blocks(count) if kept is None else [_EVERYTHING]:
+            # The ReLU passes the gradient where it was positive.
+            passed = self._gradients(positive, vectors, block) if kept is None else kept.gt_(0)
+            values, out, factors = self._values[block[0]], by_head[block], columns[block[1]]
+            if factors.shape[0] == 1:
+                # Fewer numbers than ``passed`` has.
+                values = (values * factors[0, :, None]).to(values.dtype)
+            elif passed.shape[1] == factors.shape[0]:
+                passed.mul_(factors.to(passed.dtype)[:, None])
+            else:
+                passed = passed * factors.to(passed.dtype)[:, None]
+            if out.shape[0] == 1:
+                multiply(passed[0].flatten(0, 1), values[0], out[0].flatten(0, 1))
+            else:
+                out.copy_((passed.flatten(1, 2) @ values).view(out.shape))
         if self._cls != 1.0:
             p_gradient[:, 0] *= self._cls
         gradient = self._backward.vjp(p_gradient)
@@ -394,59 +408,38 @@ class _LayerMap:
     def _blocks(self, count: int) -> list[_Block]:
         if self._values.device.type != "cpu":
             return [_EVERYTHING]
+        if self._known[0] == count:
+            return self._known[1]
         # Several masks with all their queries, or one mask with some of them.
         masks = min(count, max(1, _CPU_NUMBERS // 2 // (self._queries * self._tokens)))
         few = self._heads * masks * self._queries <= 2 * rows_at_once(self._values.device)
         heads = self._heads if few else 1
         queries = min(self._queries, max(1, _CPU_NUMBERS // self._tokens))
-        return [
-            (head, mask, query)
-            for mask in slices(count, masks)
-            for head in slices(self._heads, heads)
-            for query in slices(self._queries, queries)
-        ]
+        parts = (self._heads, heads), (count, masks), (self._queries, queries)
+        self._known = count, list(product(*(slices(*part) for part in parts)))
+        return self._known[1]
 
     def _gradients(
-        self, function: Callable[..., Tensor], block: _Block, *, keep: bool = False
+        self,
+        function: Callable[..., Tensor],
+        vectors: Tensor,
+        block: _Block,
+        *,
+        keep: bool = False,
     ) -> Tensor:
         """Return a function of the attention gradients (h, M, q, n - 1) of a block."""
-        p, values = self._of_heads(self._p, block), self._values[block[0]]
+        p = vectors[block]
         # What is used right away is shared by all layers.
         key = (self._index, "gradients") if keep else "gradients"
         space = self._workspace.piece(key, (*p.shape[:3], self._tokens), p)
-        gradients = function(p.flatten(1, 2), values, space.flatten(1, 2)).view(space.shape)
-        if keep:
-            self._kept = gradients
-        return gradients
+        product = function(p.flatten(1, 2), self._values[block[0]], space.flatten(1, 2))
+        return product.view(space.shape)
 
-    def _propagate(
-        self, passed: Tensor, columns: Tensor, block: _Block, p_gradient: Tensor
-    ) -> None:
-        """Write the gradient of a block's p, from where its products are above 0.
-
-        ``passed`` (h, M, q, n - 1) is 1 there, else 0; all masks may share it. ``columns``
-        (N, n - 1) are the gradients of the maps.
-        """
-        out, values = self._of_heads(p_gradient, block), self._values[block[0]]
-        columns = columns[block[1]]
-        if len(columns) == 1:
-            # Fewer numbers than ``passed`` has.
-            values = (values * columns[0, :, None]).to(values.dtype)
-        elif passed.shape[1] == len(columns):
-            passed.mul_(columns.to(passed.dtype)[:, None])
-        else:
-            passed = passed * columns.to(passed.dtype)[:, None]
-        if out.shape[0] == 1:
-            multiply(passed[0].flatten(0, 1), values[0], out[0].flatten(0, 1))
-        else:
-            out.copy_((passed.flatten(1, 2) @ values).view(out.shape))
-
-    def _of_heads(self, vectors: Tensor, block: _Block) -> Tensor:
-        """View the vectors (M, q, d) of a block as (h, M, q, d / h)."""
-        heads, masks, queries = block
-        part = vectors[masks, queries]
-        part = part.view(*part.shape[:2], self._heads, self._head_width)
-        return part[:, :, heads].permute(2, 0, 1, 3)
+    def _by_head(self, vectors: Tensor) -> Tensor:
+        """View vectors (M, q, d) as (h, M, q, d / h)."""
+        count = vectors.shape[0]
+        parts = vectors.view(count, self._queries, self._heads, self._head_width)
+        return parts.permute(2, 0, 1, 3)
 
     def _vectors(self, name: str, count: int) -> Tensor:
         shape = count, self._queries, self._heads * self._head_width

@@ -246,7 +246,7 @@ class MaskInverter(RegionEmbedder):
         self, tensor: Tensor, plane: tuple[int, int] | None, config: InversionConfig | None
     ) -> Generator[tuple[int, int], None, None]:
         config = InversionConfig.of(config)
-        self._check(config)
+        self._check(config, tensor.device)
         with computing():
             if self._image is not None:
                 self._image.maps.clear()
@@ -255,9 +255,9 @@ class MaskInverter(RegionEmbedder):
         with computing():
             self._image = image
 
-    def _check(self, config: InversionConfig) -> None:
+    def _check(self, config: InversionConfig, device: torch.device) -> None:
         config.check(self._tower)
-        check_precision(config.precision, self._model.device)
+        check_precision(config.precision, device)
 
     def _dtype(self, config: InversionConfig) -> torch.dtype | None:
         """Return the half precision in which images are encoded for such inversions."""
@@ -363,7 +363,7 @@ class MaskInverter(RegionEmbedder):
         config = InversionConfig.of(config)
         image: _Image = self._current()
         regions = regions_of(masks, image.plane)
-        self._check(config)
+        self._check(config, image.tensor.device)
         image = self._with(image, config.layers, self._dtype(config))
         count = max(len(regions), planned_masks or 0)
         work = _inversion(image.maps, regions, count, config)
