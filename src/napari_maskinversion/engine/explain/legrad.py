@@ -415,8 +415,8 @@ class _LayerMap:
         few = self._heads * masks * self._queries <= 2 * rows_at_once(self._values.device)
         heads = self._heads if few else 1
         queries = min(self._queries, max(1, _CPU_NUMBERS // self._tokens))
-        parts = (self._heads, heads), (count, masks), (self._queries, queries)
-        self._known = count, list(product(*(slices(*part) for part in parts)))
+        every_head, every_query = slices(self._heads, heads), slices(self._queries, queries)
+        self._known = count, list(product(every_head, slices(count, masks), every_query))
         return self._known[1]
 
     def _gradients(
