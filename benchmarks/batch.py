@@ -5,7 +5,9 @@ python benchmarks/batch.py --images 1000
 makes small images of 50 regions, and runs them by the bundled model: in memory without files (the
 engine alone), by one process, two, and a Dask cluster of two; then two processes and the cluster
 with a worker killed every 20 s, and a cluster whose scheduler is also killed and started again.
-Results of all runs are compared with those of one process, bit for bit.
+Results of all runs are compared with those of one process, bit for bit. The engine alone is
+measured again before and after each undisturbed run, on some of the images, since the speed of a
+machine changes. Rows of `--only` some runs replace those in the file, the others stay.
 
 On a machine that does other work, compare `cpu_s_per_image`, not `images_per_s`.
 """
@@ -35,6 +37,9 @@ SIDE, REGIONS = 224, 50
 WORDS = "car,dog,cat,tree,house"
 SAMPLED = 0.25  # seconds between two looks at the processes
 MARK = "batch.json"
+ENGINE = "engine"
+BESIDE = 40  # images of the engine alone, before and after a run
+TURNS = 150  # images that are done by both in turns
 
 
 def make(folder: Path, count: int) -> None:
@@ -57,8 +62,8 @@ def make(folder: Path, count: int) -> None:
         imsave(folder / "masks" / name, labels, check_contrast=False)
 
 
-def engine(folder: Path) -> dict[str, Any]:
-    """Invert and rank the regions of images in memory; the first image is not counted."""
+def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
+    """Invert and rank the regions of images in memory; the first one is done once more before."""
     from napari_maskinversion import load_model, read_image, read_regions
     from napari_maskinversion.base.steps import drive
     from napari_maskinversion.images.plane_source import as_source
@@ -69,7 +74,7 @@ def engine(folder: Path) -> dict[str, Any]:
     model = load_model("demo", device="cpu")
     vocabulary = vocabulary_of(WORDS, (), None)
     tasks = []
-    for image in sorted((folder / "images").iterdir()):
+    for image in sorted((folder / "images").iterdir())[:count]:
         rgb = read_image(image)
         regions = read_regions(folder / "masks" / image.name, rgb.shape)
         tasks.append(PlaneTask(source=as_source(rgb), regions=regions))
@@ -80,6 +85,59 @@ def engine(folder: Path) -> dict[str, Any]:
         drive(run_planes(model, [task], vocabulary, settings))
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     return {"images_per_s": len(tasks) / seconds, "cpu_s_per_image": cpu / len(tasks)}
+
+
+def in_turns(folder: Path, count: int) -> dict[str, Any]:
+    """Do each image by the engine alone and as a task of a batch in one process, in turns.
+
+    What else the machine does meets both alike: medians are compared.
+    """
+    from napari_maskinversion import load_model, read_image, read_regions
+    from napari_maskinversion.base.steps import drive
+    from napari_maskinversion.batch.executors import InThisProcess
+    from napari_maskinversion.batch.image_run import run_task
+    from napari_maskinversion.batch.image_task import Report
+    from napari_maskinversion.batch.project import Project, ProjectImage
+    from napari_maskinversion.batch.running import plan
+    from napari_maskinversion.images.plane_source import as_source
+    from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+
+    names = [file.name for file in sorted((folder / "images").iterdir())[: count + 1]]
+    images = tuple(
+        ProjectImage(name=name, image=f"images/{name}", regions=f"masks/{name}") for name in names
+    )
+    out = folder / "in-turns"
+    shutil.rmtree(out, ignore_errors=True)
+    project = Project(labels=WORDS, images=images)
+    tasks = plan(project, folder, out, changes={"window": "whole", "device": "cpu"}).tasks
+    model = load_model("demo", device="cpu")
+    inputs = {}
+    for name in names:
+        rgb = read_image(folder / "images" / name)
+        regions = read_regions(folder / "masks" / name, rgb.shape)
+        inputs[name] = PlaneTask(source=as_source(rgb), regions=regions)
+
+    def alone(task: Any, *, on_step: Any) -> Report:
+        drive(run_planes(model, [inputs[task.name]], task.vocabulary, task.settings))
+        return Report(name=task.name)
+
+    def batch(task: Any, *, on_step: Any) -> Report:
+        return run_task(task, model=model, on_step=on_step)
+
+    seconds: dict[Any, list[float]] = {alone: [], batch: []}
+    with InThisProcess() as executor:
+        for number, task in enumerate(tasks):
+            for work in (alone, batch) if number % 2 else (batch, alone):
+                begun = time.perf_counter()
+                assert not executor.submit(work, task).result().problem
+                seconds[work].append(time.perf_counter() - begun)
+    medians = {work: float(np.median(times[1:])) for work, times in seconds.items()}
+    return {
+        "images": len(tasks),
+        "images_per_s": 1 / medians[batch],
+        "engine_images_per_s": [1 / medians[alone]],
+        "of_the_engine": medians[alone] / medians[batch],
+    }
 
 
 def command(folder: Path, out: Path, *more: str) -> list[str]:
@@ -292,12 +350,17 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--kill-every", type=float, default=20.0, help="seconds")
     parser.add_argument("--folder", type=Path, help="keep images and results there")
-    parser.add_argument("--only", help="parts of the names of the runs, separated by semicolons")
+    parser.add_argument("--only", help="names of the runs, separated by semicolons")
     parser.add_argument("--engine", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--in-turns", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, default=RESULTS / "batch.json")
     arguments = parser.parse_args()
     if arguments.engine:
-        print(json.dumps(engine(arguments.engine)))
+        print(json.dumps(engine(arguments.engine, arguments.first)))
+        return
+    if arguments.in_turns:
+        print(json.dumps(in_turns(arguments.in_turns, arguments.first or TURNS)))
         return
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="batch-"))
     images, every = arguments.images, arguments.kill_every
@@ -310,7 +373,9 @@ def main() -> None:
         "2 processes, killed": ("two-killed", ("--workers", "2"), every),
         "Dask, 2 workers, killed": ("dask-killed", ("--dask", "local", "--workers", "2"), every),
     }
-    runs: dict[str, Callable[[], dict[str, Any]]] = {"engine": lambda: in_own_process(folder)}
+    runs: dict[str, Callable[[], dict[str, Any]]] = {
+        ENGINE: lambda: own_process("--engine", folder)
+    }
     for name, (out, more, kills) in outs.items():
         words = command(folder, folder / out, *more)
         runs[name] = lambda words=words, out=out, kills=kills: follow(
@@ -318,15 +383,25 @@ def main() -> None:
         )
     last = "Dask at an address, workers and scheduler killed"
     outs[last] = ("restarted", (), every)
+    turns = "one process and the engine in turns"
+    runs[turns] = lambda: own_process("--in-turns", folder, min(images - 1, TURNS))
     runs[last] = lambda: restarted(folder, folder / "restarted", images, every)
-    wanted = arguments.only.split(";") if arguments.only else [""]
+    wanted = arguments.only.split(";") if arguments.only else list(runs)
+    if unknown := set(wanted) - set(runs):
+        parser.error(f"there is no run {sorted(unknown)}; choose from {'; '.join(runs)}")
     for name, run in runs.items():
-        if not any(part in name for part in wanted):
+        if name not in wanted:
             continue
         before = load()
         if name in outs:
             shutil.rmtree(folder / outs[name][0], ignore_errors=True)
+        beside = name in outs and outs[name][2] is None
+        rates = [own_process("--engine", folder, BESIDE)["images_per_s"]] if beside else []
         row = {"images": images, "regions": REGIONS, **run(), "load_before": before}
+        if beside:
+            rates.append(own_process("--engine", folder, BESIDE)["images_per_s"])
+            row["engine_images_per_s"] = rates
+            row["of_the_engine"] = row["images_per_s"] / (sum(rates) / len(rates))
         row["command"] = f"python benchmarks/batch.py --images {images} --kill-every {every:.0f}"
         row |= {"processor": processor(), "cores": os.cpu_count(), "kill_every_s": every}
         row["versions"] = versions("torch", "distributed")
@@ -338,8 +413,10 @@ def main() -> None:
         shutil.rmtree(folder)
 
 
-def in_own_process(folder: Path) -> dict[str, Any]:
-    words = [sys.executable, __file__, "--engine", str(folder)]
+def own_process(what: str, folder: Path, count: int | None = None) -> dict[str, Any]:
+    """Measure in a process that has done nothing else."""
+    words = [sys.executable, __file__, what, str(folder)]
+    words += [] if count is None else ["--first", str(count)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

@@ -9,7 +9,7 @@ weights (``known_images.json``), by which images are recognised that are not pho
 Regions are answered as a user's are: `label_regions` with its defaults. Validation: 25 scenes each
 of 3, 4 and 5 objects in seen styles, and up to 6 regions of each class in 30 aerial tiles, blood
 smears and nuclei images. Test: 40 scenes each, and as many in the style that was never trained on,
-beside the real images of the test split.
+beside the real images of the test split. The regions of the sample scenes are listed one by one.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from napari_maskinversion.demo_model.vocabulary import REAL
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES, distances, embedding_of
+from napari_maskinversion.images.sample_scenes import load_scene, scene_names
 from napari_maskinversion.language.ranking.calibration import Calibration, calibrate
 from napari_maskinversion.pipeline.labelling import label_regions
-from napari_maskinversion.results.calibrations import SHIPPED, key_of
+from napari_maskinversion.results.calibrations import SHIPPED, key_of, shipped_calibrations
 from napari_maskinversion.results.region_result import RegionResult
 from napari_maskinversion.results.settings import RunSettings
 
@@ -192,6 +193,19 @@ def signals(tested: list[Answer]) -> dict[str, float]:
     return {name: round(area_under_curve(np.array(v), right), 3) for name, v in values.items()}
 
 
+def samples(model: Backbone) -> list[list[Any]]:
+    """Return scene, region, true word, suggested word and flag of each region of the samples."""
+    rows: list[list[Any]] = []
+    for name in scene_names():
+        scene = load_scene(name)
+        found = label_regions(scene.image, scene.regions, scene.vocabulary, model=model)
+        for row in found.regions:
+            assert row.ranking is not None
+            said, flag = row.ranking.labels[0], row.uncertainty.text
+            rows.append([scene.title, row.id, scene.truth[row.id], said, flag])
+    return rows
+
+
 def area_under_curve(values: Any, right: Any) -> float:
     """Return the chance that a right answer has a higher value than a wrong one."""
     from scipy.stats import rankdata
@@ -276,7 +290,7 @@ def main() -> None:
     chosen = parser.parse_args()
     about = measuring.about() | {"command": "python benchmarks/flags.py"}
     model = load_model("demo")
-    report = {"about": about, "fingerprint": model.fingerprint}
+    report: dict[str, Any] = {"about": about, "fingerprint": model.fingerprint}
     kept = measuring.read(chosen.out)
     if chosen.images_only and kept.get("fingerprint") == model.fingerprint:
         report = {name: value for name, value in kept.items() if name != "images"}
@@ -285,8 +299,11 @@ def main() -> None:
     references, report["images"] = known_images(model)
     text = json.dumps(references, separators=(",", ":")) + "\n"
     write_whole(bundled_folder() / REFERENCES, text.encode())
+    shipped_calibrations.cache_clear()  # they may be other ones now
+    report["samples"] = samples(model)
     measuring.write(chosen.out, report)
-    print(json.dumps({name: report[name] for name in ("limits", "test", "images")}, indent=1))
+    shown = ("limits", "test", "images", "samples")
+    print(json.dumps({name: report[name] for name in shown}, indent=1))
 
 
 if __name__ == "__main__":

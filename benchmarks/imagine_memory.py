@@ -1,8 +1,9 @@
-"""Peak memory of the published decoders of `imagine`: ``python benchmarks/imagine_memory.py``.
+"""Size and memory of the published decoders of `imagine`: ``python benchmarks/imagine_memory.py``.
 
-Builds the parts that turn latents into pixels, which take most, as published but with random
-weights; counts their parameters, and makes one call of each in a process of its own on the CPU;
-keeps what it took at most above the weights in benchmarks/results/imagine-memory.json.
+Counts the parameters of their architectures. Builds the parts that turn latents into pixels, which
+take most, with random weights, and decodes one picture with each in a process of its own on the
+CPU. Keeps the counts, and the memory that was taken above the weights, in
+benchmarks/results/imagine-memory.json.
 """
 
 from __future__ import annotations
@@ -46,11 +47,48 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
+_UNCLIP = {
+    "attention_head_dim": (5, 10, 20, 20),
+    "class_embed_type": "projection",
+    "cross_attention_dim": 1024,
+    "use_linear_projection": True,
+}
+UNETS: dict[str, dict[str, Any]] = {
+    "unet kandinsky22": {
+        "addition_embed_type": "image",
+        "attention_head_dim": 64,
+        "block_out_channels": (384, 768, 1152, 1536),
+        "cross_attention_dim": 768,
+        "down_block_types": ("ResnetDownsampleBlock2D", *["SimpleCrossAttnDownBlock2D"] * 3),
+        "encoder_hid_dim": 1280,
+        "encoder_hid_dim_type": "image_proj",
+        "layers_per_block": 3,
+        "mid_block_type": "UNetMidBlock2DSimpleCrossAttn",
+        "out_channels": 8,
+        "resnet_time_scale_shift": "scale_shift",
+        "up_block_types": (*["SimpleCrossAttnUpBlock2D"] * 3, "ResnetUpsampleBlock2D"),
+    },
+    "unet unclip-h": _UNCLIP | {"projection_class_embeddings_input_dim": 2 * 1024},
+    "unet unclip-l": _UNCLIP | {"projection_class_embeddings_input_dim": 2 * 768},
+}
+TEXT_ENCODER = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 23}
 CALLS = (
     ("movq", 256, "float32"),
     ("movq", 512, "float32"),
     ("vae", 512, "float32"),
 )
+
+
+def count() -> dict[str, int]:
+    """Return the parameters of the parts that are not run, by their architectures."""
+    import torch
+    from diffusers import UNet2DConditionModel
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    with torch.device("meta"):
+        modules: dict[str, Any] = {n: UNet2DConditionModel(**UNETS[n]) for n in UNETS}
+        modules["text encoder unclip"] = CLIPTextModel(CLIPTextConfig(**TEXT_ENCODER))
+    return {name: sum(p.numel() for p in one.parameters()) for name, one in modules.items()}
 
 
 def one(part: str, side: int, dtype: str) -> dict[str, Any]:
@@ -67,7 +105,8 @@ def one(part: str, side: int, dtype: str) -> dict[str, Any]:
     more = {"force_not_quantize": True} if part == "movq" else {}
     with torch.no_grad():
         peak = peak_above(lambda: module.decode(latents, **more))
-    return {"parameters": parameters, "peak_gb": round(peak / 1e9, 2)}
+    sizes = {"parameters": parameters, "gb": round(4 * parameters / 1e9, 2)}
+    return sizes | {"peak_gb": round(peak / 1e9, 2)}
 
 
 def resident() -> int:
@@ -93,13 +132,17 @@ def peak_above(work: Callable[[], Any]) -> int:
 
 
 def main() -> None:
-    """Measure all calls, or the one that is named."""
+    """Count and measure everything, or make the one call that is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--call", nargs=3)
     named = parser.parse_args().call
     if named:
         print(json.dumps(one(named[0], int(named[1]), named[2])))
         return
+    for name, parameters in count().items():
+        row = {"parameters": parameters, "gb": round(4 * parameters / 1e9, 2)}
+        measuring.keep(OUT, name, row)
+        print(name, row, flush=True)
     for call in CALLS:
         words = [sys.executable, __file__, "--call", *map(str, call)]
         told = subprocess.run(words, check=True, capture_output=True, text=True).stdout

@@ -104,7 +104,7 @@ def measure(strokes: int) -> dict[str, Any]:
                 seconds.append(wait(there) - ended)
             pause(0.1)
     live = heartbeat.report()
-    widget.live.stop()
+    widget.live.off()
     pause(1.0)
     with Heartbeat() as heartbeat:
         for number in range(strokes // 2):

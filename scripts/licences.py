@@ -22,15 +22,14 @@ KNOWN = {
 }
 HEAD = """# Licences
 
-The package itself is under the BSD 3-Clause licence ([LICENSE](../../LICENSE)). It contains no
-code of these packages; pip installs them. `python scripts/licences.py` writes this page from the
-packages' own metadata, and a test compares its names with `pyproject.toml`.
+napari-maskinversion is under the BSD 3-Clause licence ([LICENSE](../../LICENSE)). It needs the
+packages below; pip installs them, and none of their code is included.
 
-The bundled images, drawings and model: [ATTRIBUTION.md](../../sample_data/ATTRIBUTION.md). Models
-that are downloaded have licences of their own: `napari-maskinversion models list` shows them.
+Images, drawings and the model in this package: see
+[ATTRIBUTION.md](../../sample_data/ATTRIBUTION.md). Downloaded models have their own licences:
+`napari-maskinversion models list` shows them.
 
-PyQt6 is under the GPL. To pass on a program with this plugin in it under other terms, install the
-extra `pyside6` in its place.
+PyQt6 is under the GPL. If this does not fit your licence, install the extra `pyside6` instead.
 
 | Package | Licence | Installed with |
 |---|---|---|

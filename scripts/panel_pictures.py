@@ -34,7 +34,7 @@ def moments(window: Window) -> Iterator[tuple[str, list[Callable[[], object]]]]:
     tabs = [tab(name) for name in TABS]
     yield "empty", tabs
     viewer.open_sample("napari-maskinversion", "coffee")
-    window.rest(1)
+    window.wait(lambda: panel.session.image_unknown)
     yield "photograph", tabs[:1]
     viewer.layers.clear()
     window.open_sample("everyday-1")
@@ -51,10 +51,24 @@ def moments(window: Window) -> Iterator[tuple[str, list[Callable[[], object]]]]:
     yield "images", tabs[3:]
     for section in panel.tabs.areas["explore"].findChildren(Section):
         panel.reveal("explore")
-        section.open()
+        above = [one for one in _outside(section) if not one.isExpanded()]
+        for one in (*above, section):
+            one.open()
         window.rest()
         yield f"explore-{_in_file(section.title)}", tabs[2:3]
-        section.collapse(animate=False)
+        for one in (section, *above):
+            one.collapse(animate=False)
+
+
+def _outside(section: Any) -> list[Any]:
+    """Return the sections that hold a section."""
+    from napari_maskinversion._napari.widgets.sections import Section
+
+    outside, widget = [], section.parentWidget()
+    while widget is not None:
+        outside += [widget] if isinstance(widget, Section) else []
+        widget = widget.parentWidget()
+    return outside
 
 
 def _in_file(title: str) -> str:

@@ -26,6 +26,9 @@ _PRELOADED = (
     *("napari_maskinversion.cli.app", "napari_maskinversion.engine.models.loading"),
     *("napari_maskinversion.pipeline.window_runner", "napari_maskinversion.bench.measures.scenes"),
     *("napari_maskinversion.engine.invert.inverter", "requests", "tests.kill.work"),
+    # What exports in all formats need: 5 s of processor time for each piece of work otherwise.
+    *("anndata", "geopandas", "pycocotools.mask", "pyogrio", "shapely", "skimage.measure"),
+    "spatialdata",
 )
 
 

@@ -20,6 +20,7 @@ MACROS = (
     figures.plot,
     figures.rows,
     figures.sample_captions,
+    figures.sample_regions,
     reference.annotation_formats,
     reference.caches,
     reference.citation,

@@ -5,13 +5,13 @@ import threading
 from types import SimpleNamespace
 from unittest.mock import patch
 
-import imageio.v3 as imageio
 import napari
 import numpy as np
 import pytest
 from napari._app_model._app import NapariApplication, _napari_names
 from napari._qt._qapp_model.qactions import init_qactions
 from napari.plugins import _initialize_plugins
+from skimage.io import imsave
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers import notify
@@ -270,7 +270,7 @@ def export(qtbot):
 def photo(tmp_path, scene):
     """An image file in a folder of its own."""
     path = tmp_path / "cells.png"
-    imageio.imwrite(path, scene[0])
+    imsave(path, scene[0])
     return path
 
 

@@ -8,7 +8,13 @@ import pytest
 from pydantic import BaseModel, Field
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.base.reading import check_file, parse_json, read_bytes, validated
+from napari_maskinversion.base.reading import (
+    check_file,
+    parse_json,
+    read_bytes,
+    read_rows,
+    validated,
+)
 
 
 def pipe(path):
@@ -59,6 +65,7 @@ def test_a_file_that_is_larger_than_its_kind_is_refused(tmp_path):
         ('{"a":' * 101 + "1" + "}" * 101, "nested more than 100 levels"),
         ("1" * 5000, "broken JSON: Exceeds"),
         ('{"a": }', "line 1, column 7"),
+        ('[{"ids": [1, 2], "n": 1, "ids": []}]', "an object has the key 'ids' twice"),
         (b"\xff\xfe", "not text in UTF-8"),
     ],
 )
@@ -71,6 +78,35 @@ def test_broken_json_is_one_line_that_names_the_file(text, says):
 def test_json_of_usual_depth_and_with_a_mark_is_read():
     assert parse_json("[" * 100 + "]" * 100, "a") is not None
     assert parse_json(b'\xef\xbb\xbf{"a": 1}', "a") == {"a": 1}
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_table_has_commas_semicolons_or_tabs_between_its_cells(tmp_path, mark):
+    lines = ("", "Image,regions,name", "", ' a.png ,"x y"', "b.png,,c,")
+    (tmp_path / "t.csv").write_text("\ufeff" + "\n".join(lines).replace(",", mark), "utf-8")
+    assert list(read_rows(tmp_path / "t.csv", needed=("image",))) == [
+        (4, {"image": "a.png", "regions": "x y", "name": ""}),
+        (5, {"image": "b.png", "regions": "", "name": "c"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"image,regions\na,b,c\n", "line 2 has more cells than there are columns"),
+        (b"x,y,X\n1,2,3\n", "has two columns 'x'; keep one"),
+        (b"x,y\n1,2\n", "has no column 'image'; it has x, y and needs image"),
+        (b"image\n\n", "has no rows below the names of its columns"),
+        (b"", "has no rows below the names of its columns"),
+        (b'image\n"a\n', "line 2, is not CSV"),
+        (b"\xff\xfe", "is not text in UTF-8"),
+    ],
+)
+def test_a_table_of_which_a_part_would_be_lost_is_refused(tmp_path, content, says):
+    (tmp_path / "t.csv").write_bytes(content)
+    needed = ("image",) if b"image" in content or b"1,2\n" in content else ()
+    with pytest.raises(InputError, match=f"t.csv.* ?{says}"):
+        list(read_rows(tmp_path / "t.csv", needed=needed))
 
 
 class Page(BaseModel):

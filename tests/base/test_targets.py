@@ -1,9 +1,19 @@
 """What a command will write is checked before its work."""
 
+from pathlib import Path
+
 import pytest
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.base.targets import check_targets, mentions_us
+from napari_maskinversion.base.targets import check_folder, check_targets, mentions_us
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_noticed_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda dir: Path("/dev/full").open("wb"))  # noqa: SIM115
+    with pytest.raises(InputError, match=r"cannot be written to .No space left on device"):
+        check_folder(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_will_not_do_is_refused(tmp_path):

@@ -1,5 +1,7 @@
 """Folders of small images with regions."""
 
+import shutil
+
 import pytest
 import skimage.io
 
@@ -31,3 +33,19 @@ def project(images, call):
     code, _, err = call("project", "new", ".", "--images", "images", "--regions", "masks", *FAST)
     assert code == 0, err
     return images
+
+
+@pytest.fixture
+def batch_once(call, tmp_path_factory):
+    """Run a batch in the working folder; later ones of this name copy what the first one wrote."""
+
+    def results(name, out):
+        kept = tmp_path_factory.getbasetemp() / name
+        if kept.exists():
+            shutil.copytree(kept, out)
+            return
+        code, _, err = call("batch", ".", "--out", out)
+        assert code == 0, err
+        shutil.copytree(out, kept)
+
+    return results

@@ -92,9 +92,9 @@ def test_a_second_call_keeps_what_is_done_and_says_what_is_stale(project, call):
 
 
 @pytest.fixture
-def finished(project, call):
+def finished(project, batch_once):
     """A project whose two images are computed in the folder ``out``."""
-    assert call("batch", ".", "--out", "out")[0] == 0
+    batch_once("two images", project / "out")
     return project
 
 
@@ -393,7 +393,7 @@ def test_a_full_disk_ends_the_batch_in_one_line(project, call, monkeypatch, numb
     assert code == 2
     assert len(writes) == 3  # not again, and no other image
     last = " ".join(err.split())
-    assert "2 of 4 images are finished and kept in out; with more room the same command" in last
+    assert "2 of 4 images are finished and kept in out; with more space, run the same" in last
     assert not (project / "out/failed.csv").exists()
     monkeypatch.undo()
     monkeypatch.chdir(project)

@@ -93,6 +93,6 @@ def test_an_export_has_no_rows_of_an_earlier_one_and_keeps_files_of_others(mixed
     list(export_steps(opened, folder, ["parquet"], overwrite=True))
     assert "stack" not in set(pd.read_parquet(folder / "regions.parquet")["image"])
     pd.DataFrame({"a": [1]}).to_parquet(folder / "regions.parquet" / "mine.parquet")
-    with pytest.raises(InputError, match="is no data set of this program"):
+    with pytest.raises(InputError, match="is not a data set of this program"):
         list(export_steps(opened, folder, ["parquet"], overwrite=True))
     assert (folder / "regions.parquet" / "mine.parquet").is_file()

@@ -5,14 +5,17 @@ import time
 from concurrent.futures import Future
 
 import pytest
+import torch
 
 from napari_maskinversion.base.errors import MaskInversionError
 from napari_maskinversion.batch.executors import (
+    THREADS,
     ClusterLost,
     InThisProcess,
     TaskExecutor,
     WorkerDied,
     Workers,
+    limit_threads,
 )
 from napari_maskinversion.batch.gpus import VISIBLE, gpus_for, take_gpu
 from napari_maskinversion.batch.image_task import Report
@@ -108,8 +111,26 @@ def test_an_error_of_a_task_ends_the_batch():
         done(Scripted({"image 0": [MaskInversionError("wrong")]}))
 
 
+def shares_of(executor, folder):
+    """Return what is under way while a task waits, then let it go on."""
+    future = executor.submit(wait_halfway, task(0, folder))
+    until = time.monotonic() + 60
+    while executor.underway() != {"image 0": 0.5} and time.monotonic() < until:
+        time.sleep(0.01)
+    shares = executor.underway()
+    (folder / "go").touch()
+    assert future.result(timeout=60).name == "image 0"
+    return shares, executor.underway()
+
+
+def test_the_share_of_each_image_is_told_while_it_is_computed(tmp_path):
+    with InThisProcess() as here:
+        assert shares_of(here, tmp_path) == ({"image 0": 0.5}, {})
+
+
 def test_processes_do_the_tasks_and_one_that_is_killed_is_replaced(tmp_path):
     with Workers(2) as workers:
+        assert shares_of(workers, tmp_path) == ({"image 0": 0.5}, {})
         reports, notes = done(workers, die_once, folder=tmp_path)
         assert sorted(one.name for one in reports) == ALL
         assert not any(one.problem for one in reports)
@@ -119,22 +140,17 @@ def test_processes_do_the_tasks_and_one_that_is_killed_is_replaced(tmp_path):
     assert os.getpid() not in {one.regions for one in reports}
 
 
-def shares_of(executor, folder):
-    """Return what is under way while a task waits, then let it go on."""
-    with executor:
-        future = executor.submit(wait_halfway, task(0, folder))
-        until = time.monotonic() + 60
-        while executor.underway() != {"image 0": 0.5} and time.monotonic() < until:
-            time.sleep(0.01)
-        shares = executor.underway()
-        (folder / "go").touch()
-        assert future.result(timeout=60).name == "image 0"
-        return shares, executor.underway()
-
-
-@pytest.mark.parametrize("make", [InThisProcess, lambda: Workers(1)], ids=["thread", "process"])
-def test_the_share_of_each_image_is_told_while_it_is_computed(make, tmp_path):
-    assert shares_of(make(), tmp_path) == ({"image 0": 0.5}, {})
+def test_a_worker_computes_with_its_share_of_the_cores(monkeypatch):
+    """Libraries that are loaded later read it from the environment, torch is told."""
+    for name in THREADS:
+        monkeypatch.setenv(name, "64")
+    before = torch.get_num_threads()
+    limit_threads(3)
+    try:
+        assert {os.environ[name] for name in THREADS} == {"3"}
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_error_stops_what_is_computed_between_two_steps(tmp_path):

@@ -74,14 +74,6 @@ def test_only_images_whose_names_repeat_are_named_with_their_folders(touch, tmp_
     assert list(names(read_table(table))) == ["nest/A/img.png", "x/B/img.png", "other.png"]
 
 
-def test_addresses_are_refused_as_such(touch):
-    touch("a.png", "of/a.png")
-    masks = ("https://host/masks/*.png", "s3://bucket/{name}.png", "s3://bucket/all.json")
-    for images, regions in (("s3://bucket/*.png", "of"), *(("a.png", one) for one in masks)):
-        with pytest.raises(InputError, match="is an address on the network; download the files"):
-            pair(images, regions)
-
-
 def test_regions_beside_the_images_are_no_images(touch):
     touch("a.png", "a_mask.png", "b.png", "b_mask.png")
     expected = {"a.png": "a_mask.png", "b.png": "b_mask.png"}
@@ -99,7 +91,7 @@ def test_what_is_left_out_or_missing_is_said_in_a_line_each(touch):
     touch("in/a.png", "in/notes.txt", "in/lonely.png", "of/a.png", "of/stranger.png")
     pairs = pair("in", "of")
     assert pairs.notes == (
-        "in/notes.txt is no image and was left out.",
+        "in/notes.txt is not an image and was left out.",
         "of/stranger.png belongs to no image and was left out.",
         "in/lonely.png has no regions at of.",
     )
@@ -140,7 +132,7 @@ def test_a_table_names_images_regions_and_names(touch, tmp_path):
     [
         (b"image\na.png\n", "has no column 'regions'"),
         (b"image,regions\n,a.xml\n", "line 2, names no image"),
-        (b"image,regions\n", "names no image"),
+        (b"image,regions\n", "has no rows"),
         (b"\xff\xfe", "is not text in UTF-8"),
         (b'image,regions\n"a\n', "is not CSV"),
     ],

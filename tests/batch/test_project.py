@@ -90,6 +90,16 @@ def test_a_check_says_what_to_do_and_names_files_as_a_user_does(images, call):
     assert out.splitlines()[0] == f"cell-1.png: There are no masks at {file}; check the path."
 
 
+def test_of_many_lines_of_one_kind_the_first_few_are_said(images, call):
+    for number in range(8):
+        (images / f"images/notes-{number}.txt").write_text("no image")
+    code, _, err = call("project", "new", ".", "--images", "images/*", "--regions", "masks")
+    assert code == 0, err
+    lines = [line for line in err.splitlines() if "notes-" in line]
+    assert lines == [f"images/notes-{n}.txt is no image and was left out." for n in range(5)]
+    assert "And 3 more lines like these." in err
+
+
 def test_images_and_regions_are_added(project, call):
     save(project / "images" / "cell-3.png", picture(64, 64))
     code, _, err = call("project", "add", ".", "--images", "images/*.png")
@@ -120,7 +130,7 @@ def test_a_project_is_replaced_only_if_wanted(project, call):
     ("values", "message"),
     [
         ({"version": 2}, "was written by a newer version"),
-        ({"format": "another"}, "is no project"),
+        ({"format": "another"}, "is not a project"),
         ({"settings": {"inversion.speed": 2}}, "There is no setting 'inversion.speed'"),
         ({"settings": {"inversion.steps": 0}}, "steps must be greater than or equal to 1; got 0"),
         ({"images": [{"name": "a"}]}, "images.0.image is missing"),
@@ -146,8 +156,8 @@ def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, call, valu
         ("a: 1\nformat: ]\n", "is not YAML in line 2"),
         ("a: &a [1]\nb: *a\n", r"has an alias \(\*a\) in line 2"),
         ("[" * 200 + "]" * 200, "nested too deeply"),
-        ("- 1\n", "is no project"),
-        ("", "is no project"),
+        ("- 1\n", "is not a project"),
+        ("", "is not a project"),
     ],
 )
 def test_a_file_that_is_no_project_is_refused(tmp_path, content, message):

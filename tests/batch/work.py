@@ -28,8 +28,8 @@ def say_process(task, *, on_step):
 
 
 def say_variable(task, *, on_step):
-    """Report what an environment variable, which has the name of the task, was at the start."""
-    return Report(name=task.name, notes=(os.environ.get(task.name, ""),))
+    """Report the process, and its environment variable that has the name of the task."""
+    return Report(name=task.name, regions=os.getpid(), notes=(os.environ.get(task.name, ""),))
 
 
 def die_once(task, *, on_step):

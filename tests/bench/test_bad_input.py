@@ -174,9 +174,9 @@ LONG = "a" * 140_000  # more than Python's csv takes as one field
     ("text", "says"),
     [
         ("region,name,image\n1,apple,p0\n2,car\n", "line 3: the region has no image"),
-        ("image,name,region\np0,apple,1\np0,car\n", "line 3: region None is no number"),
-        (f"image,region,name\np0,1,apple\np0,2,{LONG}\n", "line 3: field larger than"),
-        (f"image,region,name,{LONG}\np0,1,apple\n", "line 1: field larger than"),
+        ("image,name,region\np0,apple,1\np0,car\n", "line 3: region '' is not a number"),
+        (f"image,region,name\np0,1,apple\np0,2,{LONG}\n", "line 3, is not CSV (field larger than"),
+        (f"image,region,name,{LONG}\np0,1,apple\n", "line 1, is not CSV (field larger than"),
         ("image,region,name\n\np0,1,apple\np0,two,car\n", "line 4: region 'two'"),
         ("image,region,name\np0,1,apple\np0,2,car\np9,1,plane\n", "line 4: there is no image 'p9'"),
         ("image,region,name\np0,1,apple\np0.gif,2,car\n", "line 3: there is no image 'p0.gif'"),

@@ -29,7 +29,7 @@ from tests.emoji_sets import write_sets
 
 from .conftest import Bench, fewer_choices
 
-SHORT = ("bench", "scenes", "--short", "--scenes", "20", "--json")
+SHORT = ("bench", "scenes", "--short", "--scenes", "8", "--json")
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,7 @@ def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any])
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
     assert short["settings"]["fingerprint"] == load_model("demo", device="cpu").fingerprint
     assert (
-        short["command"]
-        == "napari-maskinversion bench scenes --short --scenes 20 --json short.json"
+        short["command"] == "napari-maskinversion bench scenes --short --scenes 8 --json short.json"
     )
     assert short["machine"]["cores"] >= 1
     for part in short["parts"].values():
@@ -104,7 +103,7 @@ def no_places(tensors: dict[str, torch.Tensor]) -> None:
 def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path, spoil: Any) -> None:
     folder = damaged(tmp_path, spoil)
     out = tmp_path / "out.json"
-    code, _, err = bench("scenes", "--short", "--scenes", 6, "--model", folder, "--json", out)
+    code, _, err = bench("scenes", "--short", "--scenes", 3, "--model", folder, "--json", out)
     assert code == 0, err
     assert falls_short(json.loads(out.read_text("utf-8")))
 

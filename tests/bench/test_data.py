@@ -169,9 +169,9 @@ def test_figures_are_what_the_records_say() -> None:
     assert summary["seconds"] == pytest.approx(0.2)
     assert (summary["images"], summary["regions"]) == (2, 4)
     assert "expressions" not in summary
-    asked = [[[1.0, 100.0, 100.0]], [[0.0, 0.0, 300.0]]]
+    asked = [[[0, 100, 100, 0, 100, 100]], [[1, 0, 300, 1, 0, 300]]]
     rows = zip(records, asked, strict=True)
-    summary = figures([(name, {**one, "expressions": words}) for (name, one), words in rows], 20)
+    summary = figures([(name, {**one, "mask": words}) for (name, one), words in rows], 20)
     assert summary["expressions"]["acc1"]["value"] == 0.5
     assert summary["expressions"]["miou"]["value"] == 0.5
     assert summary["expressions"]["oiou"]["value"] == 0.25
@@ -208,14 +208,11 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
         assert record["ranks"] == ranks
         # Two apples: only the car and the fish can be asked for by name.
         chosen = [int((unit @ texts[n]).argmax()) for n in (1, 2)]
-        assert [bool(answer[0]) for answer in record["expressions"]] == [
-            chosen[0] == 1,
-            chosen[1] == 2,
-        ]
-        for answer, place, true in zip(record["expressions"], chosen, (1, 2), strict=True):
+        assert [answer[0] == 0 for answer in record["mask"]] == [chosen[0] == 1, chosen[1] == 2]
+        for answer, place, true in zip(record["mask"], chosen, (1, 2), strict=True):
             both = (masks[place] & masks[true]).sum()
             either = (masks[place] | masks[true]).sum()
-            assert answer[1:] == [both, either]
+            assert answer[1:3] == [both, either]
     assert "iou" in job.store.records["demo", "maskinversion", "p1"]
     assert "iou" not in job.store.records["demo", "crop", "p1"]
 

@@ -65,11 +65,11 @@ def test_regions_that_a_method_cannot_tell_apart_are_not_found_by_words(own: Pat
     plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
     job = Measuring(data, plan, open_records(None, "folder", plan, data), lambda _: demo_model())
     job.run()
-    answers = job.store.records["demo", "cls", "p0"]["expressions"]
+    answers = job.store.records["demo", "cls", "p0"]["mask"]
     assert len(answers) == 3
     sizes = [data.read("p0").regions[place].area for place in range(3)]
-    for place, (right, both, either) in enumerate(answers):
+    for place, (rank, both, either, *_) in enumerate(answers):
         others = [size for other, size in enumerate(sizes) if other != place]
-        assert (right, both, either) == (0.0, 0.0, sizes[place] + max(others))
+        assert (rank, both, either) == (2, 0, sizes[place] + max(others))
     # One that tells them apart chooses.
-    assert any(row[0] for row in job.store.records["demo", "crop", "p0"]["expressions"])
+    assert any(row[0] == 0 for row in job.store.records["demo", "crop", "p0"]["mask"])

@@ -76,6 +76,21 @@ def test_what_cannot_work_is_refused_before_the_work(
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize("known", ["penguin\nkey\n", None])
+def test_a_warm_start_needs_a_model_with_the_same_names(
+    rebuild: Command, sets: Path, tmp_path: Path, known: str | None
+) -> None:
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    if known is not None:
+        (earlier / "vocabulary.txt").write_text(known, "utf-8")
+    few = ("--sprites", sets, "--objects", 2)
+    code, said = rebuild(tmp_path / "model", *few, "--warm", earlier)
+    assert code == 2
+    assert "does not know the same 2 names" in said
+    assert not (tmp_path / "model").exists()
+
+
 def test_sets_that_are_missing_are_named(rebuild: Command, sets: Path, tmp_path: Path) -> None:
     (sets / SETS[0].package / "icons.json").unlink()
     code, said = rebuild(tmp_path / "model", "--sprites", sets, "--budget", 1)

@@ -644,4 +644,4 @@ def test_words_that_the_demo_model_does_not_know_are_named(run, files):
 def test_an_image_that_the_demo_model_cannot_know_gets_a_warning_before_the_run(run, files):
     _, _, err = run()
     said = " ".join(err.split())
-    assert said.index("nothing of photographs") < said.index("Wrote")
+    assert said.index("no photographs") < said.index("Wrote")

@@ -234,7 +234,7 @@ def test_points_only_negative_are_refused(segment, folder):
         (("--boxes", "boxes.csv", "--candidate", "0"), "counts from 1"),
         (("--boxes", "boxes.csv", "--out", "regions.png"), r".tif"),
         (("--boxes", "nothing.csv"), "no file at nothing.csv"),
-        (("--boxes", "boxes.csv", "--erode", "99"), "No object has a pixel left"),
+        (("--boxes", "boxes.csv", "--erode", "99"), "No object has any pixels left"),
     ],
 )
 def test_what_cannot_work_is_one_line(segment, folder, arguments, words):

@@ -115,6 +115,17 @@ def test_a_foreign_file_is_not_replaced_unless_asked(call, place, command):
     assert contents(place) == before
 
 
+def test_two_outputs_of_one_name_are_refused(call, place):
+    words = (*FOLDER, "--json", "new/figures", "--markdown", "new/../new/figures")
+    code, _, err = call(*words)
+    assert (code, "Two outputs are to be written to" in err, "figures; give" in err) == (
+        2,
+        True,
+        True,
+    )
+    assert not (place / "new").exists()
+
+
 def test_a_folder_in_the_place_of_a_file_is_refused_before_the_work(call, place, monkeypatch):
     monkeypatch.setattr(cli_run, "load", lambda *_: pytest.fail("the work has begun"))
     (place / "new").mkdir()

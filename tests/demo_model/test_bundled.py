@@ -9,7 +9,6 @@ import torch
 from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
 from safetensors.torch import load_file
 
-from napari_maskinversion.demo_model import WEIGHTS_FOLDER
 from napari_maskinversion.demo_model.maps import encode
 from napari_maskinversion.demo_model.model import (
     CONFIG_FILE,
@@ -20,32 +19,34 @@ from napari_maskinversion.demo_model.model import (
     tokenize,
 )
 from napari_maskinversion.demo_model.vocabulary import NAMES, taught
+from napari_maskinversion.engine.models.specs import bundled_folder
 
-CARD = WEIGHTS_FOLDER / "MODEL_CARD.md"
+FOLDER = bundled_folder()
+CARD = FOLDER / "MODEL_CARD.md"
 
 
 def test_weights_are_small_half_precision_and_finite() -> None:
-    path = WEIGHTS_FOLDER / WEIGHTS_FILE
-    assert path.stat().st_size < 25e6
+    path = FOLDER / WEIGHTS_FILE
+    assert path.stat().st_size < 16e6
     tensors = load_file(path)
     assert {t.dtype for t in tensors.values()} == {torch.float16}
     assert all(torch.isfinite(t).all() for t in tensors.values())
 
 
 def test_open_clip_builds_the_model_from_the_configuration() -> None:
-    config = json.loads((WEIGHTS_FOLDER / CONFIG_FILE).read_text("utf-8"))
+    config = json.loads((FOLDER / CONFIG_FILE).read_text("utf-8"))
     model = CLIP(
         embed_dim=config["model_cfg"]["embed_dim"],
         vision_cfg=CLIPVisionCfg(**config["model_cfg"]["vision_cfg"]),
         text_cfg=CLIPTextCfg(**config["model_cfg"]["text_cfg"]),
     ).eval()
-    tensors = load_file(WEIGHTS_FOLDER / WEIGHTS_FILE)
+    tensors = load_file(FOLDER / WEIGHTS_FILE)
     assert set(model.state_dict()) == set(tensors)
     model.load_state_dict({k: v.float() for k, v in tensors.items()})
     assert config["preprocess_cfg"]["mean"] == config["preprocess_cfg"]["std"] == [0.5] * 3
     side = config["model_cfg"]["vision_cfg"]["image_size"]
     images = normalise(torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(1)))
-    ours = load_model_file(WEIGHTS_FOLDER)
+    ours = load_model_file(FOLDER)
     with torch.no_grad():
         embeddings = encode(ours.visual, images).embedding
         torch.testing.assert_close(embeddings, model.encode_image(images), atol=1e-4, rtol=1e-4)
@@ -55,14 +56,14 @@ def test_open_clip_builds_the_model_from_the_configuration() -> None:
 
 
 def test_the_vocabulary_is_the_one_it_was_trained_on() -> None:
-    listed = (WEIGHTS_FOLDER / VOCABULARY_FILE).read_text("utf-8").splitlines()
+    listed = (FOLDER / VOCABULARY_FILE).read_text("utf-8").splitlines()
     assert listed == list(NAMES)
     assert listed == [name.name for name in taught()]
     assert len(listed) >= 40
 
 
 def test_names_are_far_apart_in_the_text_tower() -> None:
-    model = load_model_file(WEIGHTS_FOLDER)
+    model = load_model_file(FOLDER)
     with torch.no_grad():
         embeddings = model.encode_text(
             tokenize([f"a photo of a {n}" for n in NAMES]), normalize=True

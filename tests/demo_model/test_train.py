@@ -83,7 +83,7 @@ def test_a_run_leaves_a_loadable_model(trained: tuple[Trainer, Path]) -> None:
         kept = trainer.published().encode_image(images, normalize=True)
         again = loaded.encode_image(images, normalize=True)
     assert F.cosine_similarity(kept, again).min() > 0.9999  # float16 on disk
-    assert (out / WEIGHTS_FILE).stat().st_size < 25e6
+    assert (out / WEIGHTS_FILE).stat().st_size < 16e6
 
 
 def test_resuming_takes_the_very_step_that_was_next(four: list[Tensor], tmp_path: Path) -> None:
@@ -108,26 +108,6 @@ def test_a_finished_run_is_not_trained_further(
     again = Trainer(FAST, four, NAMES)
     train(again, out, report=False)
     assert again.step == trainer.step
-
-
-def test_a_warm_start_knows_the_drawings_before_the_first_step(
-    trained: tuple[Trainer, Path], four: list[Tensor]
-) -> None:
-    """The earlier model's image tower, seen with new names in another order."""
-    _, out = trained
-    fresh = Trainer(Recipe(warm=True, small=32, objects=4), four, NAMES[::-1])
-    fresh.read_names()
-    scene = compose(four, generator("validation", 1), torch.ones(64, dtype=torch.long), (64, 64))
-
-    def loss() -> float:
-        with torch.no_grad():
-            image = encode(fresh.model.visual, scene.images * 2 - 1).embedding
-        names = fresh.table[0]
-        return losses.name_loss(image, names, scene.labels, torch.tensor(14.0)).item()
-
-    before = loss()
-    fresh.start_from(out)
-    assert loss() < before - 0.1
 
 
 def test_a_warm_start_with_the_same_names_is_that_model(

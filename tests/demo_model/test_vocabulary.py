@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, OBJECTS, REAL, find, taught
+from napari_maskinversion.demo_model.vocabulary import (
+    CANDIDATES,
+    CHOSEN,
+    DRAWN,
+    OBJECTS,
+    REAL,
+    find,
+    taught,
+)
 
 
 def test_there_are_hundreds_of_names_and_each_is_listed_once() -> None:
@@ -35,3 +43,9 @@ def test_a_model_is_taught_the_chosen_objects_first_and_all_real_names() -> None
     assert taught(5) == (*(find(n) for n in CHOSEN[:5]), *REAL)
     assert set(DRAWN) == set(OBJECTS)
     assert len(taught(len(CHOSEN) + 1)) == len(CHOSEN) + 1 + len(REAL)
+
+
+def test_the_chosen_names_are_candidates_in_their_order() -> None:
+    candidates = [n.name for n in OBJECTS[:CANDIDATES]]
+    assert [n for n in candidates if n in CHOSEN] == list(CHOSEN)
+    assert 40 <= len(CHOSEN) <= 56

@@ -31,6 +31,32 @@ def test_limits_of_flags_are_the_kept_ones():
     assert limits == json.loads((RESULTS / "flags.json").read_text("utf-8"))["limits"]
 
 
+def test_every_region_of_the_sample_scenes_is_in_the_kept_figures():
+    scenes = json.loads((ROOT / "sample_data" / "scenes.json").read_text("utf-8"))["scenes"]
+    true = [[s["title"], int(n), word] for s in scenes for n, word in s["truth"].items()]
+    samples = json.loads((RESULTS / "flags.json").read_text("utf-8"))["samples"]
+    assert [row[:3] for row in samples] == true
+
+
+def test_wrong_and_flagged_regions_of_the_sample_scenes_are_told(scripts, monkeypatch):
+    figures = scripts("docs_site.figures")
+    rows = [
+        ["A view", 1, "key", "key", ""],
+        ["A view", 2, "key", "key", "doubtful: low margin 0.010"],
+        ["A view", 3, "key", "car", "doubtful: low margin 0.001"],
+        ["A view", 4, "car", "dog", ""],
+    ]
+    page = {**figures.kept("flags"), "samples": rows}
+    monkeypatch.setattr(figures, "kept", lambda name: page)
+    assert figures.sample_regions() == (
+        "2 of 4 regions are right; of the 2 wrong ones 1 is not flagged"
+    )
+    shown = figures.flags("samples")
+    assert "| A view | 4 | car | dog | ok |" in shown
+    assert "| A view | 1 |" not in shown
+    assert "| A view | 2 |" in shown
+
+
 def test_figures_of_earlier_weights_are_named_as_such(scripts, monkeypatch):
     figures = scripts("docs_site.figures")
     page = {**figures.kept("scenes"), "settings": {**figures.kept("scenes")["settings"]}}

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import typer
-
 from napari_maskinversion.cli import app
 
 from .attack import OUT
@@ -122,4 +120,4 @@ def _commands(group, *above):
             yield Command(" ".join((*above, name)), tuple(command.params))
 
 
-COMMANDS = list(_commands(typer.main.get_command(app.app)))
+COMMANDS = list(_commands(app.command()))

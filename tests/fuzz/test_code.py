@@ -4,7 +4,10 @@ Checkpoints that carry code are refused in `tests.engine.models.test_checkpoints
 `tests.regions.sam.test_loading` too, with the words that say so.
 """
 
+import base64
+import io
 import json
+import os
 import pickle
 import zipfile
 from pathlib import Path
@@ -13,9 +16,12 @@ import numpy as np
 import pytest
 import tifffile
 import torch
+from PIL import Image
+
+from tests.scenes import picture
 
 from .attack import OUT, attack
-from .kinds import BOXES, FAST, SAVED, SEARCH, SHOW, run
+from .kinds import BOXES, FAST, FOLDER, LABELME, SAVED, SEARCH, SHOW, run
 
 
 class Evil:
@@ -78,6 +84,20 @@ def text(content):
     return lambda path: path.write_text(content)
 
 
+def postscript(path):
+    """A picture that is a program."""
+    Image.fromarray(picture()).save(path, "EPS")
+
+
+def postscript_within(path):
+    """The same in the place of a mask of labelme."""
+    program = io.BytesIO()
+    Image.fromarray(picture(11, 11)).save(program, "EPS")
+    mask = base64.b64encode(program.getvalue()).decode()
+    shape = {"label": "car", "points": [[5, 5], [15, 15]], "shape_type": "mask", "mask": mask}
+    path.write_text(json.dumps({**LABELME, "shapes": [shape]}))
+
+
 def zipped(path):
     """An archive whose members name files elsewhere."""
     with zipfile.ZipFile(path, "w") as archive:
@@ -137,6 +157,18 @@ REFUSED = {
     "a pickle for regions of cellpose": ("i_seg.npy", pickled, run("image.png", "i_seg.npy")),
     "a pickle for an image": ("evil.npy", pickled, run("evil.npy")),
     "a picture": ("evil.png", pickled, run("evil.png")),
+    "a program for an image": ("evil.png", postscript, run("evil.png")),
+    "a program for a mask": ("evil.png", postscript, run("image.png", "evil.png")),
+    "a program for a mask of labelme": (
+        "evil.json",
+        postscript_within,
+        run("image.png", "evil.json"),
+    ),
+    "a program for masks of a bench": (
+        "set/masks/p0.png",
+        lambda path: postscript(path.with_suffix(".png")),
+        FOLDER,
+    ),
     "results": ("results.npz", pickled_member, SAVED[0]),
     "a pickle for results": ("results.npz", pickled, SAVED[0]),
     "results that point elsewhere": ("results.npz", zipped, SAVED[0]),
@@ -171,7 +203,18 @@ HARMLESS = {
 
 
 @pytest.fixture
-def watched(place):
+def ghostscript(tmp_path, monkeypatch):
+    """What runs PostScript."""
+    program = tmp_path / "bin" / "gs"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho it ran > it-ran\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # it would not be looked for again
+
+
+@pytest.fixture
+def watched(place, ghostscript):
     """The folder beside a file that nobody may read."""
     (place / "secret.txt").write_text("the secret")
     tifffile.imwrite(place.parent / "secret.tif", np.full((60, 80), 77, np.uint8))
@@ -205,3 +248,12 @@ def test_these_files_do_carry_code(tmp_path, monkeypatch):
     pickled_array(tmp_path / "evil.npy")
     np.load("evil.npy", allow_pickle=True)
     assert Path("it-ran").read_text() == "it ran"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the program is a script")
+def test_postscript_is_run_where_pillow_may_open_anything(tmp_path, ghostscript, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    postscript(tmp_path / "evil.png")
+    with Image.open("evil.png") as picture_file, pytest.raises(OSError, match="cannot"):
+        picture_file.load()
+    assert Path("it-ran").exists()

@@ -25,8 +25,8 @@ def photograph():
 def test_a_photograph_is_told_with_the_model_to_fetch_and_its_size(photograph, monkeypatch):
     monkeypatch.setattr(known_images, "is_offline", lambda: False)
     note = unknown_image_note(photograph, demo_model())
-    assert note.startswith("The demo model knows drawings, land from above, blood smears and cell")
-    assert "nothing of photographs" in note
+    assert note.startswith("The demo model does not recognise this image.")
+    assert "no photographs" in note
     assert "fetch ViT-B-16/openai (599 MB): napari-maskinversion models fetch" in note
 
 
@@ -107,3 +107,12 @@ def test_a_plane_is_read_once_for_all_who_ask(photograph):
     assert known_images.is_unknown(plane, demo_model())
     assert unknown_image_note(plane, demo_model())
     assert len(read) == before
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_images_in_a_row_are_known_where_each_of_them_is(photograph, axis):
+    smear = load_scene("bccd-smear").image
+    assert not known_images.is_unknown(np.concatenate([smear] * 3, axis), demo_model())
+    half = photograph[: smear.shape[0], : smear.shape[1]]
+    smear = smear[: half.shape[0], : half.shape[1]]
+    assert known_images.is_unknown(np.concatenate([smear, half], axis), demo_model())

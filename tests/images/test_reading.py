@@ -87,6 +87,9 @@ def test_an_image_that_cannot_be_used_is_named(tmp_path):
     (tmp_path / "text.png").write_text("not an image")
     with pytest.raises(InputError, match="text.png could not be read"):
         read_image(tmp_path / "text.png")
+    (tmp_path / "text.npy").write_text("not an array")
+    with pytest.raises(InputError, match=r"text.npy could not be read as image: it is no .npy"):
+        read_image(tmp_path / "text.npy")
     tifffile.imwrite(tmp_path / "stack.tif", np.zeros((7, 60, 80), np.uint8))
     with pytest.raises(InputError, match=r"\(7, 60, 80\); one plane"):
         read_image(tmp_path / "stack.tif")

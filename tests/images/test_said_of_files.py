@@ -1,5 +1,7 @@
 """What a file says of its pixels and does not have, or that its pixels do not show."""
 
+import re
+
 import numpy as np
 import pytest
 import tifffile
@@ -94,6 +96,28 @@ def test_a_palette_is_colours_of_an_image_and_numbers_of_labels(tmp_path, tile):
     np.testing.assert_array_equal(decode(path, "masks", colours=False), numbers)
     with open_labels(path) as stack:
         np.testing.assert_array_equal(np.asarray(stack.levels[0][:, :]), numbers)
+
+
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+def test_an_image_of_which_0_is_white_is_seen_as_viewers_show_it(tmp_path, tile):
+    path = tmp_path / "a.tif"
+    numbers = picture(60, 80)[:, :, 0]
+    tifffile.imwrite(path, numbers, photometric="miniswhite", tile=tile)
+    with open_image(path) as stack:
+        assert "a.tif has 0 for white" in stack.notes[0]
+        np.testing.assert_array_equal(np.asarray(stack.levels[0][5:, :9]), 255 - numbers[5:, :9])
+    np.testing.assert_array_equal(decode(path, "image", colours=True), 255 - numbers)
+    with open_labels(path) as stack:
+        np.testing.assert_array_equal(np.asarray(stack.levels[0][:, :]), numbers)
+
+
+@pytest.mark.parametrize(("mode", "says"), [("CMYK", "CMYK"), ("LAB", "L*a*b*"), ("YCbCr",) * 2])
+def test_colours_that_would_be_taken_for_others_are_refused(tmp_path, mode, says):
+    path = tmp_path / "a.tif"
+    Image.fromarray(picture()).convert(mode).save(path)
+    for read in (open_image, lambda p: decode(p, "image", colours=True)):
+        with pytest.raises(InputError, match=f"a.tif stores its colours as {re.escape(says)}; sav"):
+            read(path)
 
 
 def test_a_table_of_colours_by_imagej_leaves_intensities_with_a_note(tmp_path):

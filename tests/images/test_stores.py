@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import zarr
 
 from napari_maskinversion import read_regions
 from napari_maskinversion.base.errors import InputError, MaskShapeError
@@ -72,6 +73,17 @@ def test_labels_of_another_shape_are_refused(tmp_path):
     image_store(tmp_path / "a.zarr", labels=["cells"])
     with pytest.raises(MaskShapeError, match=r"a\.zarr is 64 x 64 px but the image is 32 x 64"):
         read_regions(tmp_path / "a.zarr", (32, 64))
+
+
+def test_a_pyramid_that_grows_is_refused(tmp_path):
+    """The coarse level would be taken for the image, or read where the fine one lies."""
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)
+    for name, shape in (("small", (30, 40)), ("large", (60, 80))):
+        group.create_array(name, data=np.ones(shape, np.uint8))
+    axes, levels = [{"name": "y"}, {"name": "x"}], [{"path": "small"}, {"path": "large"}]
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": levels}]
+    with pytest.raises(InputError, match=r"a\.zarr lists a level of shape \(60, 80\) after one of"):
+        open_image(tmp_path / "a.zarr")
 
 
 def change(file, edit):

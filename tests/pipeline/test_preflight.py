@@ -47,6 +47,14 @@ def test_the_line_names_device_free_and_needed_memory(monkeypatch):
     assert "): 20 GB free, about 1.6 GB needed" in preflight.text
 
 
+def test_in_brief_memory_is_named_only_where_it_is_tight(monkeypatch):
+    free(monkeypatch, 3_300_000_000)
+    assert ask().brief.startswith("On the CPU (")
+    assert "free" not in ask().brief
+    free(monkeypatch, 3_100_000_000)
+    assert "3.1 GB free, about 1.6 GB needed" in ask().brief
+
+
 def test_a_run_that_may_not_fit_is_warned_of_and_one_that_is_loaded_needs_less(monkeypatch):
     free(monkeypatch, 1_000_000_000)
     assert ask().short

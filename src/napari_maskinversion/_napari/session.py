@@ -892,6 +892,11 @@ class Session(EventedModel):
         """Show why a part of the panel cannot do something, until it settles that."""
         self.notice = Notice(text, "error", source=source)
 
+    def stop_download(self) -> None:
+        """Stop the download; the next one resumes there."""
+        if self.download is not None:
+            self.download = replace(self.download, stopping=True)
+
     def settle(self, source: str) -> None:
         """Take back what a part of the panel refused, unless something else is shown by now."""
         if self.notice is not None and self.notice.source == source:

@@ -110,7 +110,7 @@ def _with_plain_keys(load: Callable[..., None], keys: slice) -> Callable[..., No
 
     def load_items(unpickler: Any) -> None:
         if any(not isinstance(key, _KEYS) for key in unpickler.stack[keys]):
-            raise PlainPickleError("a key in it is no plain value")
+            raise PlainPickleError("a key in it is not a plain value")
         load(unpickler)
 
     return load_items

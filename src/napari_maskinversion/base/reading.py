@@ -1,16 +1,18 @@
 """Read what users and other programs wrote, within limits; any problem is one line.
 
 Every reader goes through `check_file`, and everything in JSON through `parse_json`. Projects and
-names in YAML go through `parse_yaml`.
+names in YAML go through `parse_yaml`, tables of images, regions and marks through `read_rows`.
 """
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import json
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from tokenize import TokenError
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -129,6 +131,88 @@ def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> 
         raise _unreadable(path, what, error) from None
 
 
+def read_text(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> str:
+    """Read a text file in UTF-8.
+
+    Raises
+    ------
+    InputError
+        As `read_bytes`, or if it is not text in UTF-8.
+    """
+    try:
+        return read_bytes(path, what, most=most).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
+
+
+def read_rows(
+    path: Path, what: str = "table", *, needed: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Read a CSV file in UTF-8: commas, semicolons or tabs between cells.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What it should be, for messages.
+    needed : sequence of str
+        Columns that it must have.
+
+    Yields
+    ------
+    line : int
+    row : dict
+        A cell for each column, "" for none; names of columns are in lower case. Blank lines are
+        left out.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, has no rows, a column twice or not, or a line with more cells than
+        there are columns; names the line.
+    """
+    text = read_text(path, what)
+    head = next((line for line in text.splitlines() if line.strip()), "")
+    separator = max(",;\t", key=head.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    columns: list[str] = []
+    rows = 0
+    try:
+        for cells in reader:
+            cells = [cell.strip() for cell in cells]
+            if not any(cells):
+                continue
+            where = f"{path}, line {reader.line_num}"
+            if not columns:
+                columns = [cell.lower() for cell in cells]
+                _check_columns(path, columns, needed)
+                continue
+            if any(cells[len(columns) :]):
+                raise InputError(
+                    f"{where} has more cells than there are columns; put double quotes around a "
+                    f"cell with {separator!r} in it, and write numbers with a point."
+                )
+            rows += 1
+            cells += [""] * (len(columns) - len(cells))
+            yield reader.line_num, dict(zip(columns, cells, strict=False))
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}, is not CSV ({error}).") from None
+    if not rows:
+        raise InputError(f"{path} has no rows below the names of its columns.")
+
+
+def _check_columns(path: Path, columns: Sequence[str], needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise InputError(
+            f"{path} has no column {missing[0]!r}; it has {', '.join(columns)} and needs "
+            f"{', '.join(needed)}."
+        )
+    twice = [name for name in columns if name and columns.count(name) > 1]
+    if twice:
+        raise InputError(f"{path} has two columns {twice[0]!r}; keep one.")
+
+
 def read_json(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> Any:
     """Read a JSON file in UTF-8.
 
@@ -153,17 +237,19 @@ def parse_json(text: str | bytes, name: object) -> Any:
     Raises
     ------
     InputError
-        If it is broken, or nested too deeply; says where.
+        If it is broken, has a key twice, of which the later value would silently win, or is nested
+        too deeply; says where.
     """
     try:
-        values = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
+        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        values = json.loads(text, object_pairs_hook=_members)
     except UnicodeDecodeError:
         raise InputError(f"{name} is not JSON: it is not text in UTF-8.") from None
     except json.JSONDecodeError as error:
         raise InputError(
             f"{name} is broken JSON: {error.msg} in line {error.lineno}, column {error.colno}."
         ) from None
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # a number with thousands of digits, a key twice
         raise InputError(f"{name} is broken JSON: {error}.") from None
     except RecursionError:
         raise _too_deep(name) from None
@@ -173,6 +259,15 @@ def parse_json(text: str | bytes, name: object) -> Any:
         if depth > DEEPEST:
             raise _too_deep(name)
         level = [part for one in level for part in _parts(one) if isinstance(part, dict | list)]
+    return values
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object has the key {twice[:80]!r} twice")
     return values
 
 

@@ -6,10 +6,13 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from .atomic_files import recover
 from .errors import InputError
 from .reading import special_kind
+
+_PROBE: Final = bytes(2**16)  # a disk without room for it is full
 
 
 def check_targets(
@@ -47,6 +50,10 @@ def check_targets(
         Names the file or folder, and what to do.
     """
     targets, read = [file.absolute() for file in files], list(inputs)
+    places = [target.resolve() for target in targets]
+    if len(set(places)) < len(places):
+        twice = next(place for place in places if places.count(place) > 1)
+        raise InputError(f"Two outputs are to be written to {twice}; give each its own name.")
     for folder in dict.fromkeys(target.parent for target in targets):
         check_folder(folder)
     # A link to nothing is there, too.
@@ -91,12 +98,12 @@ def is_our_store(folder: Path) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be created or written to; leaves nothing behind."""
+    """Refuse a folder that cannot be created or written to, or is full; leaves nothing behind."""
     new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(_PROBE)
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written to ({error.strerror}); choose another folder."

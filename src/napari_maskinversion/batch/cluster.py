@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from ..base.errors import Cancelled, InputError, MaskInversionError
-from .executors import ClusterLost, TaskExecutor, Work, WorkerDied, share_of
+from .executors import THREADS, ClusterLost, TaskExecutor, Work, WorkerDied, share_of
 from .gpus import gpus_for, take_gpu
 from .image_task import ImageTask, Report
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 LOCAL: Final = "local"
 PATIENCE: Final = 60.0  # seconds that a scheduler may be away
 _ALLOWED_FAILURES: Final = 0  # `run_batch` counts the workers that died with a task
-_THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _TOLD: Final = 0.5  # seconds between two messages of a worker
 _ASKED: Final = 2.0  # seconds between two questions about the workers
 _PAUSE: Final = 0.1
@@ -228,7 +227,8 @@ class DaskCluster(TaskExecutor):
         if self._client.status != "running":
             raise MaskInversionError(
                 f"The Dask scheduler at {self._place} went away and did not come back within "
-                f"{self._patience:.0f} s. What is finished is kept; the same command goes on."
+                f"{self._patience:.0f} s. Finished images are kept; "
+                "run the same command to continue."
             )
         if self._lost:
             self._lost = False
@@ -280,7 +280,7 @@ def _local(count: int) -> Any:
     threads = str(max(1, (os.cpu_count() or 1) // count))
     return LocalCluster(
         n_workers=count,
-        env=dict.fromkeys(_THREADS, threads),  # Dask's own default is one
+        env=dict.fromkeys(THREADS, threads),  # Dask's own default is one
         threads_per_worker=1,
         memory_limit=0,  # a share of the machine's would end workers that load a large model
         dashboard_address="127.0.0.1:0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -17,6 +18,7 @@ from ..base.errors import Cancelled
 from .gpus import take_gpu
 from .image_task import ImageTask, Report
 
+THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _BEGUN: Final = 1e-6  # share of an image of which nothing is done yet
 
 
@@ -225,10 +227,10 @@ def _begin(threads: int, gpus: Sequence[str], stop: Any, shares: Any) -> None:
 
 
 def limit_threads(threads: int) -> None:
-    """Let this process compute with so many threads."""
-    import torch
-
-    torch.set_num_threads(threads)
+    """Let this process compute with so many threads; loads nothing."""
+    os.environ.update(dict.fromkeys(THREADS, str(threads)))  # for libraries to come
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
 
 
 def _end_with_parent() -> None:

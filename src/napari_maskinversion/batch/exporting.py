@@ -186,7 +186,7 @@ def _targets(
         parts = whole.iterdir() if whole.is_dir() else ()
         names = [part.name for part in parts if not is_ours(part)]
         what = f" (it has {names[0]})" if names else ""
-        raise InputError(f"{whole} is no data set of this program{what}; choose another folder.")
+        raise InputError(f"{whole} is not a data set of this program{what}; choose another folder.")
     inputs = [project.file, *project.project.files(project.folder)]
     # The data set has been looked at; each of its files would be read again.
     check_targets(

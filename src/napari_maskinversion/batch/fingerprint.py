@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import BaseModel, field_validator
 
 from ..base.identity import file_sha256
+from .addresses import exists, is_address, size_and_version
 
 
 class Fingerprint(BaseModel):
@@ -21,6 +22,7 @@ class Fingerprint(BaseModel):
     bytes, changed : int
         Of a folder: the sum, and the latest time.
     sha256 : str
+        At an address: what its storage tells versions by.
     """
 
     name: str
@@ -44,12 +46,19 @@ class Fingerprint(BaseModel):
         ------
         OSError
             If it cannot be read.
+        InputError
+            If an address cannot be asked.
         """
+        if is_address(path):
+            size, version = size_and_version(path)
+            return cls(name=path.name, bytes=size, changed=0, sha256=version)
         size, changed = _size_and_time(path)
         return cls(name=path.name, bytes=size, changed=changed, sha256=digest(path))
 
     def fits(self, path: Path) -> bool:
         """Return whether a file has this name and content; it is read only if its time differs."""
+        if is_address(path):
+            return exists(path) and self == Fingerprint.of(path)
         try:
             size, changed = _size_and_time(path)
             if (path.name, size) != (self.name, self.bytes):

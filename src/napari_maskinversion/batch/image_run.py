@@ -25,6 +25,7 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import FORMATS, write_results
 from ..results.export.table_parquet import write_parquet
+from .addresses import address_of, exists, here, is_address
 from .finished import (
     MORE_FORMATS,
     Finished,
@@ -108,6 +109,9 @@ def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: Non
     ``on_note`` is called with a line about each choice that the user may not know of.
     """
     try:
+        if away := [path for path in (task.image, task.regions) if is_address(path)]:
+            gone = [path for path in away if not exists(path)]  # copied once, for the work
+            return f"There is no file at {address_of(gone[0])}." if gone else ""
         inputs, _ = open_task(task, on_note)
     except (MaskInversionError, OSError) as error:
         return _one_line(error, task)
@@ -201,11 +205,19 @@ def _patiently(work: Callable[[], Outcome]) -> Outcome:
 def _compute(
     task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
 ) -> tuple[Bundle, Finished]:
+    finished = Finished.of(task)
+    with here(task) as task:
+        bundle = _inverted(task, model, on_step)
+    return bundle, finished
+
+
+def _inverted(
+    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
+) -> Bundle:
     settings = task.settings
     inputs, vocabulary = open_task(task)
     with inputs.stack:
-        finished = Finished.of(task)
-        source = origin(task.image, task.regions, settings, inputs.stack, inputs.category_ids)
+        source = origin(task.image, task.regions, settings, inputs.stack, inputs.coco_numbers)
         identity = asdict(identify_image(task.image.name, inputs.stack.levels[0]))
         if model is None:
             model = _loaded(task.model, settings.architecture, settings.device)
@@ -214,7 +226,7 @@ def _compute(
         work = run_planes(model, inputs.tasks, vocabulary, settings, units=units, bank=bank)
         results = drive(work, on_step)
     masks = compress_masks(inputs.tasks)
-    return Bundle(results=results, masks=masks, source=source, image=identity), finished
+    return Bundle(results=results, masks=masks, source=source, image=identity)
 
 
 def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:

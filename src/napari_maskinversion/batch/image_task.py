@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
+from ..base.reading import ADDRESS
 from ..engine.models.specs import MODELS
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings
@@ -70,8 +71,8 @@ class ImageTask:
         """Return the task for a process with another working folder: its paths are absolute."""
         return replace(
             self,
-            image=self.image.absolute(),
-            regions=self.regions.absolute(),
+            image=_absolute(self.image),
+            regions=_absolute(self.regions),
             bank=None if self.bank is None else self.bank.absolute(),
             out=self.out.absolute(),
             folder=self.folder.absolute(),
@@ -86,6 +87,10 @@ class ImageTask:
     def part(self) -> Path:
         """The image's part of the data set."""
         return part_of(self.out, self.name)
+
+
+def _absolute(path: Path) -> Path:
+    return path if ADDRESS.match(path.as_posix()) else path.absolute()
 
 
 def archive_of(out: Path, name: str) -> Path:

@@ -18,6 +18,7 @@ from ..base.locks import hold_alone
 from ..base.reading import read_json, validated
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings
+from .addresses import is_address
 from .image_task import ImageTask
 from .pairing import Pair
 from .project import (
@@ -118,12 +119,15 @@ class OpenProject:
 
     def path(self, name: str) -> Path:
         """Return the file of an image."""
-        return self.folder / self.by_name[name].image
+        return self._place(self.by_name[name].image)
 
     def regions(self, name: str) -> Path | None:
         """Return the file with the regions of an image; None without one."""
         regions = self.by_name[name].regions
-        return None if regions is None else self.folder / regions
+        return None if regions is None else self._place(regions)
+
+    def _place(self, path: str) -> Path:
+        return Path(path) if is_address(path) else self.folder / path
 
     def task(self, name: str) -> ImageTask | None:
         """Return the task that computes an image; None if it has no regions.

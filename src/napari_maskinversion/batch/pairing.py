@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import os
 import re
 from collections import Counter
@@ -15,11 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
-from ..base.reading import ADDRESS, read_bytes
+from ..base.reading import read_rows
 from ..images.decoding import PICTURES, SLIDES
 from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
 from ..images.other_formats import SUFFIXES
+from .addresses import address_of, exists, is_address, is_one, matching
 
 STEM, PLACE, NUMBER, FOLDER = "{name}", "{image}", "{series}", "{folder}"
 _COLUMNS: Final = ("image", "regions")
@@ -53,7 +52,8 @@ class Pair:
 
     def __str__(self) -> str:
         """Return the file, and which image of it."""
-        return str(self.image) if self.series is None else f"{self.image} (image {self.series})"
+        place = address_of(self.image) if is_address(self.image) else str(self.image)
+        return place if self.series is None else f"{place} (image {self.series})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,9 @@ def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
     Parameters
     ----------
     images : str
-        A pattern (``"images/*.png"``), a folder, or one file. A folder without images stands for
-        its subfolders. Of an OME-Zarr plate, each field of each well is an image.
+        A pattern (``"images/*.png"``), a folder, or one file, also at an address that fsspec reads
+        (``"s3://bucket/*.tif"``). A folder without images stands for its subfolders. Of an OME-Zarr
+        plate, each field of each well is an image.
     regions : str, optional
         A template (``"masks/{name}_mask.png"``), where ``{name}`` stands for an image's name
         without suffix, ``{folder}`` for its folder from the first wildcard of the pattern on,
@@ -119,49 +120,49 @@ def _pair(images: str, regions: str | None, *, positions: bool) -> Pairs:
 def read_table(table: Path) -> Pairs:
     """Read a CSV file with the columns image, regions, and if need be name and series.
 
-    Paths are relative to the folder of the table; an empty field means that there are no regions.
+    Paths are relative to the folder of the table, or addresses; an empty field means that there are
+    no regions.
 
     Raises
     ------
     InputError
         If it cannot be read, or lacks a column; names the line.
     """
-    try:
-        text = read_bytes(table, "table of images").decode("utf-8-sig")
-        reader = csv.DictReader(io.StringIO(text), strict=True)
-        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-        if missing:
-            raise InputError(f"{table} has no column {missing[0]!r}; it needs image and regions.")
-        rows = [(reader.line_num, row) for row in reader]
-    except UnicodeDecodeError:
-        raise InputError(f"{table} is not text in UTF-8.") from None
-    except csv.Error as error:
-        raise InputError(f"{table} is not CSV ({error}).") from None
     pairs = []
-    for line, row in rows:
-        image, regions = (row[name] or "" for name in _COLUMNS)
+    for line, row in read_rows(table, "table of images", needed=_COLUMNS):
+        image, regions, name = row["image"], row["regions"], row.get("name", "")
         if not image:
             raise InputError(f"{table}, line {line}, names no image.")
-        series = row.get("series") or ""
+        series = row.get("series", "")
         if series and not series.isdecimal():
             raise InputError(f"{table}, line {line}: series is a number from 0; got {series!r}.")
         pairs.append(
             Pair(
-                image=table.parent / image,
+                image=_beside(table, image),
                 series=int(series) if series else None,
-                regions=table.parent / regions if regions else None,
-                name=row.get("name") or "",
-                folder="" if row.get("name") else _names_of(Path(image).parent),
+                regions=_beside(table, regions) if regions else None,
+                name=name,
+                folder="" if name else _names_of(Path(image).parent),
             )
         )
-    if not pairs:
-        raise InputError(f"{table} names no image.")
     return Pairs(pairs=_with_names(pairs))
+
+
+def _beside(table: Path, name: str) -> Path:
+    return Path(name) if is_address(name) else table.parent / name
 
 
 def is_image(path: Path) -> bool:
     """Return whether a path looks like an image; its content is not read."""
-    return path.suffix.lower() in {*PICTURES, *SLIDES, *SUFFIXES, ".npy"} or is_zarr(path)
+    return (
+        path.suffix.lower() in {*PICTURES, *SLIDES, *SUFFIXES, ".npy"}
+        or is_zarr(path)
+        or _is_zarr_elsewhere(path)
+    )
+
+
+def _is_zarr_elsewhere(path: Path) -> bool:
+    return path.suffix == ".zarr" and is_address(path)
 
 
 def images_of(file: Path, *, positions: bool = False) -> list[Pair]:
@@ -224,13 +225,15 @@ def _images(pattern: str) -> tuple[list[Path], list[str]]:
     files = _files(pattern, "--images", is_image)
     images = [file for file in files if is_image(file)]
     stray = [file for file in files if file not in set(images)]
-    notes = [f"{file} is no image and was left out." for file in stray]
+    notes = [f"{file} is not an image and was left out." for file in stray]
     if not images:
         raise InputError(f"There is no image at {pattern}; check --images.")
     return images, notes
 
 
 def _is_one(place: str) -> bool:
+    if is_address(place):
+        return not _WILDCARD.search(place) and is_one(place)
     path = Path(place)
     return path.exists() and (not path.is_dir() or is_zarr(path))
 
@@ -275,16 +278,10 @@ def _files(
         if not any(map(is_meant, files)):
             files = _matching(os.path.join(folder, "**", "*"))  # noqa: PTH118
     else:
-        files = _matching(place)
+        files = matching(place) if is_address(place) else _matching(place)
     if not files:
-        raise _nothing_at(place, f"There is no file at {place}; check {option}.")
+        raise InputError(f"There is no file at {place}; check {option}.")
     return files
-
-
-def _nothing_at(place: str, text: str) -> InputError:
-    if ADDRESS.match(place):
-        text = f"{place} is an address on the network; download the files first."
-    return InputError(text)
 
 
 def _matching(pattern: str) -> list[Path]:
@@ -305,12 +302,12 @@ def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> Pai
     for one, regions in zip(images, files, strict=True):
         if one.image in masks:
             continue
-        if not regions.exists():
+        is_there = exists(regions)
+        if not is_there:
             notes.append(f"{one} has no regions at {regions}.")
-        pairs.append(replace(one, regions=regions if regions.exists() else None))
+        pairs.append(replace(one, regions=regions if is_there else None))
     if not any(one.regions for one in pairs):
-        text = f"There is no file at {template} for any image; check --regions."
-        raise _nothing_at(template, text)
+        raise InputError(f"There is no file at {template} for any image; check --regions.")
     return Pairs(pairs=tuple(pairs), notes=tuple(notes))
 
 

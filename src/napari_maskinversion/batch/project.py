@@ -22,6 +22,7 @@ from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key
+from .addresses import address_of, is_address
 
 FILE: Final = "project.yaml"
 FORMAT: Final = "napari-maskinversion project"
@@ -38,7 +39,7 @@ class ProjectImage(BaseModel):
     name : str
         Tells it from the others, also in the results.
     image : str
-        Path, relative to the project's folder, with forward slashes.
+        Path, relative to the project's folder, with forward slashes; or an address.
     series : int or None
         Its number in a file with several; None for that of the settings.
     regions : str or None
@@ -211,13 +212,13 @@ def read_project(place: Path) -> Project:
     Raises
     ------
     InputError
-        If the file is missing, is no project, is of a newer version, or damaged; names it.
+        If the file is missing, is not a project, is of a newer version, or damaged; names it.
     """
     file = project_file(place)
     recover(file.parent)
     values = parse_yaml(read_bytes(file, "project"), file)
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise InputError(f"{file} is no project; make one with 'project new'.")
+        raise InputError(f"{file} is not a project; make one with 'project new'.")
     version = values.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise InputError(
@@ -249,6 +250,8 @@ def write_project(project: Project, file: Path) -> None:
 
 def relative(path: Path, folder: Path) -> str:
     """Return a path from a folder with forward slashes; absolute on another drive."""
+    if is_address(path):
+        return address_of(path)
     try:
         # Two dots after a link to a folder lead elsewhere than its name says.
         file = path.parent.resolve() / path.name
@@ -288,6 +291,8 @@ def _stored(value: Any, folder: Path, *, folders: bool = False) -> Any:
 
 def place_of(value: str, folder: Path) -> Path:
     """Return the path of a file of a project, from the working folder if it is in there."""
+    if is_address(value):
+        return Path(value)
     path = Path(os.path.normpath(folder.resolve() / value))
     here = Path.cwd().resolve()
     return path.relative_to(here) if path.is_relative_to(here) else path

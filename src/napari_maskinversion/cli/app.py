@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -38,7 +40,7 @@ _DEBUG: Final = "--debug"
 
 app = typer.Typer(
     name="napari-maskinversion",
-    help="Name, explain and embed the regions of an image (MaskInversion on CLIP).",
+    help="Label, explain and embed the regions of an image (MaskInversion on CLIP).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -82,6 +84,12 @@ def _main(
     pass  # `main` reads --debug, wherever it stands
 
 
+@cache
+def command() -> Callable[[list[str]], object]:
+    """Return the whole command line, which is made once for a process."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; errors are one line.
 
@@ -92,7 +100,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # names of files can hold any bytes
     words = sys.argv[1:]
     try:
-        app([argument for argument in words if argument != _DEBUG])
+        command()([argument for argument in words if argument != _DEBUG])
     except MaskInversionError as error:
         say("Error: " + " ".join(str(error).split()))
         sys.exit(BAD_INPUT)

@@ -30,7 +30,7 @@ def demo_command(
         ),
     ] = False,
 ) -> None:
-    """Open napari with a sample scene, its regions inverted and labelled.
+    """Open napari with a sample scene and label its regions.
 
     Without a display a virtual one is used, and files and a screenshot are written.
     """

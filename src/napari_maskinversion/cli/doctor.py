@@ -19,7 +19,7 @@ _COLORS = {"ok": "green", "note": "yellow", "problem": "red"}
 def doctor_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print all facts as JSON.")] = False,
 ) -> None:
-    """Check the installation, and say what to do about what is wrong.
+    """Check the installation, and show how to fix problems.
 
     The exit status is 1 if there is a problem; notes (no GPU, no Qt) leave it at 0. Opens no
     connection. Paths in your home folder begin with ~: the report can be shown to others.

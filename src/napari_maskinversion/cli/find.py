@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     "planes",
     defaults={"inversion.alpha": EXPRESSION_ALPHA, "window": "whole"},
     help={
-        "inversion.alpha": "How much of its surroundings a region's embedding keeps. For such "
-        "expressions the paper found about 5 best (RefCOCO: 42 % right at 0, 56 % at 5, 21 % at "
+        "inversion.alpha": "How much of its surroundings a region's embedding keeps. For "
+        "descriptions, the paper found about 5 best (RefCOCO: 42 % right at 0, 56 % at 5, 21 % at "
         "20); 0: the region alone."
     },
 )
@@ -46,22 +46,20 @@ def find_command(
     masks: MaskFiles,
     expression: Annotated[str, typer.Argument(help="The region in words: the dog on the left.")],
     settings: RunSettings,
-    template: Annotated[
-        list[str] | None, template_option("none, the expression as it stands")
-    ] = None,
+    template: Annotated[list[str] | None, template_option("none, the description as it is")] = None,
     top: Annotated[int, typer.Option(help="Regions to print.")] = 20,
     results: Annotated[
         Path | None,
         typer.Option(
             help="results.npz of an earlier run --format npz --alpha 5 --window whole on the same "
-            "files, to use its embeddings again. Refused if anything differs."
+            "files, to reuse its embeddings. Model, settings and files must be the same."
         ),
     ] = None,
 ) -> None:
     """Rank the regions of an image by how well words fit them, best first.
 
-    The model sees the whole image with every region, since expressions refer to places in it. Use
-    --window auto for small regions of large images.
+    The model sees the whole image with each region, because descriptions often mention places in
+    it. Use --window auto for small regions of large images.
     """
     templates = choose_templates(template or ("none",))
     check_expression(expression, templates)

@@ -17,7 +17,7 @@ from .console import echo, print_table, say
 from .loading import fetch_model, fetch_sam, load
 from .options import with_settings
 
-models = typer.Typer(help="The models: list, place, fetch, check, calibrate.", no_args_is_help=True)
+models = typer.Typer(help="Models: list, download, check, calibrate.", no_args_is_help=True)
 
 
 @models.command("list")
@@ -68,7 +68,7 @@ def clear_command(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete what can be downloaded or computed again; decisions of reviews stay."""
+    """Delete what can be downloaded or computed again; review decisions stay."""
     from ..pipeline.cache_usage import KINDS, clear, readable, usage
 
     names = [kind.name for kind in KINDS]
@@ -149,11 +149,10 @@ def calibrate_command(
         ),
     ],
 ) -> None:
-    """Choose when this model's answers are flagged, from regions that you have decided about.
+    """Set the limits of this model's flags, from regions that you have reviewed.
 
-    Words whose margin is too low are doubtful, heatmaps that overlap their region too little do not
-    fit. The limits flag most wrong answers, and at most 15 % of the right ones. run and the panel
-    use them from then on.
+    Words with a lower margin are doubtful, heatmaps with less overlap do not fit. The limits flag
+    most wrong answers, and at most 15 % of the right ones. run and the panel use them from then on.
     """
     from ..results.calibrations import keep_calibration
     from ..review.calibrating import calibrate_from_files

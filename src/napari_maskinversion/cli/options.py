@@ -60,9 +60,9 @@ Paper = Annotated[
     bool,
     typer.Option(
         "--paper",
-        help="The paper's setting: exact, the whole image as a square of 448 px, 10 steps, "
+        help="The paper's settings: exact, the whole image as a square of 448 px, 10 steps, "
         "learning rate 0.1, alpha 0 (find: 5), the prompt 'a photo of a ...' (find: none). "
-        "Options that you give as well count, and are named.",
+        "Your other options still apply; result.json lists them.",
     ),
 ]
 

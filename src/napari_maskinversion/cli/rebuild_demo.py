@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,6 +17,7 @@ from .loading import load
 if TYPE_CHECKING:
     from ..demo_model.recipe import Recipe
     from ..demo_model.train import Trainer
+    from ..demo_model.vocabulary import Name
 
 
 STRANGER_STEP: Final = 4  # of the drawings without a name, every fourth is shown in training
@@ -31,7 +33,8 @@ def rebuild_command(
         typer.Option(help="Number of drawn objects to learn (default: those chosen by rule)."),
     ] = None,
     warm: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier model to continue from.")
+        Path | None,
+        typer.Option(help="Folder of an earlier model with the same names to continue from."),
     ] = None,
     learning_rate: Annotated[
         float,
@@ -52,7 +55,7 @@ def rebuild_command(
     from ..demo_model.recipe import Recipe
     from ..demo_model.sprites import SpriteError
     from ..demo_model.train import train
-    from ..demo_model.vocabulary import CHOSEN, DRAWN
+    from ..demo_model.vocabulary import CHOSEN, DRAWN, taught
     from ..engine.compute.devices import choose_device
 
     objects = len(CHOSEN) if objects is None else objects
@@ -80,14 +83,21 @@ def rebuild_command(
         learning_rate=learning_rate,
         warm=warm is not None,
         warmup=Recipe().warmup if warm is None else 50,
+        steady=Recipe().steady if warm is None else 0.0,
         text_steps=int(min(Recipe().text_steps, 120 * budget)),
     )
     real = data or data_folder()
     if real is None:
         say("There is no folder of real images; the model learns drawings only.")
+    names = taught(objects) if real is not None else taught(objects)[:objects]
+    if warm is not None and _names_in(warm) != [name.name for name in names]:
+        raise InputError(
+            f"The model in {warm} does not know the same {len(names)} names in the same order; "
+            "leave --warm out, or choose another model."
+        )
     chosen = str(choose_device(device))
     try:
-        trainer = _trainer(recipe, sprites, real, chosen)
+        trainer = _trainer(recipe, names, sprites, real, chosen)
     except SpriteError as error:
         raise InputError(str(error)) from None
     train(trainer, out, warm=warm)
@@ -96,14 +106,27 @@ def rebuild_command(
     say(f"Wrote the model and its card to {out}; use it with --model {out}.")
 
 
-def _trainer(recipe: Recipe, sprites: Path | None, real: Path | None, device: str) -> Trainer:
+def _names_in(folder: Path) -> list[str]:
+    """Return what the model in a folder knows; empty if nothing says it."""
+    from ..demo_model.model import VOCABULARY_FILE
+
+    listed = folder / VOCABULARY_FILE
+    return listed.read_text("utf-8").splitlines() if listed.is_file() else []
+
+
+def _trainer(
+    recipe: Recipe,
+    names: Sequence[Name],
+    sprites: Path | None,
+    real: Path | None,
+    device: str,
+) -> Trainer:
     from ..demo_model.domains import Views, load
     from ..demo_model.scenes import pyramid
     from ..demo_model.sprites import SEEN_STYLES, UNSEEN_STYLE, load_sprites
     from ..demo_model.train import Trainer
-    from ..demo_model.vocabulary import CANDIDATES, CHOSEN, DRAWN, taught
+    from ..demo_model.vocabulary import CANDIDATES, CHOSEN, DRAWN
 
-    names = taught(recipe.objects)
     styles = (*SEEN_STYLES, UNSEEN_STYLE)
     # A trial of few names needs none.
     strangers = DRAWN[CANDIDATES::STRANGER_STEP] if recipe.objects >= len(CHOSEN) else ()
@@ -111,7 +134,7 @@ def _trainer(recipe: Recipe, sprites: Path | None, real: Path | None, device: st
     drawings = load_sprites(sprites, size=128, names=drawn, styles=styles)
     levels = pyramid(drawings, levels=4)
     if real is None:
-        return Trainer(recipe, levels, names[: recipe.objects], None, device)
+        return Trainer(recipe, levels, names, None, device)
     shown, looked_at = (Views(load(real, s), recipe.objects) for s in ("train", "validation"))
     return Trainer(recipe, levels, names, shown, device, looked_at)
 

@@ -110,7 +110,7 @@ def run_command(
             f"{masks} has no names of regions; add --labels dog,cat or --captions FILE, or both."
         )
     check_tasks(inputs.tasks)
-    source = origin(image, masks, settings, inputs.stack, inputs.category_ids)
+    source = origin(image, masks, settings, inputs.stack, inputs.coco_numbers)
     if "tif" in chosen and method.inverts:
         _check_room(out, inputs, settings)
     identity = asdict(identify_image(image.name, inputs.stack.levels[0]))

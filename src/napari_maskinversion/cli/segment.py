@@ -93,7 +93,7 @@ def segment_command(
         int, typer.Option(help="--automatic: drop masks of fewer pixels.")
     ] = _DEFAULTS.min_area,
 ) -> None:
-    """Turn boxes and points into regions (Segment Anything): a label image for ``run``."""
+    """Turn boxes and points into regions (Segment Anything): a label image for run."""
     if automatic and (boxes or points):
         raise ConfigError("--automatic finds everything by itself; leave --boxes and --points out.")
     if not automatic and not boxes and not points:
@@ -134,8 +134,8 @@ def segment_command(
         kept = [region for region in cleaned if region is not None]
         if not kept:
             raise EmptyMaskError(
-                "No object has a pixel left; nothing was written. Check the boxes and points, or "
-                "try another --candidate or less --erode."
+                "No object has any pixels left; nothing was written. Check the boxes and points, "
+                "or try another --candidate or less --erode."
             )
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         with together(out.absolute().parent, overwrite=overwrite, keep=True):

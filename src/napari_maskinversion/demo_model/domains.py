@@ -19,8 +19,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..base.errors import InputError
+from ..images.decoding import open_picture
 from .scenes import DISTRACTOR, NOTHING, SceneBatch
 from .vocabulary import REAL
 
@@ -73,14 +75,16 @@ class Picture:
     regions: NDArray[np.int32] | None
     known: NDArray[np.bool_]
 
-    def mask(self, index: int, y: int, x: int, height: int, width: int) -> NDArray[np.float32]:
-        """Return the mask of one region in a window, (height, width), 0 or 1."""
+    def mask(
+        self, index: int, y: int, x: int, height: int, width: int, step: int = 1
+    ) -> NDArray[np.float32]:
+        """Return the mask of one region in a window, 0 or 1, at every `step`-th pixel."""
         if self.regions is not None:
-            window = self.regions[y : y + height, x : x + width]
+            window = self.regions[y : y + height : step, x : x + width : step]
             return np.asarray(window == index + 1, dtype=np.float32)
         y0, x0, y1, x1 = self.boxes[index]
-        ys = (np.arange(y, y + height) + 0.5 - (y0 + y1) / 2) / max((y1 - y0) / 2, 0.5)
-        xs = (np.arange(x, x + width) + 0.5 - (x0 + x1) / 2) / max((x1 - x0) / 2, 0.5)
+        ys = (np.arange(y, y + height, step) + 0.5 - (y0 + y1) / 2) / max((y1 - y0) / 2, 0.5)
+        xs = (np.arange(x, x + width, step) + 0.5 - (x0 + x1) / 2) / max((x1 - x0) / 2, 0.5)
         return np.asarray(ys[:, None] ** 2 + xs[None] ** 2 <= 1, dtype=np.float32)
 
 
@@ -121,9 +125,7 @@ def read_picture(file: Path, kind: str) -> Picture | None:
 
 def pixels_of(file: Path) -> NDArray[np.uint8]:
     """Read one of these images as 8-bit RGB."""
-    from PIL import Image
-
-    with Image.open(file) as picture:
+    with open_picture(file) as picture:
         return np.asarray(picture.convert("RGB"), np.uint8)
 
 
@@ -151,9 +153,7 @@ def _fitting(labels: NDArray[Any], pixels: NDArray[np.uint8], file: Path) -> NDA
 
 
 def _numbers(path: Path) -> NDArray[Any]:
-    from PIL import Image
-
-    with Image.open(path) as picture:
+    with open_picture(path) as picture:
         return np.asarray(picture)
 
 
@@ -328,34 +328,33 @@ class Views:
             & (picture.boxes[:, 1] < x + side)
             & (picture.boxes[:, 3] > x)
         )
-        shown_masks = [(picture.mask(int(i), y, x, side, side), int(i)) for i in inside[:64]]
+        step = max(1, side // (2 * max(size)))  # masks need no finer pixels
+        shown_masks = [(picture.mask(int(i), y, x, side, side, step), int(i)) for i in inside[:64]]
         shown_masks = [(m, i) for m, i in shown_masks if m.mean() > 0.004]
         shown_masks.sort(key=lambda pair: (pair[1] != r, -pair[0].sum()))
         shown_masks = shown_masks[:SLOTS]
         labels = np.full(SLOTS + 1, NOTHING, np.int64)
-        masks = np.zeros((SLOTS + 1, side, side), np.float32)
+        free = ~picture.known[y : y + side : step, x : x + side : step]
+        masks = np.zeros((SLOTS + 1, *free.shape), np.float32)
         for slot, (mask, i) in enumerate(shown_masks):
             masks[slot], labels[slot] = mask, picture.labels[i] + self.first_label
         if picture.kind != "aerial" and row[5] < style.distractors:
-            free = ~picture.known[y : y + side, x : x + side]
             at = np.argwhere(free)
             if len(at):
                 cy, cx = at[int(row[6] * len(at)) % len(at)]
-                ys, xs = np.ogrid[:side, :side]
-                radius = side * (0.08 + 0.12 * float(row[7]))
+                ys, xs = np.ogrid[: len(free), : len(free)]
+                radius = len(free) * (0.08 + 0.12 * float(row[7]))
                 disc = ((ys - cy) ** 2 + (xs - cx) ** 2 <= radius**2) & free
                 if disc.mean() > 0.01:
                     masks[-1], labels[-1] = disc, DISTRACTOR
-        pixels = picture.pixels[y : y + side, x : x + side].astype(np.float32) / 255
-        stack = np.concatenate([pixels.transpose(2, 0, 1), masks])
-        if row[8] < 0.5:
-            stack = stack[:, :, ::-1]
-        stack = np.rot90(stack, int(row[9] * 4), (1, 2))
-        small = F.interpolate(
-            torch.from_numpy(np.ascontiguousarray(stack))[None],
-            size,
-            mode="bilinear",
-            antialias=True,
-            align_corners=False,
-        )[0].numpy()
-        return small[:3], small[3:], labels
+        pixels = picture.pixels[y : y + side, x : x + side].transpose(2, 0, 1)
+        turns = int(row[9] * 4)
+
+        def placed(window: NDArray[Any]) -> Tensor:
+            """Mirror and turn a window, then scale it to the view."""
+            window = window[:, :, ::-1] if row[8] < 0.5 else window
+            window = np.ascontiguousarray(np.rot90(window, turns, (1, 2)))
+            stack = torch.from_numpy(window)[None]
+            return F.interpolate(stack, size, mode="bilinear", antialias=True)[0].float()
+
+        return placed(pixels).div(255).numpy(), placed(masks).numpy(), labels

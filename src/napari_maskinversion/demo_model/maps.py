@@ -48,11 +48,6 @@ class Encoded:
         """Return all tensors in the order of the fields."""
         return self.embedding, self.tokens, self.before_mlp, self.hidden, self.values
 
-    def first(self, count: int) -> Encoded:
-        """Return the first images only."""
-        embedding, tokens, before, hidden, values = (t[:count] for t in self.tensors)
-        return Encoded(embedding, tokens, before, hidden, values, self.grid)
-
     def detached(self) -> Encoded:
         """Return the same values as leaves of a new graph."""
         leaves = (t.detach().requires_grad_(True) for t in self.tensors)

@@ -45,33 +45,6 @@ def invert(
         return let.detach(), heatmaps(let)
 
 
-def token_means(visual: Any, image: Encoded, masks: Tensor) -> Tensor:
-    """Average the last layer's projected values over each mask, as MaskCLIP does: (B, M, e)."""
-    block = visual.transformer.resblocks[-1]
-    tokens = block.attn.out_proj(image.values.transpose(1, 2).flatten(2))
-    tokens = F.normalize(visual.ln_post(tokens) @ visual.proj, dim=-1)[:, 1:]
-    weight = F.adaptive_avg_pool2d(masks, image.grid).flatten(2)
-    means: Tensor = weight @ tokens / weight.sum(-1, keepdim=True).clamp(min=1e-6)
-    return means
-
-
-def crops(images: Tensor, masks: Tensor, size: int, *, masked: bool) -> Tensor:
-    """Crop each mask's bounding box and scale it for the model, (B, M, 3, size, size)."""
-    out = []
-    for image, regions in zip(images, masks, strict=True):
-        fill = image.mean((1, 2), keepdim=True)
-        for region in regions > 0.5:
-            ys, xs = region.any(1).nonzero()[:, 0], region.any(0).nonzero()[:, 0]
-            source = torch.where(region, image, fill) if masked else image
-            cut = source[:, int(ys[0]) : int(ys[-1]) + 1, int(xs[0]) : int(xs[-1]) + 1]
-            out.append(
-                F.interpolate(cut[None], (size, size), mode="bicubic", antialias=True)[0].clamp(
-                    0, 1
-                )
-            )
-    return torch.stack(out).reshape(*masks.shape[:2], 3, size, size)
-
-
 def scenes(
     sprites: list[Tensor], split: str, seed: int, count: int, objects: int, styles: list[int]
 ) -> SceneBatch:
@@ -99,43 +72,24 @@ def _shrink(images: Tensor, size: int) -> Tensor:
     return normalise(small.clamp(0, 1))
 
 
-def single_accuracy(model: Any, names: Tensor, batch: SceneBatch, size: int) -> dict[str, float]:
-    """Measure top-1 and top-5 of the image embedding on single-object scenes."""
+def _single(model: Any, names: Tensor, batch: SceneBatch, size: int) -> float:
+    """Measure top-1 of the image embedding on single-object scenes."""
     with torch.no_grad():
         image = encode(model.visual, _shrink(batch.images, size))
-        order = (image.embedding @ names.T).argsort(-1, descending=True)
-    hits = order[:, :5] == batch.labels
-    return {"top1": hits[:, 0].float().mean().item(), "top5": hits.any(1).float().mean().item()}
+    best = (image.embedding @ names.T).argmax(-1, keepdim=True)
+    return (best == batch.labels).float().mean().item()
 
 
-def region_accuracy(
-    model: Any, names: Tensor, batch: SceneBatch, size: int, *, crop: bool = True
-) -> dict[str, float]:
-    """Measure top-1 of several region embeddings, and the heatmaps' overlap with the masks."""
-    visual, masks = model.visual, (batch.visible > 0.5).float()
-    out: dict[str, float] = {}
-
-    def share(embeddings: Tensor) -> float:
-        return ((embeddings @ names.T).argmax(-1) == batch.labels).float().mean().item()
-
+def _regions(model: Any, names: Tensor, batch: SceneBatch, size: int) -> dict[str, float]:
+    """Measure top-1 of inverted regions, and the heatmaps' overlap with the masks."""
     with torch.no_grad():
-        image = encode(visual, _shrink(batch.images, size))
-        out["norm"] = image.embedding.norm(dim=-1).mean().item()
-        out["cls"] = share(image.embedding[:, None].expand(-1, masks.shape[1], -1))
-        out["maskclip"] = share(token_means(visual, image, masks))
-        if crop:
-            for key, masked in (("crop", False), ("masked_crop", True)):
-                cut = crops(batch.images, masks, size, masked=masked)
-                embedding = encode(visual, normalise(cut.flatten(0, 1))).embedding
-                out[key] = share(embedding.reshape(*masks.shape[:2], -1))
-    small = F.interpolate(masks, (size, size), mode="area")
-    let, heat = invert(visual, image, small)
-    out["maskinversion"] = share(let)
-    hot, region = heat > 0.5, small > 0.5
-    out["iou"] = (
-        ((hot & region).sum((2, 3)) / (hot | region).sum((2, 3)).clamp(min=1)).mean().item()
-    )
-    return out
+        image = encode(model.visual, _shrink(batch.images, size))
+    masks = F.interpolate((batch.visible > 0.5).float(), (size, size), mode="area")
+    let, heat = invert(model.visual, image, masks)
+    hot, region = heat > 0.5, masks > 0.5
+    overlap = (hot & region).sum((2, 3)) / (hot | region).sum((2, 3)).clamp(min=1)
+    right = (let @ names.T).argmax(-1) == batch.labels
+    return {"maskinversion": right.float().mean().item(), "iou": overlap.mean().item()}
 
 
 def measure(
@@ -149,8 +103,8 @@ def measure(
     out = {}
     for key, styles in (("seen", seen), ("unseen", [unseen])):
         batch = scenes(sprites, "validation", 1000, 4 * count, 1, styles)
-        out[key] = single_accuracy(model, text, batch, size)["top1"]
-    out |= region_accuracy(model, text, scenes(sprites, "validation", 2000, count, 3, seen), size)
+        out[key] = _single(model, text, batch, size)
+    out |= _regions(model, text, scenes(sprites, "validation", 2000, count, 3, seen), size)
     model.train(was_training)
     return out
 

@@ -4,10 +4,9 @@ Runs on a CPU or a GPU; scenes are rendered where the model is. The schedule fol
 the time budget that is used, so a slower machine takes fewer steps. On a CPU the budget is
 processor time per thread: neither pauses nor other programs use it up. Everything random comes from
 the seed and the step's number. Started again with the same folder, training resumes; SIGTERM ends
-it with a checkpoint. A warm start takes the image tower of an earlier model, which may have other
-names, or the whole model if it has the same. Kept are averages of the weights over the last steps:
-the latest in the folder itself, the best of all measurements in `BEST` and, at the end, in the
-folder too.
+it with a checkpoint. A warm start takes an earlier model with the same names. Kept are averages of
+the weights over the last steps: the latest in the folder itself, the best of all measurements in
+`BEST` and, at the end, in the folder too.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from .domains import VARIED, Views
 from .losses import bounded, coverage, descent_loss, name_loss
 from .maps import encode
 from .model import (
-    VOCABULARY_FILE,
     WEIGHTS_FILE,
     build_model,
     load_model_file,
@@ -201,41 +199,11 @@ class Trainer:
         """Learning rate of the present step."""
         return self.recipe.rate(self.seconds / (60 * self.recipe.minutes), self.step)
 
-    def knows(self, folder: Path) -> bool:
-        """Whether the model in a folder has the present names, in the same order."""
-        return (folder / VOCABULARY_FILE).read_text("utf-8").splitlines() == [
-            name.name for name in self.names
-        ]
-
     def continue_from(self, folder: Path) -> None:
-        """Copy both towers of an earlier model with the same names."""
+        """Copy both towers of an earlier model with the same names, in the same order."""
         self.model.load_state_dict(load_model_file(folder).state_dict())
         self.averaged.load_state_dict(self.model.visual.state_dict())
         self.read_names()
-
-    def start_from(self, folder: Path) -> None:
-        """Copy an earlier model's image tower and fit its projection to the present names."""
-        from ..engine.encode.image_encoding import resample_positions
-
-        visual, earlier = self.model.visual, load_model_file(folder).visual
-        state = earlier.state_dict()
-        state["positional_embedding"] = resample_positions(
-            earlier.positional_embedding.detach(), earlier.grid_size, visual.grid_size
-        )
-        visual.load_state_dict(state)
-        features, targets = [], []
-        with torch.no_grad():
-            for i in range(30):
-                rng = generator("train", self.recipe.seed * 10_000_000 + 9_500_000 + i, self.device)
-                scene = self.scenes(rng, large=False)
-                label = scene.labels[:, 0]
-                tokens = encode(visual, normalise(scene.images)).tokens[:, 0]
-                features.append(visual.ln_post(tokens)[label >= 0])
-                targets.append(self.table.mean(0)[label[label >= 0]])
-            x, y = torch.cat(features), torch.cat(targets)
-            ridge = 1e-2 * len(x) * torch.eye(x.shape[1], device=x.device)
-            visual.proj.copy_(torch.linalg.solve(x.T @ x + ridge, x.T @ y))
-        self.averaged.load_state_dict(visual.state_dict())
 
     def published(self) -> Any:
         """Return a copy with the averaged weights and image embeddings of the published norm."""
@@ -379,21 +347,18 @@ def train(
 
 
 def begin(trainer: Trainer, warm: Path | None, *, report: bool = True) -> float:
-    """Train the text tower and read the names; or take both towers of a model with these names.
+    """Take both towers of an earlier model, or train the text tower; read the names.
 
     Return the worth of that model's weights, which the new ones have to beat.
     """
-    if warm is not None and trainer.knows(warm):
-        trainer.continue_from(warm)
-        noted = warm / SCORES
-        worth = json.loads(noted.read_text("utf-8"))["worth"] if noted.is_file() else -math.inf
-        return float(worth)
     recipe = trainer.recipe
-    train_text(trainer.model, trainer.names, recipe.text_steps, seed=recipe.seed, report=report)
-    trainer.read_names()
-    if warm is not None:
-        trainer.start_from(warm)
-    return -math.inf
+    if warm is None:
+        train_text(trainer.model, trainer.names, recipe.text_steps, seed=recipe.seed, report=report)
+        trainer.read_names()
+        return -math.inf
+    trainer.continue_from(warm)
+    noted = warm / SCORES
+    return float(json.loads(noted.read_text("utf-8"))["worth"]) if noted.is_file() else -math.inf
 
 
 def _measured(trainer: Trainer, model: Any) -> dict[str, float]:

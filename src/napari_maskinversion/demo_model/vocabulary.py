@@ -1,6 +1,6 @@
 """Names for the demo model, with their phrases and drawings.
 
-``vocabulary.csv`` lists the drawn objects; `CHOSEN` are those that the next model learns. ``icons``
+``vocabulary.csv`` lists the drawn objects; `CHOSEN` are those that the model learns. ``icons``
 are the names under which the emoji sets file the drawing; a set uses the first that it has.
 """
 
@@ -98,8 +98,8 @@ REAL: Final[tuple[Name, ...]] = (
     ),
 )
 
-CANDIDATES: Final = 64  # the first objects, from which `choice` takes some
-# By the rule in `choice`, before any training.
+CANDIDATES: Final = 64  # the first objects, of which some were chosen
+# By the rule in docs/lab/demo-model.md, before any training.
 CHOSEN: Final[tuple[str, ...]] = (
     "elephant",
     "penguin",

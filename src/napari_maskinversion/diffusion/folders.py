@@ -212,7 +212,7 @@ def _config(path: Path, part: Part) -> dict[str, Any]:
     file = path / part.folder / names[0]
     values = read_json(file)
     if not isinstance(values, dict):
-        raise ModelError(f"{file} is no configuration of diffusers; download it again.")
+        raise ModelError(f"{file} is not a configuration of diffusers; download it again.")
     kind = values.get("_class_name")
     if part.kind and kind != part.kind:
         raise ModelError(

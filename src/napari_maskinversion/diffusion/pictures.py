@@ -86,7 +86,7 @@ class Imagined:
     pictures : tuple of Picture
         Region by region, [CLS] last.
     record : mapping
-        What `imagine.json` holds but for the pictures.
+        Contents of `imagine.json`, without the pictures.
     """
 
     pictures: tuple[Picture, ...]

@@ -1,7 +1,7 @@
 """What this package declares that it needs: by its installed metadata, or by the tree it runs from.
 
 Where the source is used in place, as after ``pip install -e``, the metadata are those of the day of
-the installation. Then pyproject.toml counts, and the difference is told.
+the installation. Then pyproject.toml counts, and a note lists the differences.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from .remedies import US, install
 from .report import Finding
@@ -40,9 +41,13 @@ class Declared:
 
     @property
     def everything(self) -> set[str]:
-        """All requirements as text, each with its extra."""
-        names = {"": self.needed, **self.extras}
-        return {f"{extra}: {one}" for extra, group in names.items() for one in group}
+        """All requirements as text, each with its extra, and with names as all tools write them."""
+        groups = {"": self.needed, **self.extras}
+        return {
+            f"{canonicalize_name(one.name)}{one.specifier}" + (f" [{extra}]" if extra else "")
+            for extra, group in groups.items()
+            for one in group
+        }
 
 
 def of_metadata() -> Declared | None:
@@ -90,10 +95,11 @@ def source_findings(
     if installed is None:
         summary = "the source tree is not installed, so napari does not know the plugin"
     else:
-        summary = (
-            f"the source is {tree.version} and declares {len(tree.needed)} packages, the installed "
-            f"metadata are {installed.version} with {len(installed.needed)}"
-        )
+        summary = f"the source is {tree.version}, the installed metadata are {installed.version}"
+        if new := sorted(tree.everything - installed.everything):
+            summary += f"; only the source needs {', '.join(new)}"
+        if old := sorted(installed.everything - tree.everything):
+            summary += f"; only the metadata need {', '.join(old)}"
     return [Finding("source", "note", summary, install("-e", str(root)))]
 
 

@@ -102,7 +102,8 @@ def check_models() -> list[Finding]:
     sam_names = (f"SAM {name}" for name in sams)
     summary = ", ".join([f"{DEMO} (bundled)", *present, *sam_names, *decoders])
     if parts:
-        summary += f"; {len(parts)} unfinished downloads, which the next fetch continues"
+        downloads = "download" if len(parts) == 1 else "downloads"
+        summary += f"; {len(parts)} unfinished {downloads}, which the next fetch continues"
     facts = {"models": states, "sam": sams, "decoders": decoders, "unfinished": parts}
     if not present:
         from ..images.known_images import INSTEAD, how_to_bring
@@ -110,7 +111,7 @@ def check_models() -> list[Finding]:
         remedy = f"napari-maskinversion models fetch {INSTEAD}"
         if is_offline():
             remedy = how_to_bring()
-        summary += "; it knows nothing of photographs"
+        summary += "; demo does not know photographs"
         return [Finding("models", "note", summary, remedy, facts)]
     return [Finding("models", "ok", summary, "", facts)]
 
@@ -125,10 +126,18 @@ def check_limits() -> list[Finding]:
     }
     facts = {key: {"margin": one.margin, "overlap": one.overlap} for key, one in kept.items()}
     said = (
-        f"{key}: " + ", ".join(f"{name} {limit:.3f}" for name, limit in limits.items() if limit)
+        f"{_named(key)}: "
+        + ", ".join(f"{name} {limit:.3f}" for name, limit in limits.items() if limit)
         for key, limits in facts.items()
     )
-    return [Finding("limits", "ok", f"of flags, {'; '.join(said)}", "", facts)]
+    return [Finding("limits", "ok", f"flags are calibrated for {'; '.join(said)}", "", facts)]
+
+
+def _named(key: str) -> str:
+    """Return a key of limits with the bundled model's name in place of its fingerprint."""
+    from ..engine.models.specs import DEMO
+
+    return f"{DEMO}-{key.partition('-')[2]}" if key.endswith("(with the package)") else key
 
 
 def check_network() -> list[Finding]:

@@ -76,15 +76,15 @@ class InversionConfig:
         overlaps, the last loss) is exact for the returned embedding in any case. The other maps
         are always exact.
     route : {"auto", "direct", "decomposed"}
-        How LeGrad of a class-token ViT is computed; the same numbers but for rounding.
+        How LeGrad of a class-token ViT is computed; only rounding differs.
         "decomposed" is the paper's gradient decomposition: it takes memory (1.2 GB for ViT-B/16 at
         448 px) and pays for many masks. "auto" chooses by model, grid, number of masks and memory
         budget.
     precision : {"float32", "bfloat16", "float16", "tf32"}
-        Of the large products of LeGrad of a class-token ViT, the image's encoding included;
-        embeddings, losses and the optimiser stay float32, and so do other maps and towers.
-        "bfloat16": a processor with AMX or AVX512-BF16, or a GPU; "float16": a GPU; "tf32": float32
-        products on an NVIDIA GPU round their factors, in every map and tower.
+        Precision of the large products of LeGrad of a class-token ViT, the image's encoding
+        included. Embeddings, losses and the optimiser stay float32, as do other maps and towers. "bfloat16" needs a processor with
+        AMX or AVX512-BF16, or a GPU, "float16" a GPU; with "tf32" an NVIDIA GPU rounds the factors
+        of float32 products, in every map and tower.
     keep_last_step_heatmaps : bool
         Also return the maps of the last step, made before its update, as the published code does.
     query_stride : 1 or "auto", optional
@@ -162,8 +162,8 @@ class InversionConfig:
         Literal["float32", "bfloat16", "float16", "tf32"],
         _about(
             "Precision",
-            "Of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, and GPUs; "
-            "float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 there, and less exact.",
+            "Precision of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, "
+            "and GPUs; float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 and less exact.",
         ),
     ] = "float32"
     keep_last_step_heatmaps: Annotated[

@@ -6,16 +6,17 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.format import MAGIC_PREFIX
 
 from ..base.errors import InputError
 from ..base.reading import check_file
 from ..engine.compute.memory import free_memory
 from .jpeg import check_jpeg, check_tiles
-from .tiff_pages import check_pages, opened_tiff, palette_of
+from .tiff_pages import check_pages, is_inverted, opened_tiff, palette_of
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +27,8 @@ SLIDES: Final = {".svs", ".ndpi", ".scn", ".bif", ".btf", ".tf8", ".lsm", ".stk"
 """Endings of TIFF files of microscopes and scanners."""
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
 PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
+_PROGRAMS: Final = {"EPS", "WMF"}
+"""Pillow gives PostScript to Ghostscript, and Windows draws metafiles."""
 # Pillow modes to convert to RGB(A).
 _AS_COLOUR: Final = {
     "P": "RGB",
@@ -60,6 +63,9 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
     with reading_errors(path, what), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path.suffix.lower() == ".npy":
+            with path.open("rb") as file:
+                if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
+                    raise InputError(f"{path} could not be read as {what}: it is no .npy file.")
             # Mapped first: a header may declare more than the file has.
             array = np.load(path, mmap_mode="r", allow_pickle=False)
             check_memory(array.nbytes, path, what)
@@ -112,8 +118,11 @@ def _tiff(path: Path, *, colours: bool) -> Array:
         array = np.asarray(_by_tiles(file.series[0]) if file.is_ndpi else file.asarray())
         planar = file.series[0].axes.startswith("S")
         palette = palette_of(file.series[0].keyframe) if colours else None
+        inverted = colours and is_inverted(file.series[0].keyframe)
     if palette is not None:
         return np.asarray(palette[array])
+    if inverted:
+        return np.asarray(np.invert(array))
     # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
     return np.moveaxis(array, 0, -1) if colours and planar else array
 
@@ -125,18 +134,28 @@ def _by_tiles(series: Any) -> Any:
 
 
 def _picture(path: Path, *, colours: bool) -> Array:
-    import imageio.v3
-    from PIL import Image
-
-    with Image.open(path) as picture:
+    with open_picture(path) as picture:
         is_jpeg = picture.format in ("JPEG", "MPO")
-        mode = "P" if picture.mode == "P" else None
-        if colours:
-            mode = _AS_COLOUR.get(picture.mode)
-            if picture.mode == "P" and "transparency" in picture.info:
-                mode = "RGBA"
-    keywords = {} if mode is None else {"mode": mode}
-    array = np.asarray(imageio.v3.imread(path, index=0, **keywords))
+        mode = _AS_COLOUR.get(picture.mode) if colours else None
+        if colours and picture.mode == "P" and "transparency" in picture.info:
+            mode = "RGBA"
+        array = np.array(picture if mode is None else picture.convert(mode))
     if is_jpeg:
         check_jpeg(path.read_bytes())
     return array
+
+
+def open_picture(file: Path | IO[bytes], formats: tuple[str, ...] | None = None) -> Any:
+    """Open a picture with Pillow, but no format that is a program, or that another program draws.
+
+    Parameters
+    ----------
+    file : Path or file
+    formats : tuple of str, optional
+        Pillow's names of those that it may have, by default all others.
+    """
+    from PIL import Image
+
+    Image.init()
+    known = tuple(name for name in Image.ID if name not in _PROGRAMS)
+    return Image.open(file, formats=known if formats is None else formats)

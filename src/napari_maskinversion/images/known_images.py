@@ -34,11 +34,12 @@ REFERENCES: Final = "known_images.json"
 INSTEAD: Final = "ViT-B-16/openai"
 """The model for photographs."""
 UNKNOWN: Final = (
-    "The demo model knows drawings, land from above, blood smears and cell nuclei, and nothing "
-    "of photographs; this image is none that it recognises."
+    "The demo model does not recognise this image. It knows drawings, aerial land cover, blood "
+    "smears and cell nuclei, but no photographs."
 )
 _SIDE: Final = 256  # pixels; the model sees 128
 _WHOLE: Final = 50_000_000  # pixels of a level that is read whole
+_LONG, _USUAL = 1.9, 4 / 3  # side ratios: of images in a row, and of one
 _BAND: Final = 8  # rows read of each block of a larger one
 # Of each plane the last answer and the model it is about: a run asks before it starts and in it.
 _answers: WeakKeyDictionary[PlaneSource, tuple[str, bool]] = WeakKeyDictionary()
@@ -75,25 +76,44 @@ def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
     source, fingerprint = as_source(image), model.fingerprint
     about, answer = _answers.get(source, ("", False))
     if about != fingerprint:
-        answer = not (is_sample(source) or is_near(embedding_of(source, model), fingerprint))
+        answer = not (is_sample(source) or _is_recognised(source, model))
         _answers[source] = fingerprint, answer
     return answer
 
 
+def _is_recognised(source: PlaneSource, model: Backbone) -> bool:
+    """Return whether a plane is near the training's images, or each of several in a row is."""
+    pixels = _reduced(source)
+    if is_near(_embedding(pixels, model), model.fingerprint):
+        return True
+    height, width = pixels.shape[:2]
+    ratio = max(height, width) / min(height, width)
+    if ratio < _LONG:
+        return False
+    parts = np.array_split(pixels, round(ratio / _USUAL), axis=int(width > height))
+    return all(is_near(_embedding(part, model), model.fingerprint) for part in parts)
+
+
 def embedding_of(image: npt.ArrayLike | PlaneSource, model: Backbone) -> FloatArray:
     """Return the model's embedding (e,) of a whole plane, squeezed into a square."""
-    source = as_source(image)
+    return _embedding(_reduced(as_source(image)), model)
+
+
+def _embedding(pixels: npt.NDArray[Any], model: Backbone) -> FloatArray:
+    tensor = model.preprocess(pixels, keep_aspect=False)
+    return np.asarray(model.embed_images(tensor)[0].float().cpu().numpy(), np.float32)
+
+
+def _reduced(source: PlaneSource) -> npt.NDArray[Any]:
+    """Read a plane at about `_SIDE` pixels, a very large one in parts."""
     level = max(
         (n for n, one in enumerate(source.levels) if min(one.shape) >= _SIDE or not n),
     )
     height, width = source.levels[level].shape
     reduce = max(1, min(height, width) // _SIDE)
     if height * width <= _WHOLE:
-        pixels = read_reduced(source, level, (0, 0, height, width), reduce)
-    else:
-        pixels = _sampled(source, level, reduce)
-    tensor = model.preprocess(pixels, keep_aspect=False)
-    return np.asarray(model.embed_images(tensor)[0].float().cpu().numpy(), np.float32)
+        return read_reduced(source, level, (0, 0, height, width), reduce)
+    return _sampled(source, level, reduce)
 
 
 def _sampled(source: PlaneSource, level: int, reduce: int) -> npt.NDArray[Any]:

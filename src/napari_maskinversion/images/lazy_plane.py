@@ -215,6 +215,23 @@ class PaletteColours:
         return np.asarray(colours[..., key[others]] if len(key) > others else colours)
 
 
+class Inverted:
+    """A view of an array of whole numbers of which 0 is white as one of which 0 is black.
+
+    Parameters
+    ----------
+    array : array-like of bool or unsigned int
+    """
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self.shape, self.dtype = array.shape, array.dtype
+        self.chunks = getattr(array, "chunks", None)
+
+    def __getitem__(self, key: Any) -> Array:
+        return np.asarray(np.invert(np.asarray(self._array[key])))
+
+
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the chunks (start, stop) that a range touches."""
     place = bisect_right(edges, start) - 1

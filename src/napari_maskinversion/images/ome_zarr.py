@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from operator import gt
 from pathlib import Path
 from typing import Any, Final
 
@@ -242,6 +244,12 @@ def _multiscale(group: Any, about: Mapping[str, Any], path: Path) -> Stack:
     axes = tuple(str(axis["name"] if isinstance(axis, dict) else axis).lower() for axis in listed)
     channels = about.get("omero", {}).get("channels", [])
     stack = stack_of(list(levels), axes=axes, name=str(path))
+    for before, after in pairwise(tuple(level.shape) for level in levels):
+        if len(before) != len(after) or any(map(gt, after, before)):
+            raise InputError(
+                f"{path} lists a level of shape {after} after one of {before}; a pyramid goes from "
+                "large to small. Correct its metadata."
+            )
     return replace(
         stack,
         channels=tuple(str(item.get("label", i)) for i, item in enumerate(channels)),

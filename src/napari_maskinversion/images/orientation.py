@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from .decoding import open_picture
+
 _TAG: Final = 274  # of EXIF and TIFF
 
 
@@ -19,10 +21,8 @@ def turned(path: Path) -> str:
 
 def picture_notes(path: Path) -> tuple[str, ...]:
     """Return notes about a picture: an orientation that is not heeded, pictures not read."""
-    from PIL import Image
-
     notes = []
-    with Image.open(path) as picture:
+    with open_picture(path) as picture:
         frames = getattr(picture, "n_frames", 1)
         # Phones keep depth and previews as further pictures of JPEG.
         if frames > 1 and picture.format != "MPO":

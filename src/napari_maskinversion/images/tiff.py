@@ -13,10 +13,17 @@ from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
 from .decoding import SLIDES, TIFF
 from .jpeg import check_tiles
-from .lazy_plane import PaletteColours, SamplesLast
+from .lazy_plane import Inverted, PaletteColours, SamplesLast
 from .orientation import turned
 from .stack import Stack, check_series
-from .tiff_pages import PALETTE, check_pages, is_turned, open_tiff_file, palette_of
+from .tiff_pages import (
+    PALETTE,
+    check_pages,
+    is_inverted,
+    is_turned,
+    open_tiff_file,
+    palette_of,
+)
 
 # Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
@@ -35,7 +42,8 @@ def is_tiff(path: Path) -> bool:
 def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     """Open an image of a TIFF file with its pyramid, axes, channels and pixel size.
 
-    ``colours`` tells whether numbers of colours in a palette become these colours.
+    ``colours`` tells whether numbers of colours in a palette become these colours, and values of
+    which 0 is white are inverted.
     """
     import tifffile
     import zarr
@@ -64,6 +72,8 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     if palette is not None:
         levels = tuple(PaletteColours(level, palette) for level in levels)
         axes = (*axes, "s")
+    if colours and is_inverted(series.keyframe):
+        levels = tuple(map(Inverted, levels))
     if "s" in axes and levels[0].shape[axes.index("s")] not in (3, 4):
         axes = tuple("c" if a == "s" else a for a in axes)
     channels, units = _about(file, series, number)
@@ -90,6 +100,8 @@ def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
         )
     if colours and page.photometric == PALETTE and palette_of(page) is None:
         notes.append(f"{path} has a table of colours by ImageJ; the model sees its intensities.")
+    if colours and is_inverted(page):
+        notes.append(f"{path} has 0 for white; the model sees it as viewers show it.")
     if is_turned(page):
         notes.append(turned(path))
     return tuple(notes)

@@ -16,6 +16,11 @@ PALETTE: Final = 3
 """The tag PhotometricInterpretation of pages that store numbers of colours."""
 
 _UPRIGHT: Final = 1
+_WHITE_IS_ZERO: Final = 0
+_CMYK, _YCBCR = 5, 6
+_UNREAD_COLOURS: Final = {_CMYK: "CMYK", _YCBCR: "YCbCr", 8: "L*a*b*", 9: "L*a*b*", 10: "L*a*b*"}
+# Codecs that keep numbers as they are; those of pictures return RGB.
+_PLAIN_CODECS: Final = {1, 5, 8, 32773, 32946, 34925, 50000}
 
 
 @contextmanager
@@ -68,11 +73,16 @@ def _declared(xml: str) -> float:
 def check_pages(series: Any, path: Path) -> None:
     """Refuse an image of which planes are missing, or a file that ends before its pixels.
 
+    Also one whose colours would be taken for red, green and blue and are not.
+
     Raises
     ------
     InputError
         Names the file and the first plane that is missing.
     """
+    colours = _unread_colours(series.keyframe)
+    if colours:
+        raise InputError(f"{path} stores its colours as {colours}; save it as RGB.")
     for level in series.levels:
         # Planes that follow one another may have no page of their own.
         is_whole = level.dataoffset is not None
@@ -94,6 +104,20 @@ def check_pages(series: Any, path: Path) -> None:
                 raise InputError(
                     f"{path} could not be read as image: it is cut off; copy it again."
                 )
+
+
+def _unread_colours(page: Any) -> str:
+    kind = int(page.photometric)
+    if kind == _CMYK and page.samplesperpixel != 4:  # channels of a microscope
+        return ""
+    if kind == _YCBCR and int(page.compression) not in _PLAIN_CODECS:
+        return ""
+    return _UNREAD_COLOURS.get(kind, "")
+
+
+def is_inverted(page: Any) -> bool:
+    """Return whether 0 is white: viewers show whole numbers inverted."""
+    return int(page.photometric) == _WHITE_IS_ZERO and page.dtype.kind in "bu"
 
 
 def palette_of(page: Any) -> Any:

@@ -67,7 +67,7 @@ class WindowConfig:
         float,
         Field(
             title="Context",
-            description="Side of a window, in longer sides of its region's box.",
+            description="Size of a window, relative to the longer side of its region.",
             ge=1,
             allow_inf_nan=False,
             json_schema_extra={"unit": "x", "ui_max": 20},

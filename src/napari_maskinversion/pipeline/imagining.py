@@ -444,7 +444,7 @@ def imagine(
     on_progress: OnProgress | None = None,
     **pictures: Any,
 ) -> Imagined:
-    """Draw what the embedding of a region shows, and [CLS]'s picture to compare it with.
+    """Draw what the embedding of a region shows, and that of the whole image for comparison.
 
     Parameters
     ----------
@@ -455,7 +455,7 @@ def imagine(
     prompt : str
         A sentence to draw the region in.
     subjects : sequence of str
-        Words of the prompt, one for each region that takes its place (kandinsky22).
+        Words of the prompt that the regions replace, one for each region (kandinsky22).
     weights, prior : str or Path, optional
         Folders of the decoder and of the prior; by default those in the cache folder.
     model : Backbone, str or Path, optional

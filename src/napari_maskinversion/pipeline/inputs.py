@@ -19,7 +19,7 @@ from ..images.stack import Stack
 from ..language.labels.label import Label
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
-from ..regions.annotations.annotation import CATEGORY_IDS, Annotations
+from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.masks.label_images import PlaneRegions
 from ..regions.masks.label_stacks import has_planes, read_plane_regions, series_of
@@ -42,8 +42,8 @@ class Inputs:
     notes: str = ""  # regions that were changed or left out
     names: Mapping[str, str] = field(default_factory=dict)
     """Names that the file of regions lists, used or not, with their colours; "" for none."""
-    category_ids: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of names in a COCO file."""
+    coco_numbers: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers in a COCO file, see `Annotations.coco_numbers`."""
 
 
 def open_inputs(
@@ -69,7 +69,8 @@ def open_inputs(
     try:
         position = stack.position(settings.plane)
         units = _units(stack, settings.pixel_size, settings.unit)
-        notes, names, numbers = "", {}, {}
+        notes, names = "", {}
+        numbers: dict[str, Any] = {}
         if is_annotations(masks):
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
@@ -78,7 +79,7 @@ def open_inputs(
             annotated = read(masks, stack.shape, image=name, series=number, geo=geo)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
-            numbers = dict(annotated.category_ids)
+            numbers = annotated.coco_numbers
         else:
             on_planes = _of_label_image(masks, stack, position, settings)
         if groups and len(on_planes) > 1:
@@ -97,7 +98,7 @@ def open_inputs(
         stack.close()
         raise
     return Inputs(
-        stack=stack, tasks=tasks, units=units, notes=notes, names=names, category_ids=numbers
+        stack=stack, tasks=tasks, units=units, notes=notes, names=names, coco_numbers=numbers
     )
 
 
@@ -247,11 +248,11 @@ def origin(
     masks: Path,
     settings: RunSettings,
     stack: Stack,
-    category_ids: Mapping[str, int] = MappingProxyType({}),
+    coco_numbers: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return names and hashes of the inputs. Call it before a run: files may be gone afterwards.
 
-    With them the numbers of a COCO file's categories, which an export to COCO keeps.
+    With them the numbers in a COCO file, which an export to COCO keeps.
 
     Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
@@ -266,7 +267,7 @@ def origin(
         "masks": folder if files else _describe(label_image(masks, stack.series)),
         "channels": settings.channels,
         "channels_used": stack.used_channels(channels_of(settings)),
-        **({CATEGORY_IDS: dict(category_ids)} if category_ids else {}),
+        **coco_numbers,
     }
 
 

@@ -50,6 +50,12 @@ class Preflight:
         return self.free is not None and self.needed > self.free
 
     @property
+    def brief(self) -> str:
+        """The device; memory as well where the run takes more than half of what is free."""
+        tight = self.free is not None and self.needed > self.free / 2
+        return self.text if tight else f"On {self.name}"
+
+    @property
     def text(self) -> str:
         """One line for users."""
         need = f"about {_amount(self.needed)} needed"

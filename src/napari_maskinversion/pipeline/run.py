@@ -76,7 +76,7 @@ def check_tasks(tasks: Sequence[PlaneTask]) -> None:
     Raises
     ------
     InputError
-        If an image is no image, is constant, or holds NaN, or if there are no regions.
+        If an image is not an image, is constant, or holds NaN, or if there are no regions.
     MaskShapeError
         If regions and image differ in size.
     """

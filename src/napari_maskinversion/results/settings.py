@@ -74,7 +74,7 @@ def _field(
 
 
 class RunSettings(BaseModel):
-    """Everything that decides how the regions of an image are answered, but for files and labels.
+    """All settings of a run, except files and labels.
 
     Frozen. Each field's ``title``, ``description`` and range are shown to users. ``group`` in
     ``json_schema_extra`` is one of `GROUPS`. ``cli`` there names the command-line option where it
@@ -146,8 +146,7 @@ class RunSettings(BaseModel):
         None,
         "planes",
         "Image in the file",
-        "Which image of a file with several (positions), from 0 (default: the first, which is "
-        "said).",
+        "Which image of a file with several (positions), from 0 (default: the first).",
         ge=0,
     )
     channels: str | None = _field(

@@ -47,7 +47,7 @@ def sentences(panel):
 def test_generate_writes_a_sentence_that_names_the_thing(panel, results, qtbot):
     part = panel.captions.part.generated
     assert not part.generate.isEnabled()
-    assert "Press Run first" in part.about.text()
+    assert "Suggest words first" in part.about.text()
     show(panel, results)
     assert part.generate.isEnabled()
     part.generate.click()

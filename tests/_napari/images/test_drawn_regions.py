@@ -105,7 +105,7 @@ def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, th
     paint(third.session.regions, 1, (4, 4, 14, 14))
     qtbot.waitUntil(lambda: third.session.region_count == 1)
     mine = viewer.add_shapes(ndim=2, name="my polygons")
-    qtbot.waitUntil(lambda: "'my polygons' is no part" in third.foot.status.text())
+    qtbot.waitUntil(lambda: "'my polygons' does not belong" in third.foot.status.text())
     third.session.choose(regions=mine)
     mine.add_polygons([np.array(SQUARE), np.array(SQUARE) + 500])  # one lies outside
     on_disk(qtbot, third)

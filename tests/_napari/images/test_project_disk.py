@@ -63,7 +63,7 @@ def test_stopping_within_an_image_keeps_nothing_of_it_and_says_how_to_go_on(proj
     monkeypatch.setattr(images_work, "check_stopped", stop)
     opened = OpenProject.read(project)
     ended, _ = suggest(opened)
-    assert ended.text == "0 of 2 images computed. Suggest for all goes on where it stopped."
+    assert ended.text == "0 of 2 images computed. Press Suggest for all to continue."
     assert not is_computed(opened.task("cell-1.png"))
 
 
@@ -89,7 +89,7 @@ def test_suggest_for_all_stops_at_a_full_disk_and_goes_on_with_more_room(project
     assert len(tried) == 1  # no other image
     assert (ended.done, ended.total, ended.problems) == (0, 2, {})
     assert "could not be written" in ended.text
-    assert "With more room, Suggest for all goes on" in ended.text
+    assert "Free some space, then press Suggest for all" in ended.text
     monkeypatch.undo()
     ended, _ = suggest(opened)
     assert (ended.done, ended.disk_full) == (2, "")

@@ -69,7 +69,7 @@ def test_what_cannot_be_a_project_is_refused(project, tmp_path):
         open_place([empty], WORDS)
     text = save(tmp_path / "a.png", picture(64, 64, 1)).with_suffix(".txt")
     text.write_text("hello")
-    with pytest.raises(InputError, match="a.txt is no image"):
+    with pytest.raises(InputError, match="a.txt is not an image"):
         open_place([tmp_path / "a.png", text], WORDS)
     file = project / "project.yaml"
     content = yaml.safe_load(file.read_text())

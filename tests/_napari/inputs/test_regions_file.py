@@ -159,6 +159,21 @@ def test_where_the_name_says_nothing_the_images_of_the_right_size_are_asked_abou
     assert "None of them has 7 x 7 px" in messages[-1]
 
 
+def test_of_several_positions_of_one_file_the_user_says_which(panel, tmp_path, monkeypatch):
+    path = coco(tmp_path / "a.json", "photo.tif", "photo.tif")
+    page = json.loads(path.read_text())
+    for number, image in enumerate(page["images"]):
+        image["series"] = number
+    path.write_text(json.dumps(page))
+    asked = []
+    monkeypatch.setattr(
+        QInputDialog, "getItem", lambda *args: (asked.extend(args[3]), (args[3][1], True))[1]
+    )
+    layer = panel.press(path)
+    assert asked == ["photo.tif (series 0)", "photo.tif (series 1)"]
+    assert layer.data.any(axis=0).nonzero()[0].tolist() == [2]
+
+
 def test_world_coordinates_go_through_the_georeference_of_the_image_s_file(
     panel, tmp_path, messages
 ):
@@ -251,4 +266,4 @@ def test_what_cannot_be_laid_on_the_image_is_refused_by_name(panel, tmp_path, me
     assert "b.json is broken JSON" in messages[-1]
     panel.viewer.layers.clear()
     panel.press(path)
-    assert "Open the image first" in messages[-1]
+    assert "First open the image" in messages[-1]

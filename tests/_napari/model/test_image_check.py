@@ -49,11 +49,14 @@ def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model
     hub.pause = 0.05
     photograph.session.change_settings({})  # the network is there since a moment ago
     head.show_model()
-    assert "this image is none that it recognises" in head.model.text()
+    assert "does not recognise this image" in head.model.text()
     assert "background" in head.chip.styleSheet()
     assert head.photographs.text() == "Fetch ViT-B/16 (599 MB)"
     qtbot.mouseClick(head.photographs, LEFT)
     assert head.photographs.isHidden()
+    photograph.segment.fetching.start("vit_b")  # one download at a time
+    assert f"Wait until {CLIP} is here" in foot.status.text()
+    photograph.session.say("")
     begun = "Fetching ViT-B-16/openai: 2 of 4 MB"
     qtbot.waitUntil(lambda: foot.status.text() == begun, timeout=20_000)
     qtbot.mouseClick(foot.cancel, LEFT)
@@ -95,7 +98,7 @@ def test_a_sample_takes_the_warning_away(photograph, qtbot):
     check = photograph.image_check
     qtbot.waitUntil(lambda: check.checked.image is photograph.session.image, timeout=20_000)
     assert not photograph.session.image_unknown
-    assert "It knows nothing of photographs" in photograph.controller.part.model.text()
+    assert "but no photographs" in photograph.controller.part.model.text()
 
 
 def test_new_pixels_in_the_same_layer_are_looked_at(photograph, qtbot):
@@ -116,10 +119,10 @@ def test_a_fetch_that_fails_says_so_in_the_dialog(widget, monkeypatch, qtbot):
     widget.controller.show_settings("Model")
     qtbot.waitUntil(lambda: page.fetching.button.height() > 0)  # laid out
     qtbot.mouseClick(page.fetching.button, LEFT)
-    qtbot.waitUntil(lambda: page.problem.isVisible(), timeout=20_000)
-    assert CLIP in page.problem.text()
+    qtbot.waitUntil(lambda: page.fetching.problem.isVisible(), timeout=20_000)
+    assert CLIP in page.fetching.problem.text()
     page.choose("demo")
-    assert not page.problem.isVisible()
+    assert not page.fetching.problem.isVisible()
 
 
 def test_the_line_stays_amber_while_suggestions_of_the_demo_are_shown(widget, slow, run_to_end):
@@ -129,7 +132,7 @@ def test_the_line_stays_amber_while_suggestions_of_the_demo_are_shown(widget, sl
     info = replace(record.results.info, settings=RunSettings())
     widget.session.show(record.changed(results=replace(record.results, info=info)))
     widget.model.choose(CLIP)
-    assert head.model.text().endswith("The suggestions shown are still the demo model's.")
+    assert head.model.text().endswith("The suggestions are still from the demo model.")
     assert "background: #" in head.chip.styleSheet()
     widget.session.forget_results()
     assert "demo" not in head.model.text()

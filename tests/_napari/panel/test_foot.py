@@ -94,7 +94,7 @@ def test_in_the_review_the_button_accepts_or_goes_on(session):
     session.review = review
     assert step_of(session).title == "Accept 'red blood cell'"
     assert step_of(session).action == "accept"
-    assert step_of(session).hint == "12 of 43 regions decided."
+    assert step_of(session).hint.startswith("A accepts, 1 to 9 choose")
     session.rows = (3, 4)
     assert step_of(session).title == "Accept 2 regions"
     review.row = 7  # the current region is none of them
@@ -201,6 +201,15 @@ def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):
     session.change_settings({"device": "cpu"})
     assert foot.status.text() == "about 3 s"
     assert foot.help.isHidden()
+
+
+def test_what_was_done_is_not_said_on_another_tab_but_what_was_refused_is(foot, session):
+    session.say("Region 3 is accepted.")
+    session.tab = "review"
+    assert "Region 3" not in foot.status.text()
+    session.say("There is no room.", "error")
+    session.tab = "explore"
+    assert foot.status.text() == "There is no room."
 
 
 def test_each_foot_shows_the_messages_of_its_window(qtbot, monkeypatch):

@@ -160,7 +160,7 @@ def test_the_dialog_holds_every_setting_by_its_title(widget):
 
 def test_the_amber_line_says_what_the_demo_model_does_not_know(widget):
     header = widget.controller.part
-    assert "nothing of photographs" in header.model.text()
+    assert "no photographs" in header.model.text()
     assert "background" in header.chip.styleSheet()
     header.change.click()
     assert widget.controller.settings.list.currentItem().text() == "Model"

@@ -203,7 +203,7 @@ def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scen
     assert "bad.npz holds no results of this plugin" in messages[-1]
     viewer.layers.clear()
     reopen(qtbot, ran, path)
-    assert "Open the image first" in messages[-1]
+    assert "First open the image" in messages[-1]
 
 
 def test_suggestions_join_the_columns_of_the_layer(ran, messages):

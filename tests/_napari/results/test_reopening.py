@@ -127,6 +127,32 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     assert says in answered.foot.status.text()
 
 
+def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
+    qtbot,
+    answered,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+):
+    bundle = open_archive(save(qtbot, answered, "npz", tmp_path))
+    own = tmp_path / "mine" / "weights.safetensors"
+    own.parent.mkdir()
+    own.write_bytes(b"")
+    settings = bundle.results.info.settings.changed({"model": own.name})
+    info = replace(bundle.results.info, settings=settings)
+    save_archive(replace(bundle, results=replace(bundle.results, info=info)), tmp_path / "r.npz")
+    loaded, other = [], _other_model()
+    monkeypatch.setattr(ModelStore, "get", lambda _, name, device: loaded.append(name) or other)
+    answered.session.change_settings({"model": str(own), "architecture": "ViT-B-32"})
+    reopen(qtbot, answered, tmp_path / "r.npz")
+    part = opened(qtbot, answered, 0)
+    answered.results.table.selectRow(0)
+    choose(qtbot, part.mode, "where a word is")
+    wait(qtbot, answered.details.why.worker)
+    assert loaded[-1] == str(own)
+    assert answered.session.record.snapshot.settings.architecture == "ViT-B-32"
+    assert f"The model {own.name} is not the one of this run" in answered.foot.status.text()
+
+
 def _other_model():
     from napari_maskinversion import wrap_open_clip
 

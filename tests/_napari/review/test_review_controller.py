@@ -27,13 +27,12 @@ def choose_rows(widget, *rows):
 
 
 def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, reviewing):
-    part = reviewing.review.part
     choose_rows(reviewing, *range(5))
     press(qtbot, canvas(reviewing), "A")
     assert {key: label for key, (_, label) in states(reviewing).items()} == {
         1: "dog", 2: "cat", 3: "dog", 4: "cat", 5: "dog"
     }  # fmt: skip
-    assert "5 regions are accepted" in part.status.text()
+    assert "5 regions are accepted" in reviewing.foot.status.text()
     assert session_of(reviewing._viewer).decided == 5
     assert selected(reviewing) == 6
     press(qtbot, canvas(reviewing), "U")
@@ -50,7 +49,7 @@ def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, re
     assert part.accept_all.text() == "Accept 25"
     qtbot.mouseClick(part.accept_all, Qt.MouseButton.LeftButton)
     assert set(saved(photo).values()) == {("accepted", "cat")}
-    assert "25 regions are accepted as cat" in part.status.text()
+    assert "25 regions are accepted as cat" in reviewing.foot.status.text()
     qtbot.mouseClick(part.buttons["undo"], Qt.MouseButton.LeftButton)
     assert states(reviewing) == {}
 

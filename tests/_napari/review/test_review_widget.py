@@ -5,13 +5,13 @@ import json
 import os
 from contextlib import nullcontext
 
-import imageio.v3 as imageio
 import napari
 import numpy as np
 import pandas as pd
 import pytest
 from napari.layers import Labels, Shapes
 from qtpy.QtCore import Qt
+from skimage.io import imsave
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.review.decided_layer import LIGHT, DecidedLayer
@@ -151,7 +151,7 @@ def test_another_label_can_be_typed_and_is_completed(qtbot, reviewing, photo):
     qtbot.keyClick(part.label, Qt.Key.Key_Escape)
     assert part.label.text() == ""
     qtbot.keyClick(part.label, Qt.Key.Key_Return)
-    assert "label" in part.status.text()
+    assert "label" in reviewing.foot.status.text()
     assert 3 not in states(reviewing)
 
 
@@ -258,7 +258,7 @@ def test_what_cannot_be_saved_is_told_kept_and_saved_later(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         press(qtbot, canvas(reviewing), "R")
-        assert "not saved yet" in part.status.text()
+        assert "not saved yet" in reviewing.foot.status.text()
         assert "No space left" in messages[-1]
         assert not part.save.isHidden()
         assert selected(reviewing) == 3  # work goes on
@@ -758,7 +758,7 @@ def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, 
     show(qtbot, widget, results_of(widget))
     press(qtbot, canvas(widget), "12")
     other = tmp_path / "other.png"
-    imageio.imwrite(other, scene[0][::-1])
+    imsave(other, scene[0][::-1])
     (layer,) = widget._viewer.open(str(other), plugin="napari")
     widget.input.image.choose(layer)
     part.form["learn"].setChecked(True)
@@ -781,7 +781,7 @@ def restarted(opened, qtbot, tmp_path, scene):
         kept(qtbot, first)
         # Another program: nothing in memory.
         other = tmp_path / "other.png"
-        imageio.imwrite(other, scene[0][::-1])
+        imsave(other, scene[0][::-1])
         widget = opened()
         (layer,) = widget._viewer.open(str(other), plugin="napari")
         widget.input.image.choose(layer)

@@ -240,7 +240,7 @@ def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
     live.input.scope.use.setCurrentIndex(1)
     settled(qtbot, live)
     assert shown(live) == [2]
-    live.live.stop()
+    live.live.off()
     assert not live.session.stale  # all of it counts already
 
 
@@ -358,7 +358,7 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
 
 
 def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(qtbot, live):
-    qtbot.waitUntil(lambda: " free, about " in live.foot.estimate, timeout=30_000)
+    qtbot.waitUntil(lambda: "On the CPU (" in live.foot.estimate, timeout=30_000)
     assert live.foot.estimate.startswith("2 regions in 1 window")
     finding = live.finder.estimator
     qtbot.waitUntil(lambda: not finding.busy)
@@ -367,7 +367,7 @@ def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(
     qtbot.wait(300)  # until the panel counts the regions
     assert not live.estimator.busy
     assert not finding.busy
-    assert " free, about " in live.foot.estimate
+    assert "On the CPU (" in live.foot.estimate
     live.model.form.set_values({"inversion.steps": 3})
     assert live.estimator.busy
     assert finding.busy

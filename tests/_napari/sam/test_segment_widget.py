@@ -49,8 +49,8 @@ def panel(qtbot, scene):
     chosen.connect_viewer()
     control.follow()
     control.dialog.bring()
-    yield SimpleNamespace(_viewer=viewer, input=chosen, segment=control)
-    control.shut_down()
+    yield SimpleNamespace(_viewer=viewer, session=session, input=chosen, segment=control)
+    control.stop()
     chosen.disconnect_viewer()
 
 
@@ -66,7 +66,7 @@ def test_the_lists_of_layers_follow_their_names(panel, part):
     assert [part.boxes.itemText(row) for row in range(2)] == ["cells", "boxes"]
     assert part.boxes.layer is after
     assert part.points.currentText() == "marks"
-    panel.segment.shut_down()  # and no longer when the panel is closed
+    panel.segment.stop()  # and no longer when the panel is closed
     after.name = "other"
     assert part.boxes.currentText() == "boxes"
     panel.segment.follow()
@@ -474,12 +474,13 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
     assert "[2 MB to fetch]" in part.checkpoint.currentText()
     qtbot.mouseClick(part.fetching.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: part.fetching.bar.value() > 0, timeout=20_000)
-    qtbot.mouseClick(part.fetching.cancel, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.segment.fetcher.busy, timeout=20_000)
+    assert panel.session.download.name == spec.name
+    panel.session.stop_download()  # as Cancel of the panel does
+    qtbot.waitUntil(lambda: not panel.segment.fetching.worker.busy, timeout=20_000)
     assert not spec.is_on_disk
     hub.pause = 0
     qtbot.mouseClick(part.fetching.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.segment.fetcher.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.segment.fetching.worker.busy, timeout=20_000)
     assert "[on disk]" in part.checkpoint.currentText()
     assert part.fetching.button.isHidden()
 
@@ -489,7 +490,7 @@ def test_every_control_fits_the_dock_and_has_a_tool_tip_and_a_name(part):
     part.everything.setChecked(True)
     assert part.minimumSizeHint().width() <= 320
     controls = vars(part) | form_widgets(part.everything_widget.form) | vars(part.fetching)
-    rows = ("line", "progress", "everything_widget", "fetching")
+    rows = ("line", "progress", "everything_widget", "fetching", "problem")
     for name, item in controls.items():
         if isinstance(item, QWidget) and name not in rows:
             assert item.toolTip(), name

@@ -3,10 +3,10 @@
 import json
 from dataclasses import replace
 
-import imageio.v3 as imageio
 import pandas as pd
 import pytest
 from qtpy.QtCore import Qt
+from skimage.io import imsave
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
@@ -16,7 +16,7 @@ from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
 def panel(make_napari_viewer, scene, slow, tmp_path):
     """The panel with an image file, 50 regions and two labels; of each region the best is 0.5."""
     slow.free, slow.calibration = True, None
-    imageio.imwrite(tmp_path / "cells.png", scene[0])
+    imsave(tmp_path / "cells.png", scene[0])
     viewer = make_napari_viewer()
     viewer.open(str(tmp_path / "cells.png"), plugin="napari")
     viewer.add_labels(scene[1], name="marks")

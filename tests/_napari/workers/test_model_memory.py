@@ -104,7 +104,7 @@ def test_unload_says_so_only_when_compare_has_ended(widget, gpu, qtbot, work, me
     assert work.begun.wait(20)
     compare.drop()  # its thread goes on to the next step
     qtbot.mouseClick(widget.controller.pages.unload, LEFT)
-    assert "as soon as the work at hand has ended" in messages[-1]
+    assert "when the current work is finished" in messages[-1]
     assert not gpu.free
     work.go.set()
     qtbot.waitUntil(lambda: gpu.free, timeout=20_000)

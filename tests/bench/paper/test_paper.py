@@ -27,6 +27,7 @@ from napari_maskinversion.bench.measures.map_scores import map_scores
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
 from napari_maskinversion.bench.measures.relations import Phrase, by_words
 from napari_maskinversion.bench.measures.retrieval import (
+    READINGS,
     Overlaps,
     masks_for_sentences,
     retrieval_figures,
@@ -302,18 +303,69 @@ def test_rows_of_others_name_their_own_towers() -> None:
 def test_every_figure_of_a_table_is_in_its_plot(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RIS has oIoU alone."""
+    """Panels without figures of a metric too: RIS has oIoU alone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
-    drawn = []
-    honest = paper_report._dots
-    monkeypatch.setattr(paper_report, "_dots", lambda *a: drawn.extend(a[1]) or honest(*a))
-    monkeypatch.setattr(paper_report, "in_both_looks", lambda name, at, draw: draw(LOOKS["light"]))
+    figures = []
+    draw = lambda name, at, make: figures.append(make(LOOKS["light"]))  # noqa: E731
+    monkeypatch.setattr(paper_report, "in_both_looks", draw)
     code, _, err = bench("paper", "--table", 1)
     assert code == 0, err
-    assert len(drawn) == len(cells(Path("paper"), "table-1"))
-    ris = [cell.paper for cell in drawn if cell.row == "RIS" and cell.paper is not None]
-    assert ris == [42.6, 42.6, 37.1, 37.1]
+    frames = [frame for frame in figures[0].axes if frame.axison]
+    assert len(frames) == 3 * 3 * 2
+    names = [label.get_text() for label in frames[0].get_yticklabels()]
+    assert names[:2] == [
+        "CPT \N{DOUBLE DAGGER}, RN50x16+B/32",
+        "GradCAM \N{DOUBLE DAGGER}, RN50x16+B/32",
+    ]
+    place = names.index("RIS, B/32")
+    at = {
+        frame.get_title(): dict(frame.lines[0].get_xydata()[:, ::-1].tolist()).get(place)
+        for frame in frames
+    }
+    assert {title: x for title, x in at.items() if x is not None} == {
+        f"{data}, oIoU\n{reading}": x
+        for data, x in (("RefCOCO", 42.6), ("RefCOCO+", 37.1))
+        for reading in READINGS.values()
+    }
+
+
+def drawn(
+    table: str, rows: dict[str, tuple[float | None, tuple[float, float, float] | None]]
+) -> Any:
+    """The first panel of a plot of rows: the paper's figure, and ours with its interval."""
+    made = [
+        paper_report.Cell(
+            table=table,
+            row=row,
+            backbone="B/16",
+            model="demo",
+            data="voc",
+            metric="acc1",
+            paper=paper,
+            ours=None if ours is None else dict(zip(("value", "low", "high"), ours, strict=True)),
+        )
+        for row, (paper, ours) in rows.items()
+    ]
+    return paper_report.draw(TABLES[table], made, LOOKS["light"]).axes[0]
+
+
+def test_rows_are_drawn_at_their_figures_and_intervals() -> None:
+    frame = drawn("maps", {"legrad": (85.4, (80, 70, 95)), "chefer": (12.6, None)})
+    paper, ours = (line.get_xydata().tolist() for line in frame.lines)
+    assert paper == [[85.4, 0], [12.6, 1]]
+    assert ours == [[80, 0]]
+    (bars,) = frame.containers[0].lines[2]
+    assert [segment.tolist() for segment in bars.get_segments()] == [[[70, 0], [95, 0]]]
+
+
+def test_points_of_a_curve_are_drawn_at_their_figures_and_intervals() -> None:
+    frame = drawn("steps", {"0": (None, (40, 30, 50)), "10": (85.4, (80, 70, 95))})
+    paper, ours = (line.get_xydata().tolist() for line in frame.lines)
+    assert paper == [[10, 85.4]]
+    assert ours == [[0, 40], [10, 80]]
+    corners = {tuple(corner) for corner in frame.collections[0].get_paths()[0].vertices.tolist()}
+    assert corners == {(0, 30), (0, 50), (10, 70), (10, 95)}
 
 
 def test_a_plot_explains_only_what_it_shows() -> None:
@@ -689,9 +741,21 @@ def test_without_a_generator_the_rows_of_captions_say_so(paper: Bench) -> None:
     assert f"| MaskInversion | B/32 | {lacks} | 48.4 |" in out
 
 
-def test_captions_are_written_by_a_decoder_and_judged(paper: Bench) -> None:
+def test_captions_are_written_by_a_decoder_and_judged(
+    paper: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = []
+    honest = CaptionDecoder.generate
+    monkeypatch.setattr(
+        CaptionDecoder,
+        "generate",
+        lambda *a: lengths.append(np.linalg.norm(a[1], axis=1)) or honest(*a),
+    )
     code, _, err = paper("--table", 6, "--limit", 1, "--decoder", "demo")
     assert code == 0, err
+    _, optimised, scaled = lengths  # in the order of the rows
+    assert np.ptp(scaled) < 1e-4
+    assert np.ptp(optimised) > 1e-3
     rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
     assert "no weights of this size are published" in rows["AlphaCLIP"]["note"]
     for name in ("CLIP", "MaskInversion", "MaskInversion ([CLS] length)"):
@@ -714,7 +778,7 @@ def test_the_decoder_writes_as_it_is_told(paper: Bench, monkeypatch: pytest.Monk
     assert len(asked) == 2 * before  # other sentences: records of the first seed are not used
 
 
-def test_a_published_decap_reads_a_memory(paper: Bench) -> None:
+def test_a_published_decap_reads_a_memory(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     write_decap(Path(), demo_model().embed_dim)
     Path("sentences.txt").write_text("a red car\na dog\ntwo cars\n")
     call = ("--table", 6, "--limit", 1, "--decoder", "decap", "--decoder-file", "decap.pt")
@@ -723,6 +787,27 @@ def test_a_published_decap_reads_a_memory(paper: Bench) -> None:
     assert code == 0, err
     rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
     assert rows["MaskInversion"]["ours"]
+    asked = []
+    honest = CaptionDecoder.generate
+    monkeypatch.setattr(CaptionDecoder, "generate", lambda *a: asked.append(a) or honest(*a))
+    assert paper(*call, "--memory", "sentences.txt")[0] == 0
+    assert asked == []
+    Path("sentences.txt").write_text("a red car\na dog\n")
+    assert paper(*call, "--memory", "sentences.txt")[0] == 0
+    assert len(asked) == 3  # records of other sentences are not used
+    write_decap(Path(), demo_model().embed_dim, seed=2)
+    assert paper(*call, "--memory", "sentences.txt")[0] == 0
+    assert len(asked) == 6  # nor those of other weights
+
+
+def test_captions_are_of_the_decoders_model_and_judged_by_the_papers(paper: Bench) -> None:
+    call = ("--table", 6, "--decoder", "demo", "--models")
+    code, out, err = paper(*call, "B/32=demo")
+    assert code == 0, err
+    assert "the judge needs weights: napari-maskinversion models fetch ViT-L-14/openai" in out
+    code, out, err = paper(*call, "B/16=demo,L/14=demo")
+    assert code == 0, err
+    assert "| MaskInversion | B/32 | not among --models | 48.4 |" in out
 
 
 # -- models -----------------------------------------------------------------------------------

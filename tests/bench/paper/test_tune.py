@@ -52,23 +52,35 @@ def test_the_papers_curve_agrees_with_the_rate_that_is_right_and_flat() -> None:
 def test_a_curve_that_is_nowhere_near_agrees_with_none() -> None:
     words = verdict([curve(0.1, 60, 60), curve(0.5, 70, 71)])
     assert "agrees with none" in words
-    assert "0.5 is nearest, 15.4 points away at step 10" in words
+    assert words.endswith("nearest is 0.5, 15.4 points away at step 10.")
+    words = verdict([curve(0.1, 60, 60), curve(0.5, 70, 71), curve(1, 70.01, 71)])
+    assert words.endswith("nearest are 0.5 and 1, 15.4 points away at step 10.")
+    words = verdict([curve(0.1, 60, 60), curve(0.5, 60, 71)])
+    assert words.endswith("none of these learning rates; all are 25.4 points away at step 10.")
 
 
 def test_a_curve_that_ends_too_early_cannot_be_compared() -> None:
     point = {"value": 85.4, "low": 80.0, "high": 90.0}
     assert "cannot be compared" in verdict([Curve(0.1, {5: point}, None)])
+    flat = {"value": 0.0, "low": -1.0, "high": 1.0}
+    words = verdict([Curve(0.1, {10: point, 20: point}, flat)])
+    assert words.endswith("agrees with learning rate 0.1, as far as step 20.")
 
 
 def test_fewer_steps_are_better_where_it_hardly_matters() -> None:
     best = best_of([curve(0.1, 85.0, 85.3), curve(0.5, 85.4, 80)])
     assert best is not None
-    rate, step, point = best
-    assert (rate, step, point["value"]) == (0.5, 10, 85.4)
+    assert (best.rates, best.steps, best.point["value"]) == ((0.5,), 10, 85.4)
+    equal = best_of([curve(0.1, 85, 85), curve(0.2, 80, 80), curve(0.5, 85, 85)])
+    assert equal is not None
+    assert (equal.rates, equal.steps) == ((0.1, 0.5), 10)
+    whole = best_of([curve(0.1, 30, 30), curve(0.5, 20, 20)])
+    assert whole is not None
+    assert (whole.rates, whole.steps, whole.point["value"]) == ((0.1, 0.5), 0, 40)
     for at_ten, after in ((85.0, 10), (80, 100)):
         best = best_of([curve(0.1, at_ten, 85.3)])
         assert best is not None
-        assert best[1] == after
+        assert best.steps == after
     assert best_of([curve(0.1, 0, 0, start=0)]) is None
     assert points_to(10) == (0, 1, 2, 3, 4, 5, 7, 10)
     assert points_to(12)[-2:] == (10, 12)
@@ -99,7 +111,7 @@ def tune(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench
 def test_rates_are_measured_after_every_step_and_kept(
     tune: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = ("--rates", "0.1,0.5", "--steps", 12, "--json", "tune.json")
+    call = ("--rates", "0.1,0.5", "--steps", 12, "--out", ".", "--no-plots")
     code, out, err = tune(*call)
     assert code == 0, err
     assert "| step: Acc@1, % | rate 0.1 | rate 0.5 | paper, B/16 |" in out

@@ -20,12 +20,12 @@ FORMATS = "csv,json,coco,npz"
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
     """The first sample scene as two files; the demo model is loaded once."""
-    import imageio.v3 as imageio
+    from skimage.io import imsave
 
     monkeypatch.setattr(generate, "load", lambda *_: demo_model())
     shown = load_scene("everyday-1")
-    imageio.imwrite(tmp_path / "image.png", shown.image)
-    imageio.imwrite(tmp_path / "masks.png", shown.regions.astype("uint8"))
+    imsave(tmp_path / "image.png", shown.image)
+    imsave(tmp_path / "masks.png", shown.regions.astype("uint8"))
     return tmp_path, shown.truth
 
 
@@ -126,7 +126,13 @@ def test_clipcap_captions_regions_from_a_file(call, scene, monkeypatch):
         *("caption", folder / "image.png", folder / "masks.png", "--model", CLIPCAP_MODEL),
         *("--decoder", "clipcap-coco", "--decoder-file", write_clipcap(folder), "--max-tokens", 5),
         *("--search", "top-p", "--seed", 4, "--norm", "cls", "--out", folder / "out"),
+        *("--top-p", 0.5, "--temperature", 2, "--beams", 3),
     )
     assert code == 0, err
+    record = json.loads((folder / "out" / "result.json").read_text())
+    assert record["generated_captions"]["settings"] == {
+        **{"search": "top-p", "seed": 4, "top_p": 0.5, "temperature": 2, "beams": 3},
+        **{"norm": "cls", "max_tokens": 5},
+    }
     table = pd.read_csv(folder / "out" / "regions.csv", keep_default_na=False)
     assert len(table["generated_caption"]) == 4

@@ -34,14 +34,18 @@ def imagine(call, monkeypatch, tmp_path, decoders):
 
 
 def test_the_picture_of_a_region_is_written_beside_that_of_cls(imagine, tmp_path):
-    code, _, err = imagine("--region", 3, "--seed", 7)
+    numbers = ("--seed", 7, "--pictures", 2, "--guidance", 3, "--norm", "cls")
+    code, _, err = imagine("--region", 3, *numbers)
     assert code == 0, err
     assert "about" in err
     assert "needed" in err  # device and memory, said beforehand
-    assert "Wrote region-3_seed-7.png, cls_seed-7.png, imagine.json" in err
+    assert "Wrote region-3_seed-7.png, region-3_seed-8.png, cls_seed-7.png, cls_seed-8.png" in err
     assert skimage.io.imread(tmp_path / "out" / "region-3_seed-7.png").shape == (64, 64, 3)
     record = json.loads((tmp_path / "out" / "imagine.json").read_text())
-    assert record["settings"]["seed"] == 7
+    assert record["settings"] == {
+        **{"seed": 7, "pictures": 2, "guidance": 3, "norm": "cls", "steps": 2, "size": 64},
+        **{"device": "cpu", "dtype": "float32"},
+    }
     assert record["model"]["name"] == "demo"  # what the decoder was trained on
     assert record["source"]["image"]["file"] == "image.png"
     assert record["inversion"]["window"]["mode"] == "whole"

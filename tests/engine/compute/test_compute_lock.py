@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +99,25 @@ def test_what_accepted_regions_teach_leaves_no_threads():
     before = threads()
     learner.scores(Exemplars(rows[:500], ("a", "b") * 250, "model"))
     assert threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a forked process")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_of_one_thread_does_not_wait_for_those_of_the_first():
+    large_loop()
+    child = os.fork()
+    if not child:
+        torch.set_num_threads(1)
+        with computing():
+            torch.ones(10).sum()
+        os._exit(0)
+    end = time.monotonic() + 10
+    while not (ended := os.waitpid(child, os.WNOHANG)[0]) and time.monotonic() < end:
+        time.sleep(0.01)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended
 
 
 @pytest.fixture

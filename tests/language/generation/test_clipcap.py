@@ -156,7 +156,7 @@ def test_the_transformer_mapper_is_refused_by_name(tmp_path):
         (lambda s: s.update({"clip_project.model.0.bias": torch.zeros(3)}), "another shape"),
         (lambda s: s.update({"gpt.lm_head.weight": torch.ones(12, 128)}), "table of tokens"),
         (lambda s: s.pop("clip_project.model.2.weight"), "no mapper of CLIPCap"),
-        (lambda s: s.pop("gpt.transformer.wte.weight"), "no checkpoint of this decoder"),
+        (lambda s: s.pop("gpt.transformer.wte.weight"), "not a checkpoint of this decoder"),
         (lambda s: s["gpt.transformer.wte.weight"].fill_(torch.nan), "not finite"),
     ],
 )
@@ -181,5 +181,5 @@ def test_a_checkpoint_that_would_run_code_is_refused(tmp_path):
 def test_a_vocabulary_of_another_gpt2_is_refused(tmp_path):
     path = write_clipcap(tmp_path)
     (tmp_path / "vocab.json").write_text('{".": 0, "a": 1}')
-    with pytest.raises(ModelError, match="no vocabulary of 12 tokens"):
+    with pytest.raises(ModelError, match="not a vocabulary of 12 tokens"):
         ClipCap(path, tmp_path / "vocab.json")

@@ -134,5 +134,5 @@ def test_weights_of_a_model_are_no_decoder(tmp_path):
     from safetensors.torch import save_file
 
     save_file({"visual.proj": torch.zeros(3)}, tmp_path / "model.safetensors")
-    with pytest.raises(ModelError, match="no caption decoder of this program"):
+    with pytest.raises(ModelError, match="not a caption decoder of this program"):
         load_small_decoder(tmp_path / "model.safetensors")

@@ -91,7 +91,7 @@ def test_no_code_of_a_file_runs(read, tmp_path, monkeypatch, value):
         (page(masks=np.zeros((4, 5, 6, 7), int)), "no label image as masks"),
         (page(masks=MASKS.astype("datetime64[s]")), "broken masks: .*not of numbers"),
         (page(masks=np.zeros((60, 80), np.uint16)), "contains no region"),
-        (np.array([{}, {}], object), "no file of Cellpose"),
+        (np.array([{}, {}], object), "not a file of Cellpose"),
     ],
 )
 def test_what_is_no_segmentation_is_refused_by_name(read, value, reason):

@@ -186,6 +186,27 @@ def test_annotations_of_no_image_of_the_file_are_left_out_with_a_note(read):
         read(page(*strays))
 
 
+def test_two_images_or_categories_with_one_id_are_refused(read):
+    """Regions of one would be taken for regions of the other."""
+    content = page(BOX)
+    content["images"].append({**content["images"][0], "file_name": "b.png"})
+    with pytest.raises(InputError, match="has two images with the id 1"):
+        read(content)
+    content = page(BOX)
+    content["categories"] = [{"id": 1, "name": name} for name in ("car", "car", "dog")]
+    with pytest.raises(InputError, match="two categories with the id 1: 'car' and 'dog'"):
+        read(content)
+
+
+def test_a_category_without_a_name_is_called_by_its_id(read):
+    content = page(BOX)
+    content["categories"] = [{"id": 3, "name": None}]
+    assert [item.label for item in read(content).items] == ["3"]
+    content["categories"] = [{"id": 3, "name": ["car"]}]
+    with pytest.raises(InputError, match="category 3 is broken: its name is a list"):
+        read(content)
+
+
 @pytest.mark.parametrize("height", [None, 0, [7], "7"])
 def test_an_image_without_a_size_is_refused_in_words(read, height):
     content = page(BOX)

@@ -102,5 +102,5 @@ def test_a_picture_that_is_missing_or_of_another_size_is_refused_by_name(read, t
     with pytest.raises(MaskShapeError, match="a.png is about an image of 30 x 80 px"):
         read(page(), NUMBERS[:30])
     Image.fromarray(np.zeros((60, 80), np.uint8)).save(tmp_path / "theirs" / "a.png")
-    with pytest.raises(InputError, match="a.png is no picture of colours"):
+    with pytest.raises(InputError, match="a.png is not a picture of colours"):
         read(page(), None)

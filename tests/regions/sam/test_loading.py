@@ -124,7 +124,7 @@ def test_tensors_of_another_kind_are_named(tmp_path, change, words):
 
 def test_another_model_and_relatives_of_sam_are_refused(tmp_path):
     torch.save({"visual.proj": torch.zeros(3, 4)}, tmp_path / "clip.pth")
-    refused(tmp_path / "clip.pth", "no checkpoint of SAM ViT-B, ViT-L or ViT-H")
+    refused(tmp_path / "clip.pth", "not a checkpoint of SAM ViT-B, ViT-L or ViT-H")
     state = tiny_sam().state_dict()
     state["mask_decoder.hf_token.weight"] = torch.zeros(1, 16)
     torch.save(state, tmp_path / "hq.pth")

@@ -43,7 +43,7 @@ class CaptionsController(QObject):
         super().__init__(parent)
         self.part = part = CaptionsWidget()
         self.section = Section(
-            "Captions", part, opened=False, tip="Sentences about regions: from a file, or generated"
+            "Captions", part, opened=False, tip="Sentences about regions, from a file or generated"
         )
         self._session = session
         self._bindings = Bindings()
@@ -133,12 +133,12 @@ class CaptionsController(QObject):
         self._choose(known, problem)
         self.part.show_state(running=self.runner.busy, searchable=ours, problem=problem)
 
-    def shut_down(self) -> None:
+    def stop(self) -> None:
         """Stop; embedded captions are kept."""
         self._bindings.release()
         self.runner.drop()
         self._opening.drop()
-        self.generating.shut_down()
+        self.generating.stop()
         self._on_end()
 
     def _problem(self, known: KnownBank) -> str:

@@ -28,15 +28,7 @@ if TYPE_CHECKING:
 
 
 class CompareController(QObject):
-    """Computes the selected region with the current settings and with one of them changed.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    part : CompareWidget
-    session : Session
-    store : ModelStore
-    """
+    """Computes the selected region with the current settings and with one of them changed."""
 
     def __init__(
         self,

@@ -25,13 +25,6 @@ from .find_widget import FindWidget
 class FindController(QObject):
     """Ranks regions in a worker and shows the selected one.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    canvas : ResultsOnCanvas
-    store : ModelStore
-
     Attributes
     ----------
     section : Section
@@ -123,7 +116,7 @@ class FindController(QObject):
         how = part.alpha.value(), part.whole.isChecked()
         return estimate_of(self._viewer, self._session, self._store, how)
 
-    def shut_down(self) -> None:
+    def stop(self) -> None:
         """Stop, and release image and results."""
         self._bindings.release()
         self.estimator.stop()

@@ -16,7 +16,7 @@ from ..workers.worker import Worker
 from .generate_task import GenerateRequest, generate
 from .generate_widget import GenerateWidget
 
-_NO_RESULTS = "Press Run first: sentences are written from the embeddings of the results."
+_NO_RESULTS = "Suggest words first: sentences are written from the embeddings of the results."
 
 
 class GenerateController(QObject):
@@ -83,7 +83,7 @@ class GenerateController(QObject):
         self.part.show_state(running=self.runner.busy, problem=self._problem())
         self._show_sentence()
 
-    def shut_down(self) -> None:
+    def stop(self) -> None:
         """Stop."""
         self._bindings.release()
         self.runner.drop()

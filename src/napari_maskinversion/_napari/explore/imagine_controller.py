@@ -26,12 +26,6 @@ _PAUSE = 300  # milliseconds after an edit
 class ImagineController(QObject):
     """Checks what a drawing needs while its section is open, and draws in a worker.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    store : ModelStore
-
     Attributes
     ----------
     section : Section
@@ -47,7 +41,7 @@ class ImagineController(QObject):
             "What the embedding shows",
             part,
             opened=False,
-            tip="Draw pictures of what the region's embedding holds",
+            tip="Pictures drawn from the region's embedding",
         )
         self._viewer, self._session, self._store = viewer, session, store
         self._bindings = Bindings()
@@ -109,7 +103,7 @@ class ImagineController(QObject):
             files = self._imagined.save(folder)
             inform(f"Wrote {', '.join(file.name for file in files)} in {folder}")
 
-    def shut_down(self) -> None:
+    def stop(self) -> None:
         """Stop, and release decoder and pictures."""
         self._bindings.release()
         self.worker.drop()

@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 class RegionDetails(QObject):
     """Both sub-sections and the results they belong to.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    canvas : ResultsOnCanvas
-    session : Session
-    store : ModelStore
-
     Attributes
     ----------
     sections : tuple of Section
@@ -57,7 +50,7 @@ class RegionDetails(QObject):
                 "Compare",
                 self.compare_widget,
                 opened=False,
-                tip="Compute the region again with another model, method or setting",
+                tip="The region with another model, method or setting",
             ),
         )
         self.sections[0].toggled.connect(self.why.set_open)
@@ -105,7 +98,7 @@ class RegionDetails(QObject):
                 own = (one for one in after.regions if one.raw_embedding is shown.raw_embedding)
                 part.renew(next(own, shown), after.info)
 
-    def forget(self) -> None:
+    def stop(self) -> None:
         """Release layers and results, and follow the session no more."""
         self._bindings.release()
         self._record = None

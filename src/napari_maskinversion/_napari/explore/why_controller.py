@@ -32,16 +32,7 @@ CHANGED_IMAGE: Final = (
 
 
 class WhyController(QObject):
-    """Shows explanations of the selected region in the heatmap layer.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    canvas : ResultsOnCanvas
-    part : WhyWidget
-    session : Session
-    store : ModelStore
-    """
+    """Shows explanations of the selected region in the heatmap layer."""
 
     def __init__(
         self,

@@ -32,14 +32,7 @@ from .images_work import (
 
 
 class AcrossImages(QObject):
-    """One work on all images at a time.
-
-    Parameters
-    ----------
-    images : ImagesController
-    session : Session
-    store : ModelStore
-    """
+    """One work on all images at a time."""
 
     def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
         super().__init__(images)

@@ -48,12 +48,6 @@ _CLOSING: Final = 60  # seconds that a closing window waits for the disk
 class ImagesController(QObject):
     """One project at a time.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    store : ModelStore
-
     Attributes
     ----------
     part : ImagesWidget

@@ -88,9 +88,7 @@ class ImagesWidget(QWidget):
             button.setToolTip(f"{keys[name].what} ({keys[name].shown})")
             button.setAccessibleName(keys[name].what)
             button.clicked.connect(lambda _=False, n=step: self.moved.emit(n))
-        self.suggest.setToolTip(
-            "Compute all images that have no suggestions yet; stop and go on as you like"
-        )
+        self.suggest.setToolTip("Compute all images without suggestions; you can stop and continue")
         self.word.setToolTip("Accept this word in all images, for undecided regions")
         self.limit.setRange(0, 100)
         self.limit.setValue(_CONFIDENCE)
@@ -99,7 +97,7 @@ class ImagesWidget(QWidget):
         self.limit.setToolTip("with at least this confidence")
         self.accept.setToolTip("Accept the word in all images, in one step")
         self.accept.setAccessibleName("Accept in all images")
-        self.undo.setToolTip("Take back what was accepted in all images last")
+        self.undo.setToolTip("Undo what was last accepted in all images")
         self.undo.setAccessibleName("Undo in all images")
         self.undo.setEnabled(False)
         exports = QMenu(self.export)
@@ -111,7 +109,7 @@ class ImagesWidget(QWidget):
         self.accepted_only: Any = exports.addAction("Accepted regions only")
         self.accepted_only.setCheckable(True)
         self.export.setMenu(exports)
-        self.export.setToolTip("One file, or one data set, of all images with suggestions")
+        self.export.setToolTip("One file or data set for all images with suggestions")
         stack(
             self.body,
             self.list,

@@ -83,10 +83,10 @@ class Suggested:
         several = "s" * (self.total != 1)
         text = f"{self.done:,} of {self.total:,} image{several} computed."
         if self.stopped:
-            text += " Suggest for all goes on where it stopped."
+            text += " Press Suggest for all to continue."
         if self.disk_full:
             why = self.disk_full.rstrip(".")
-            text += f" {why}. With more room, Suggest for all goes on where it stopped."
+            text += f" {why}. Free some space, then press Suggest for all to continue."
         if self.problems:
             name, why = next(iter(self.problems.items()))
             more = f" And {len(self.problems) - 1} more." if len(self.problems) > 1 else ""
@@ -174,7 +174,7 @@ def suggest_work(project: OpenProject, model: ModelLoader) -> Generator[Any, Non
     from .opening import is_computed
 
     ended = Suggested()
-    yield ManyImages("Looking what is to be done ...")
+    yield ManyImages("Looking for images to compute ...")
     _held = hold(project.out)  # until this function returns
     planned = plan(project.project, project.folder, project.out).tasks
     tasks = [task for task in planned if not is_computed(task)]

@@ -112,14 +112,14 @@ def _images(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
     foreign = [path.name for path in paths if not is_image(path)]
     if foreign:
         raise InputError(
-            f"{', '.join(foreign[:_LISTED])} {'is' if len(foreign) == 1 else 'are'} no image; open "
-            "images, or one folder or project."
+            f"{', '.join(foreign[:_LISTED])} "
+            f"{'is not an image' if len(foreign) == 1 else 'are not images'}; open images, or one "
+            "folder or project."
         )
     folder = paths[0].parent
     if any(path.parent != folder for path in paths):
         raise InputError(
-            "These images lie in several folders; make a project of them with 'project new "
-            "--table', which takes a list."
+            "These images are in several folders; use 'project new --table' with a list of them."
         )
     pairs = [one for one in _paired(folder, None).pairs if one.image in set(paths)]
     known = {one.image for one in pairs}
@@ -177,7 +177,7 @@ def _paired(images: Path, regions: Path | None, beside: Path | None = None) -> P
 
 
 def _stray(pairs: Pairs) -> tuple[str, ...]:
-    own = tuple(note for note in pairs.notes if "is no image" in note)
+    own = tuple(note for note in pairs.notes if "is not an image" in note)
     return (f"{len(own)} other files were left out.",) if len(own) > 1 else own
 
 

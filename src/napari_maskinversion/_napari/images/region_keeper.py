@@ -160,8 +160,8 @@ class RegionKeeper(QObject):
         if shown is None or layer not in self._viewer.layers or layer in self.layers:
             return
         inform(
-            f"'{layer.name}' is no part of {shown.name} yet: choose it under Regions, and what you "
-            "draw there is kept with the image, too."
+            f"'{layer.name}' does not belong to {shown.name} yet; choose it under Regions to "
+            "keep what you draw there with the image."
         )
 
     def _layer_leaving(self, event: Any) -> None:
@@ -218,8 +218,8 @@ class RegionKeeper(QObject):
         self._saving = max(self._saving - 1, 0)
         if kept.problem:
             self._refuse(
-                f"{kept.problem.rstrip('.')}. What you drew is in this window only: make room, "
-                "then save it again.",
+                f"{kept.problem.rstrip('.')}. What you drew is not saved: free some space, then "
+                "save it again.",
                 "save regions",
             )
             return

@@ -21,20 +21,14 @@ _PICKS = ("selected_label", "highlight")
 
 
 class InputWidget(QWidget):
-    """Image layer, regions layer, and a count of the regions shown.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    """
+    """Image layer, regions layer, and a count of the regions shown."""
 
     def __init__(self, viewer: Any, session: Session) -> None:
         super().__init__()
         self._viewer, self._session, self._bindings = viewer, session, Bindings()
         self._watched: Any = None
-        self.image = LayerCombo(viewer, _is_image, "no image layer")
-        self.regions = LayerCombo(viewer, _is_regions, "no Labels or Shapes layer")
+        self.image = LayerCombo(viewer, _is_image, "none open")
+        self.regions = LayerCombo(viewer, _is_regions, "none yet")
         for combo in (self.image, self.regions):
             combo.setMinimumContentsLength(4)
         self.image.setToolTip("The plane shown of this layer is used.")
@@ -126,7 +120,7 @@ class InputWidget(QWidget):
             self.line.setText(str(error))
             return None
         self.number.setText("" if number is None else f"{number:,}")
-        self.line.setVisible(not number or bool(position))
+        self.line.setVisible(number is None or bool(position))  # the foot says what to do without
         where = ", ".join(f"{name} {place}" for name, place in position)
         where = f" ({where})" if where else ""
         if number is None:

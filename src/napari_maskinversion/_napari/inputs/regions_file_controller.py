@@ -62,7 +62,7 @@ class RegionsFileController(QObject):
     def ask(self) -> None:
         """Ask for a file and read it."""
         if self._session.image is None:
-            refuse("Open the image first to which the regions belong.")
+            refuse("First open the image that the regions belong to.")
             return
         path, _ = QFileDialog.getOpenFileName(self._part, "Regions from file", "", _FILES)
         if path:
@@ -72,7 +72,7 @@ class RegionsFileController(QObject):
         """Read a file's regions for the chosen image, or show why this fails."""
         layer = self._session.image
         if layer is None:
-            refuse("Open the image first to which the regions belong.")
+            refuse("First open the image that the regions belong to.")
             return
         with refusing():
             target = Target.of(layer, ViewPoint.of(self._viewer))

@@ -35,12 +35,7 @@ _CHANNELS: Final[tuple[tuple[str, Channels], ...]] = (
 
 
 class ScopeWidget(QWidget):
-    """Choices that most runs leave at their defaults.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Choices that most runs leave at their defaults."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()

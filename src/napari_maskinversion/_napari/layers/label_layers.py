@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...base.errors import InputError
-from ...regions.annotations.annotation import CATEGORY_IDS, Annotation, Annotations, binary_mask
+from ...regions.annotations.annotation import Annotation, Annotations, binary_mask
 from .feature_rows import whole
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def features_of(label_layer: LabelLayer) -> pd.DataFrame:
 
 def words_of(annotations: Annotations) -> dict[str, Any]:
     """Names in a file and their numbers, as the metadata of a Labels layer has them."""
-    numbers = dict(annotations.category_ids)
-    return {"vocabulary": list(annotations.labels), **({CATEGORY_IDS: numbers} if numbers else {})}
+    return {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
 
 
 def source_names(features: Any) -> dict[int, tuple[str, str]]:

@@ -23,12 +23,7 @@ _uncollected = 0
 
 
 class LayerHolder(Generic[OwnLayer]):
-    """Holds one of our layers, which is created when first needed.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    """
+    """Holds one of our layers, which is created when first needed."""
 
     kind = ""  # the layer's mark; one that a closed panel has left is used again
 

@@ -69,10 +69,6 @@ class RegionBorder:
 
     A mesh in the scene: it is in no list of layers, so it cannot be selected or saved, and nothing
     covers it. Its width on the screen is always the same.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
     """
 
     def __init__(self, viewer: Any) -> None:

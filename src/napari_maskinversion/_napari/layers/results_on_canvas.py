@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
+from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.regions import Region
 from ...images.windows import FloatBox
@@ -22,27 +23,19 @@ from .region_border import RegionBorder
 from .tasks import PlaneFinder
 from .view import bring_into_view
 
+Masks = Mapping[int, Region | CompressedRegion]
+
 
 class ResultsOnCanvas:
-    """Shows one region at a time over its image.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-
-    Attributes
-    ----------
-    mask_of : callable
-        Returns the pixels of a region that is shown; None if they are unknown.
-    """
+    """Shows one region at a time over its image."""
 
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
-        self.mask_of: Callable[[RegionResult], Region | None] = lambda region: None
         self.border = RegionBorder(viewer)
         self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
         self.texts = AcceptedTexts(viewer)
         self.image: Any = None
+        self._masks: Masks = {}
         self._finder: PlaneFinder | None = None
         self._told = False
         self._inside = False
@@ -51,11 +44,18 @@ class ResultsOnCanvas:
     def belong_to(self, image: Any, finder: PlaneFinder) -> None:
         """Take results of another run: blank until one of them is shown."""
         self.image, self._finder, self._told = image, finder, False
+        self._masks = {}
         self.blank()
+
+    def know(self, masks: Masks) -> None:
+        """Take the regions' pixels, by the ``id()`` of their embedding: borders and crops show."""
+        self._masks = masks
+        self._mark(*self._marked)
 
     def forget(self) -> None:
         """Release the image and leave our layers to the user."""
         self.image = self._finder = None
+        self._masks = {}
         self.heatmap.forget()
         self.outline.forget()
         self._mark(None)
@@ -132,7 +132,7 @@ class ResultsOnCanvas:
 
         None if its image has changed, or its pixels are unknown.
         """
-        image, finder, mask = self.image, self._finder, self.mask_of(region)
+        image, finder, mask = self.image, self._finder, self._mask_of(region)
         if mask is None or finder is None or image not in self.viewer.layers:
             return None
         try:
@@ -140,13 +140,16 @@ class ResultsOnCanvas:
         except InputError:
             return None
 
-    def mark_again(self) -> None:
-        """Draw the border of the region that is shown: its pixels have become known."""
-        self._mark(*self._marked)
+    def _mask_of(self, region: RegionResult) -> Region | None:
+        """Return the pixels of a region; None while they are unknown."""
+        mask = self._masks.get(id(region.raw_embedding))
+        if mask is None or tuple(mask.bbox) != tuple(region.bbox):
+            return None
+        return mask.unpack() if isinstance(mask, CompressedRegion) else mask
 
     def _mark(self, region: RegionResult | None, image: Any = None, plane: Any = None) -> None:
         self._marked = region, image, plane
-        mask = None if region is None else self.mask_of(region)
+        mask = None if region is None else self._mask_of(region)
         if mask is None:
             self.border.remove()
         else:
@@ -163,7 +166,7 @@ class ResultsOnCanvas:
         box: FloatBox | None = None,
     ) -> None:
         if grid_map.size:
-            mask = self.mask_of(region) if self._inside and not signed else None
+            mask = self._mask_of(region) if self._inside and not signed else None
             place = box or region.window.box
             self.heatmap.show(grid_map, image, plane, place, signed=signed, region=mask)
         else:

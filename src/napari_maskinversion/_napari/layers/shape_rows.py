@@ -13,10 +13,6 @@ class ShapeRows:
 
     A moved or edited shape keeps its identity. If napari does not report the change (all shapes set
     at once, or events blocked), shapes are matched by their outlines.
-
-    Parameters
-    ----------
-    layer : napari.layers.Shapes
     """
 
     def __init__(self, layer: Any) -> None:

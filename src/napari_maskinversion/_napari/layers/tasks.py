@@ -220,8 +220,8 @@ class RunInput:
         labels = self.regions
         if isinstance(labels, ShapesCopy):
             raise InputError(
-                "Shapes work only on the plane shown; choose 'the plane shown' under Planes, "
-                "or a Labels layer."
+                "Shapes work only on the plane shown; choose 'the plane shown' in Settings > "
+                "Regions and windows, or a Labels layer."
             )
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
         names = axis_names(cut, self.view)
@@ -243,7 +243,8 @@ class RunInput:
                 where = ", ".join(f"{name} {place}" for name, place in item.position)
                 raise InputError(
                     f"The labels' plane {where} lies outside the image "
-                    f"'{self.picture.grid.name}'; choose 'the plane shown' under Planes."
+                    f"'{self.picture.grid.name}'; choose 'the plane shown' in Settings > "
+                    "Regions and windows."
                 ) from error
             regions = item.regions
             to_labels = pixels_to_layer(self.picture.grid, plane, grid, view)
@@ -310,5 +311,6 @@ def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> 
     if missing:
         names = ", ".join(str(value) for value in missing[:5]) + ", ..." * (len(missing) > 5)
         raise InputError(
-            f"There is no {kind} {names} on this plane of the image; pick others under 'Use'."
+            f"There is no {kind} {names} on this plane of the image; choose others in Settings > "
+            "Regions and windows."
         )

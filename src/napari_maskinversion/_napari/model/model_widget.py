@@ -62,7 +62,6 @@ class ModelWidget(QWidget):
         self.about = Note()
         self.own = OwnModelWidget()
         self.fetching = FetchRow("the model")
-        self.problem = Note(name="Why the model could not be fetched")
         self.device = QComboBox()
         self.device.setToolTip("auto: CUDA, else Apple's MPS, else the CPU")
         self.device.addItems(get_args(Device))
@@ -92,7 +91,7 @@ class ModelWidget(QWidget):
         rows = self.form.rows()
         alpha = rows.pop(_ALPHA)
         self.how = form([self.method, alpha, ("Map", self.explainer), *rows.values()])
-        rows_of_model = [("Model", self.model), self.about, self.fetching, self.problem]
+        rows_of_model = [("Model", self.model), self.about, self.fetching]
         rows_of_model.append(("Device", self.device))
         stack(self, form(rows_of_model), self.own)
         self.show_fetch(None)
@@ -204,7 +203,6 @@ class ModelWidget(QWidget):
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
         """Show a download's progress in bytes; None for no download."""
-        self.problem.say("")
         self.fetching.show_progress(progress, needed=bool(self._specs) and self.needs_fetch())
         self.model.setEnabled(progress is None)
 
@@ -237,9 +235,9 @@ class ModelWidget(QWidget):
     def _describe(self) -> None:
         spec = self.spec
         own = own_model(spec.name) is not None
-        known = f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px"
+        size = f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px."
         trained = f"{spec.title}. Trained at {spec.native_resolution} px."
-        self.about.setText(spec.title if own else known)
+        self.about.setText(spec.title if own else f"{spec.title}.\n{size}")
         self.fetching.button.setText(f"Fetch {spec.size_text}")
         self.model.setToolTip(spec.title if own else trained)
         self.show_fetch(None)

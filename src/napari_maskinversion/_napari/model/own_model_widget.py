@@ -43,7 +43,7 @@ class OwnModelWidget(QWidget):
         self.architecture = combo_box(
             [_FIRST],
             name="Architecture of the checkpoint file",
-            tip="open_clip's name; weights do not tell it. Names with -quickgelu are for weights "
+            tip="The name in open_clip. Names with -quickgelu are for weights "
             "trained with QuickGELU, such as OpenAI's.",
         )
         self.problem = Note(name="Why this model cannot be used")

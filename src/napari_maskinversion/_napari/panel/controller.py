@@ -9,10 +9,7 @@ from qtpy.QtCore import QObject, Signal
 from ...base.preferences import FILE, LAST, Preferences, load
 from ...images.known_images import INSTEAD
 from ...results.settings import RunSettings
-from ..model.model_widget import ModelWidget
-from ..results.results_columns import ResultColumns
 from ..session import Bindings, session_of
-from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import form
 from ..workers.notify import inform, refuse
 from .doctor_dialog import DoctorDialog
@@ -31,10 +28,7 @@ class PanelController(QObject):
     Parameters
     ----------
     panel : MaskInversionWidget
-        Parent of the dialogs; its tab is kept.
-    model : ModelWidget
-    vocabulary : VocabularyWidget
-    columns : ResultColumns
+        Parent of the dialogs; its state is kept.
 
     Attributes
     ----------
@@ -53,15 +47,9 @@ class PanelController(QObject):
     palette_changed = Signal()
     forgotten = Signal()
 
-    def __init__(
-        self,
-        panel: Any,
-        model: ModelWidget,
-        vocabulary: VocabularyWidget,
-        columns: ResultColumns,
-    ) -> None:
+    def __init__(self, panel: Any) -> None:
         super().__init__(panel)
-        self._panel, self._model = panel, model
+        self._panel, self._model = panel, panel.model
         self.keys: KeysDialog | None = None
         self.doctor: DoctorDialog | None = None
         self._session, self._bindings = session_of(panel.viewer), Bindings()
@@ -74,12 +62,12 @@ class PanelController(QObject):
         self.part.photographs.clicked.connect(lambda _=False: panel.download.choose(INSTEAD))
         self.pages = PreferencesPages(self.preferences, panel)
         self.pages.changed.connect(self._save)
-        self.pages.cleared.connect(model.fill)
+        self.pages.cleared.connect(panel.model.fill)
         self.pages.forget_asked.connect(self.forget)
         display = form([*self.pages.display, *panel.input.scope.shown, panel.exports.features])
         pages = {**settings_pages(panel), "Display": display, "Storage": self.pages.storage}
         self.settings = SettingsDialog(pages, panel)
-        self._state = StateKeeper(panel, model, vocabulary, columns)
+        self._state = StateKeeper(panel)
         self._started = False
 
     # -- life ---------------------------------------------------------------------------------

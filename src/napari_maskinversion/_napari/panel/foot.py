@@ -52,8 +52,8 @@ ACTIONS: Final = {
     "words": "Choose words",
     "presets": "Presets...",
     "run": "Suggest words",
-    "update": "Compute what has changed, and keep all else",
-    "continue": "Compute the regions that are missing, and keep all else",
+    "update": "Compute what has changed and keep everything else",
+    "continue": "Compute the missing regions and keep everything else",
     "review": "Review",
     "accept": "Accept the best suggestion, and go to the next region",
     "undecided": "Go to the next undecided region",
@@ -69,15 +69,15 @@ ACTIONS: Final = {
 """What the buttons of the foot do, and their titles."""
 _LONGEST: Final = 24  # characters of a word on the button
 _CANCEL: Final = "Stop at the next step; finished regions are kept"
-_CANCEL_MANY: Final = "Stop; images that are finished are kept, and the same button goes on"
+_CANCEL_MANY: Final = "Stop; finished images are kept, and the same button continues"
 _CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
-    "sample": "Drawn things whose names the demo model knows",
-    "smear": "A microscopy image with cells of three kinds, which the demo model tells apart",
-    "file": "Lay the regions of a file on the image: a label image, or what other programs write",
+    "sample": "Drawings that the demo model knows",
+    "smear": "A microscope image with three kinds of cells that the demo model knows",
+    "file": "Read regions from a file: a label image, or a file from another program",
     "segment": "Turn boxes and points into regions with Segment Anything",
     "presets": "Take a built-in list of words and its prompts",
-    "review": "Decide about the suggestions that are there",
+    "review": "Review the suggestions that you have",
     "run": f"Compute all suggestions again ({named(PANEL)['again'].shown})",
 }
 
@@ -110,7 +110,7 @@ def step_of(session: Session) -> Step:
         NextStep.OPEN_SAMPLE: Step(
             "Open a sample",
             "sample",
-            "Open an image of your own, or begin with a sample: drawings or a real blood smear.",
+            "Open your own image, or start with a sample: drawings or a real blood smear.",
             ("smear",),
         ),
         NextStep.DRAW_REGIONS: Step(
@@ -166,7 +166,7 @@ def _in_project(session: Session) -> Step:
 def _decide(session: Session) -> Step:
     """Return what the button does in a review."""
     review, rows = session.reviewed, session.rows
-    hint = f"{session.decided:,} of {_several(len(session.results or ()), 'region')} decided."
+    hint = "A accepts, 1 to 9 choose, R rejects, S skips: here, on the canvas and in the table."
     if not review.acceptable:
         return Step("Next undecided region", "undecided", hint, ("run",))
     several = len(rows) > 1 and review.row in rows
@@ -232,11 +232,18 @@ class Foot(QFrame):
         events = self._session.events
         self._bindings.connect([events[name] for name in _FOLLOWED], self.show_state)
         self._bindings.connect([events[name] for name in _ANSWERS], self._answered)
+        self._bindings.connect(events.tab, self._turned)
         self.show_state()
 
     def stop(self) -> None:
         """Stop following the session."""
         self._bindings.release()
+
+    def _turned(self, _: str) -> None:
+        """Leave what was said about another tab behind, but no refusal."""
+        notice = self._session.notice
+        if notice is not None and notice.severity == "info" and not notice.action:
+            self._session.notice = None
 
     def _answered(self, *_: Any) -> None:
         if self._session.notice is not None:

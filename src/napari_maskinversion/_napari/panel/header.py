@@ -18,9 +18,9 @@ from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, line, stack
 
 ABOUT_DEMO: Final = (
-    "Demo model: drawings, land from above, blood cells, nuclei. It knows nothing of photographs."
+    "Demo model: it knows drawings, aerial land cover, blood cells and nuclei, but no photographs."
 )
-STILL_DEMO: Final = "The suggestions shown are still the demo model's."
+STILL_DEMO: Final = "The suggestions are still from the demo model."
 
 
 class PanelHeader(QWidget):
@@ -58,13 +58,13 @@ class PanelHeader(QWidget):
         stack(self.chip, above, self.photographs, margins=(6, 2, 2, 2), spacing=2)
         top = QWidget()
         grid = QGridLayout(top)
-        grid.setContentsMargins(0, 0, 4, 0)
-        grid.setSpacing(2)
-        grid.addWidget(inputs, 0, 0, 2, 1)
-        at_top = Qt.AlignmentFlag.AlignTop
-        grid.addWidget(self.settings, 0, 1, at_top)
-        grid.addWidget(self.keys, 1, 1, at_top)
+        grid.setContentsMargins(0, 2, 4, 0)
+        grid.setSpacing(4)
+        grid.addWidget(inputs, 0, 0, 3, 1)
+        grid.addWidget(self.settings, 0, 1)
+        grid.addWidget(self.keys, 1, 1)
         grid.setColumnStretch(0, 1)
+        grid.setRowStretch(2, 1)  # a note below the regions moves no button
         stack(self, top, self.chip, margins=(2, 0, 2, 4), spacing=2)
         self.show_model()
 
@@ -121,7 +121,7 @@ def _instead() -> tuple[str, str]:
     if is_offline():
         # Too long for a header at all times: the foot says it once the button is pressed.
         return f"Bring {title} ({spec.size_text})...", how_to_bring()
-    tip = f"Download {INSTEAD} once and choose it; the foot shows how far it is"
+    tip = f"Download {INSTEAD} once and choose it; the bottom of the panel shows the progress"
     return f"Fetch {title} ({spec.size_text})", tip
 
 

@@ -59,7 +59,9 @@ class KeysDialog(QDialog):
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self.check = QPushButton("Check this installation...")
         self.check.setAccessibleName("Check this installation")
-        self.check.setToolTip("What is installed, and what is wrong with it; to copy for a report")
+        self.check.setToolTip(
+            "See what is installed and what is wrong; you can copy it for a report"
+        )
         buttons.addButton(self.check, QDialogButtonBox.ButtonRole.ActionRole)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)

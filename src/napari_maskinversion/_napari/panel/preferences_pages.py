@@ -63,7 +63,7 @@ class PreferencesPages(QObject):
         )
         self.unload = _button(
             "Unload the model",
-            "Free the memory that the model takes; the next run loads it again",
+            "Free the memory of the model; the next run loads it again",
             self.unload_asked.emit,
         )
         self.forget = _button(
@@ -137,7 +137,7 @@ class PreferencesPages(QObject):
         text = (
             f"This deletes from {self.usage.folder}:\n\n"
             + "\n".join(listed)
-            + "\n\nIt can be downloaded or computed again. Decisions of reviews stay. Delete?"
+            + "\n\nIt can be downloaded or computed again. Review decisions stay. Delete?"
         )
         if confirm(self._panel, "Clear the cache?", text):
             self.clear.setEnabled(False)

@@ -10,10 +10,7 @@ from qtpy.QtCore import QObject
 
 from ...base.preferences import LAST, load
 from ...results.settings import RunSettings
-from ..model.model_widget import ModelWidget
-from ..results.results_columns import ResultColumns
 from ..session import Bindings
-from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import debouncer
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -25,26 +22,12 @@ _WHERE: Final = ("model", "architecture", "device")
 
 
 class StateKeeper(QObject):
-    """Keeps settings, labels, threshold, prompts, columns and the tab in view.
+    """Keeps settings, labels, threshold, prompts, columns and the tab in view."""
 
-    Parameters
-    ----------
-    panel : MaskInversionWidget
-        Its session's settings and its tab are kept.
-    model : ModelWidget
-    vocabulary : VocabularyWidget
-    columns : ResultColumns
-    """
-
-    def __init__(
-        self,
-        panel: Any,
-        model: ModelWidget,
-        vocabulary: VocabularyWidget,
-        columns: ResultColumns,
-    ) -> None:
+    def __init__(self, panel: Any) -> None:
         super().__init__(panel)
-        self._model, self._vocabulary, self._columns = model, vocabulary, columns
+        self._model, self._vocabulary = panel.model, panel.vocabulary
+        self._columns = panel.results.columns
         self._session, self._bindings = panel.session, Bindings()
         self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
         self._unsaved = False

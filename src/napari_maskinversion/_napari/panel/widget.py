@@ -115,7 +115,7 @@ class MaskInversionWidget(QWidget):
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
         self.runner = self.run_controller.worker
         yield False
-        self.review = ReviewController(self.canvas, self, also=self.results.table)
+        self.review = ReviewController(self.canvas, self)
         yield False
         self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
         yield False
@@ -135,7 +135,7 @@ class MaskInversionWidget(QWidget):
         yield False
         self.tabs = Tabs(self)
         yield False
-        self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
+        self.controller = PanelController(self)
         yield False
         self.warming = Warming(self)
         self.closing = WindowClosing(self)
@@ -223,6 +223,7 @@ class MaskInversionWidget(QWidget):
         return (
             self.model,
             self.own_model,
+            self.download,
             self.vocabulary,
             self.run_controller,
             self.from_file,
@@ -236,9 +237,9 @@ class MaskInversionWidget(QWidget):
             self.rerank,
             self.changes,
             self.segment,
-            self.exports,
             self.review,
             self.images,
+            self.exports,
             self.image_check,
             self.foot,
         )
@@ -295,27 +296,12 @@ class MaskInversionWidget(QWidget):
             self.closing.release()
             self.controller.stop()
             self._bindings.release()
-            self.vocabulary.stop()
-            self.run_controller.stop()
-            self.live.shut_down()
-            self.exports.stop()
-            self.images.stop()
-            self.review.stop()
-            self.download.stop()
-            self.segment.shut_down()
-            self.from_file.stop()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            for part in (self.model, self.own_model, self.rerank, self.changes, self.image_check):
+            # The other way round: an export still has its review, a review its canvas.
+            for part in reversed(self._followers()):
                 part.stop()
-            self.captions.shut_down()
-            self.finder.shut_down()
-            self.imagine.shut_down()
-            self.results.stop()
-            self.region.stop()
-            self.details.forget()
-            self.foot.stop()
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again
             when_idle(give_back_memory)
@@ -459,7 +445,7 @@ class MaskInversionWidget(QWidget):
         elif self.session.many is not None:
             self.images.across.cancel()
         else:
-            self.download.cancel()
+            self.session.stop_download()
 
     def _estimation(self) -> Work | None:
         """Return the function that estimates a run, or live mode's first answer."""
@@ -476,7 +462,7 @@ class MaskInversionWidget(QWidget):
             refuse("Wait until the run is over, or cancel it; then unload the model.")
             return
         if any_driven():
-            inform("The model is unloaded as soon as the work at hand has ended.")
+            inform("The model will be unloaded when the current work is finished.")
         when_idle(self._unload_now)
 
     def _unload_now(self) -> None:

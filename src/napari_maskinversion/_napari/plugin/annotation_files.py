@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...regions.annotations.annotation import CATEGORY_IDS, Annotation, Annotations
+from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
 from ..layers.feature_rows import whole
 from ..layers.label_layers import (
@@ -147,6 +147,7 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         image=str(about.get("name", "")),
         colors={str(word): "" for word in words},
         category_ids=metadata.get(CATEGORY_IDS) or {},
+        image_id=metadata.get(IMAGE_ID),
     )
 
 

@@ -48,11 +48,6 @@ class ExportWidget(QWidget):
 class ExportController(QObject):
     """Writes and opens results in workers.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-
     Attributes
     ----------
     features : QCheckBox
@@ -91,10 +86,10 @@ class ExportController(QObject):
         menu.addSeparator()
         self.accepted_only = menu.addAction("Accepted regions only")
         self.accepted_only.setCheckable(True)
-        self.accepted_only.setToolTip("What is exported next holds accepted regions and no others")
+        self.accepted_only.setToolTip("Export only accepted regions")
         self.polygons = menu.addAction("COCO as polygons")
         self.polygons.setCheckable(True)
-        self.polygons.setToolTip("For programs that do not read the run lengths of COCO")
+        self.polygons.setToolTip("For programs that cannot read run-length encoded masks of COCO")
         menu.addAction("Into the regions' layer", self.to_features)
         self.part.export.setMenu(menu)
 
@@ -226,7 +221,7 @@ class ExportController(QObject):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
         if target.results is not record.results:
             raise InputError(
-                "These results are of other regions; suggest words again, then export."
+                "These results belong to other regions; suggest words again, then export."
             )
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:
@@ -253,7 +248,7 @@ class ExportController(QObject):
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:
-            refuse("Open the image first to which the results belong.")
+            refuse("First open the image that the results belong to.")
             return
         with refusing():
             self.opening.start(partial(open_results, path, image, levels_of(image)[0]))

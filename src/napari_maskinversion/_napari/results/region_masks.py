@@ -1,50 +1,29 @@
-"""The pixels of the regions of the results shown."""
+"""The pixels of the regions of results."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...base.compressed_region import CompressedRegion
-
 if TYPE_CHECKING:
-    from ...base.regions import Region
-    from ...results.region_result import RegionResult
-    from ..session import ResultRecord, Session
+    from ..layers.results_on_canvas import Masks
+    from ..session import ResultRecord
 
 
-class RegionMasks:
-    """Finds the pixels of a region among those of the run that it came from.
+def masks_of(record: ResultRecord) -> Masks:
+    """Return the pixels of regions by the ``id()`` of their embedding; empty while a run goes on.
 
-    Parameters
-    ----------
-    session : Session
+    An embedding tells a region from one of another run under the same number.
     """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._run: object = None
-        self._masks: dict[int, Region | CompressedRegion] = {}
-
-    def of(self, region: RegionResult) -> Region | None:
-        """Return the region's pixels; None while a run goes on, or if a file had none."""
-        record: ResultRecord | None = self._session.record
-        if record is None or record.masks is None:
-            return None
-        results, masks = record.results, record.masks
-        if results is not self._run:
-            pixels = (
-                masks
-                if isinstance(masks, dict)
-                else {(plane.position, one.id): one for plane in masks for one in plane.regions}
-            )
-            # By its embedding, which tells it from a region of another run under the same id.
-            self._masks = {
-                id(one.raw_embedding): pixels[one.position, one.id]
-                for one in results.regions
-                if (one.position, one.id) in pixels
-            }
-            self._run = results
-        mask = self._masks.get(id(region.raw_embedding))
-        if mask is None or tuple(mask.bbox) != tuple(region.bbox):
-            return None
-        return mask.unpack() if isinstance(mask, CompressedRegion) else mask
+    results, masks = record.results, record.masks
+    if masks is None:
+        return {}
+    pixels = (
+        masks
+        if isinstance(masks, dict)
+        else {(plane.position, one.id): one for plane in masks for one in plane.regions}
+    )
+    return {
+        id(one.raw_embedding): pixels[one.position, one.id]
+        for one in results.regions
+        if (one.position, one.id) in pixels
+    }

@@ -5,21 +5,14 @@ from __future__ import annotations
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..session import Bindings, ResultRecord, RunState, Session, same_run
-from .region_masks import RegionMasks
+from .region_masks import masks_of
 
 
 class RegionOnCanvas:
-    """Follows the session: heatmap and view are those of its row.
-
-    Parameters
-    ----------
-    session : Session
-    canvas : ResultsOnCanvas
-    """
+    """Follows the session: heatmap and view are those of its row."""
 
     def __init__(self, session: Session, canvas: ResultsOnCanvas) -> None:
         self._session, self._canvas, self._bindings = session, canvas, Bindings()
-        canvas.mask_of = RegionMasks(session).of
         self._record: ResultRecord | None = None
         self._region: RegionResult | None = None
         self._formed = False  # heatmaps that form were shown instead
@@ -61,6 +54,9 @@ class RegionOnCanvas:
         if not same_run(before, record) or before is None or before.finder is not record.finder:
             self._canvas.belong_to(record.snapshot.image, record.finder)
             self._region = None
+        same = before is not None and before.results is record.results
+        if before is None or not same or before.masks is not record.masks:
+            self._canvas.know(masks_of(record))
         row = self._session.row
         regions = record.results.regions
         # More regions of the run, or other limits, leave the heatmap as it is.

@@ -96,7 +96,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
         raise MaskShapeError(
             f"{reopened.path.name} holds results of another image: its planes have {height} x "
             f"{width} px, '{reopened.image.name}' has {plane[0]} x {plane[1]} px. Choose the "
-            "image they belong to under 'Image and regions'."
+            "image they belong to at the top of the panel."
         )
     obstacle = why_no_layer(reopened.regions, grid.shape)
     layer = None if obstacle else _layer(viewer, reopened, grid, (rows, columns))
@@ -121,7 +121,7 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
     if reopened.difference:
         message += f" They belong to another image: {reopened.difference}."
     if layer is not None and reopened.bundle.decisions.count(b"\n") > 1:  # more than a header
-        message += " Their decisions count once you press Review."
+        message += " Press Review to use their decisions."
     if layer is None:
         message += f" Their regions have no layer: {obstacle}."
     return message

@@ -22,11 +22,6 @@ _MOUSE: Final = (QEvent.Type.Enter, QEvent.Type.MouseButtonPress)
 class ResultColumns(QObject):
     """Columns fit their content until the user resizes one.
 
-    Parameters
-    ----------
-    table : QTableView
-    model : ResultsModel
-
     Attributes
     ----------
     button : QPushButton
@@ -56,7 +51,7 @@ class ResultColumns(QObject):
         table.installEventFilter(self)
         self.button = QPushButton("Columns")
         self.button.setToolTip(
-            "Show and hide columns. Drag titles and their edges, or use keys: ? Keys"
+            "Show and hide columns. Drag titles and their edges, or use keys (the button ?)"
         )
         self.menu = QMenu(self.button)
         self.actions: dict[str, QAction] = {}

@@ -26,10 +26,6 @@ _CHANGED: Final = "This region has changed since; press Update."
 class ResultsModel(QAbstractTableModel):
     """Rows of ``Results.to_frame()``, with what the session's review says about them.
 
-    Parameters
-    ----------
-    session : Session
-
     Attributes
     ----------
     frame : DataFrame or None

@@ -13,7 +13,7 @@ from ...base.identity import RegionKey
 from ...language.labels.colors import colors_of
 from ..session import Bindings, ResultRecord, Session, same_run
 from ..widgets.bars import SHOWN, Bars
-from ..widgets.sections import MARGINS, Note, line, select_row, stack, table_view
+from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
 from ..workers.notify import inform
 from .caption_list import CaptionList
 from .results_columns import ResultColumns
@@ -50,6 +50,7 @@ class ResultsWidget(QWidget):
 
     def _build(self) -> None:
         table = self.table
+        table.setProperty(HAS_REVIEW_KEYS, True)
         table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         table.setWordWrap(False)
         for place, column in enumerate(self.model.columns):
@@ -187,7 +188,11 @@ class ResultsWidget(QWidget):
         ids = self.picked_ids()
         text = ", ".join(str(one) for one in ids)
         self._session.scope = replace(self._session.scope, limited=True, ids=text)
-        inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
+        many = "s" * (len(ids) != 1)
+        inform(
+            f"The next run uses {len(ids)} region{many} only, until you change that in "
+            "Settings > Regions and windows."
+        )
 
     def _row_changed(self, current: Any, previous: Any = None) -> None:
         if current.isValid():

@@ -23,9 +23,7 @@ class CropView(QWidget):
         self.setFixedSize(SIDE, SIDE)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("The region and its surroundings")
-        self.setToolTip(
-            "The region you decide about and what is around it, as the image layer has it"
-        )
+        self.setToolTip("The current region and its surroundings, as in the image layer")
 
     def show_crop(self, crop: Crop | None) -> None:
         """Show another crop, or nothing."""

@@ -30,12 +30,7 @@ _FACE: Final = 0.3  # opacity of a shape's face
 
 
 class DecidedLayer:
-    """A Labels or Shapes layer that shows the accepted labels of its regions.
-
-    Parameters
-    ----------
-    layer : napari.layers.Labels or Shapes
-    """
+    """A Labels or Shapes layer that shows the accepted labels of its regions."""
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer

@@ -50,8 +50,6 @@ class ReviewController(QObject):
     canvas : ResultsOnCanvas
     parent : QWidget
         The panel.
-    also : QWidget
-        Has the keys of the review, as the canvas has them, while it is on.
 
     Attributes
     ----------
@@ -62,9 +60,9 @@ class ReviewController(QObject):
         Re-ranks by accepted regions.
     """
 
-    def __init__(self, canvas: ResultsOnCanvas, parent: QWidget, also: QWidget) -> None:
+    def __init__(self, canvas: ResultsOnCanvas, parent: QWidget) -> None:
         super().__init__(parent)
-        self._canvas, self._also = canvas, also
+        self._canvas, self._panel = canvas, parent
         self._session, self._bindings = session_of(canvas.viewer), Bindings()
         self._record: ResultRecord | None = None  # the last results
         self._expected: Snapshot | None = None  # of the run whose layers are known
@@ -188,7 +186,6 @@ class ReviewController(QObject):
 
     def _ready(self) -> None:
         self._publish()
-        self._canvas.mark_again()
         if self.keeper.state is None:
             self.part.show_ready(True)
             self.part.say("")
@@ -286,7 +283,7 @@ class ReviewController(QObject):
         self.keeper.begin(any_image=True)
 
     def _take_keys(self) -> None:
-        self.keys.begin(canvas_of(self.part), self._also)
+        self.keys.begin(canvas_of(self.part), self._panel)
 
     # -- what the user does -------------------------------------------------------------------
 
@@ -297,7 +294,7 @@ class ReviewController(QObject):
             self.part.show_switch(False)
             self.keys.end()
         elif state is None:
-            self.part.say("You can decide once the run is over.")
+            self.part.say("You can decide after the run.")
         elif action == "type":
             self.part.type_label()
         elif action in ("next", "back"):
@@ -357,29 +354,26 @@ class ReviewController(QObject):
         if state is None:
             return
         if self.keeper.why_not:
-            self._refuse(self.keeper.why_not)
+            refuse(self.keeper.why_not)
             return
         try:
             step = act()
         except InputError as error:
-            self._refuse(str(error))
+            refuse(str(error))
             return
         row = state.row_of(step)
         if row is None:
-            self.part.say("There is nothing to undo or redo." * stay)
+            self._session.say("There is nothing to undo or redo." * stay)
             return
         self.learning.remember(state, step)
-        self._session.say("")  # what was refused before is settled
         self._publish()
         self._go(row if stay else state.next())
-        self.part.say(state.problem or state.decision_text(step))
+        self.part.say("")
+        # Also settles what was refused before; after the last decision the next step is said.
+        self._session.say(state.decision_text(step) if self._session.undecided else "")
         if state.problem:
             refuse(state.problem)
         self._timer.throttle()
-
-    def _refuse(self, message: str) -> None:
-        self.part.say(message)
-        refuse(message)
 
     # -- where the user is --------------------------------------------------------------------
 

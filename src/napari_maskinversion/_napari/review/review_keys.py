@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 )
 
 from ..widgets.keys import PANEL, REVIEW, named, pressed
+from ..widgets.sections import HAS_REVIEW_KEYS
 
 # Action, and its key as shown on the button.
 KEYS: Final[dict[str, str]] = {
@@ -54,11 +55,12 @@ class ReviewKeys(QObject):
         self._own = [section]
         self._install(section)
 
-    def begin(self, canvas: QWidget | None, table: QWidget) -> None:
-        """Also handle the keys of canvas and table, until `end`."""
+    def begin(self, canvas: QWidget | None, panel: QWidget) -> None:
+        """Also handle the keys of the canvas and of parts with `HAS_REVIEW_KEYS`, until `end`."""
         self.end()
-        self._own.append(table)
-        for part in (canvas, table):
+        also = [part for part in panel.findChildren(QWidget) if part.property(HAS_REVIEW_KEYS)]
+        self._own += also
+        for part in (canvas, *also):
             if part is not None:
                 self._beyond += self._install(part)
 

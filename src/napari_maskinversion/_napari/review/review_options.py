@@ -39,15 +39,15 @@ class ReviewOptions(BaseModel):
     colors: bool = Field(
         default=False,
         title="Colours and text on the canvas",
-        description="Show accepted regions in the colour of their word, and the word as text (of "
-        "Labels layers the 100 nearest to the region you are at); your own colours come back when "
+        description="Show accepted regions in the colour of their word, and the word as text (in "
+        "Labels layers, the 100 nearest to the current region); your own colours come back when "
         "this is off.",
     )
     learn: bool = Field(
         default=False,
         title="Learn from decisions",
-        description="Suggest by text and by what accepted regions look like, also those of earlier "
-        "images; suggestions that change because of it are marked *.",
+        description="Use the words and what accepted regions look like, also on earlier images; "
+        "suggestions that change are marked *.",
     )
     weight: float = Field(
         default=WEIGHT,
@@ -59,8 +59,8 @@ class ReviewOptions(BaseModel):
     other_words: bool = Field(
         default=False,
         title="Suggest words of other lists",
-        description="Learning also suggests words that are not in the present list but were "
-        "accepted on other images.",
+        description="Also suggest words that are not in the list but were accepted on other "
+        "images.",
     )
 
     @property

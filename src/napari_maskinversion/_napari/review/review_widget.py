@@ -79,8 +79,8 @@ class ReviewWidget(QWidget):
         self.switch = QPushButton("Review")
         self.switch.setCheckable(True)
         self.switch.setToolTip(
-            "Decide about one region after another. While it is on, the keys below work on the "
-            "canvas and in the table too; Escape ends that."
+            "Decide about one region after another. The keys below also work on the canvas and "
+            "in the table; Escape ends the review."
         )
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
         self.image = Note(name="Image under review")
@@ -117,8 +117,8 @@ class ReviewWidget(QWidget):
         self.save.setToolTip("Try again to save the decisions")
         self.save.hide()
         self.others.setToolTip(
-            "Take over the decisions about other pixels where the outline of a region is the same; "
-            "they are saved as decisions about this image"
+            "Use the decisions about the earlier pixels for regions with the same outline, and "
+            "save them for this image"
         )
         self.others.hide()
         choices = QWidget()

@@ -34,13 +34,7 @@ class Change:
 
 
 class Changes(QObject):
-    """Compares regions and image with those of the results, in a worker, after edits.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    """
+    """Compares regions and image with those of the results, in a worker, after edits."""
 
     def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)

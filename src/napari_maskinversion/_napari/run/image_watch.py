@@ -35,10 +35,6 @@ _LOOKS: Final = (
 class ImageWatch:
     """Reuses one copy of the pixels while they do not change: copying blocks the GUI thread.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-
     Signals
     -------
     changed

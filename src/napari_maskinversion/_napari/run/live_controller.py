@@ -36,12 +36,6 @@ MOST_PIXELS: Final = 2**22
 class LiveController(QObject):
     """Updates the results after every change that matters; off at first.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    store : ModelStore
-
     Attributes
     ----------
     part : LiveWidget
@@ -88,9 +82,9 @@ class LiveController(QObject):
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect(events.live, self.part.show_switch)
 
-    def shut_down(self) -> None:
+    def stop(self) -> None:
         """Switch off, and follow the session no more."""
-        self.stop()
+        self.off()
         self._bindings.release()
 
     def release(self) -> None:
@@ -122,7 +116,7 @@ class LiveController(QObject):
         if self.on:
             self.part.line.say("Live mode continues after the run.")
 
-    def stop(self) -> None:
+    def off(self) -> None:
         """Switch off, and release image, results and layers."""
         self._timer.stop()
         self._since = None
@@ -138,7 +132,7 @@ class LiveController(QObject):
     def _switched(self, on: bool) -> None:
         self._session.live = on
         if not on:
-            self.stop()
+            self.off()
             return
         self._show_outlines()
         if self._session.run.running:
@@ -166,7 +160,10 @@ class LiveController(QObject):
                 self._too_large(pixels)
                 return
             if scope.planes != "shown":
-                raise InputError("it works on the displayed plane only; choose that under Planes.")
+                raise InputError(
+                    "it works on the plane shown only; choose that in Settings > Regions and "
+                    "windows."
+                )
             picture = self._watch.picture(image, channels)
             request = make_request(self._viewer, self._session, picture=picture, keep=True)
         except MaskInversionError as error:
@@ -192,7 +189,7 @@ class LiveController(QObject):
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
             f"has {pixels / 1e6:.1f} million. Live mode is off now; press the button below instead."
         )
-        self.stop()
+        self.off()
         inform(message)
 
     def _refuse(self, reason: str) -> None:

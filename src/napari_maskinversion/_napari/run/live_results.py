@@ -20,12 +20,7 @@ _REST: Final = 1000
 
 
 class LiveResults(QObject):
-    """Keeps the run of results while they follow one image and one regions layer.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Keeps the run of results while they follow one image and one regions layer."""
 
     def __init__(self, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -54,12 +54,7 @@ class LiveAnswer:
 
 
 class LiveUpdater:
-    """Keeps what the updates of one image share. Used by one worker at a time.
-
-    Parameters
-    ----------
-    store : ModelStore
-    """
+    """Keeps what the updates of one image share. Used by one worker at a time."""
 
     def __init__(self, store: ModelStore) -> None:
         self._store = store

@@ -11,12 +11,7 @@ from ..layers.outline import COLOR
 
 
 def show_outlines(layer: Any) -> None:
-    """Show shapes without a fill where they have napari's white one; a look of the user stays.
-
-    Parameters
-    ----------
-    layer : napari.layers.Shapes
-    """
+    """Show shapes without a fill where they have napari's white one; a look of the user stays."""
     selected = set(layer.selected_data)
     # napari gives a new look to the selected shapes.
     layer.selected_data = set()

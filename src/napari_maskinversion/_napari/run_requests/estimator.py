@@ -104,7 +104,7 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
             return ""
         at_once = settings.at_once(place.known["device"])
         check = place.check(min(at_once, estimated.regions), estimated.regions)
-        return "\n".join(filter(None, (estimated.text, left_out, check.text)))
+        return "\n".join(filter(None, (estimated.text, left_out, check.brief)))
 
     return work
 
@@ -122,7 +122,7 @@ def comparison(settings: Sequence[RunSettings], store: ModelStore) -> Work:
         if len(known) == len(times):
             line += f", {in_words(sum(known))}"
         check = max((place.check(1, 1) for place in places), key=lambda check: check.needed)
-        return f"{line}\n{check.text}"
+        return f"{line}\n{check.brief}"
 
     return work
 

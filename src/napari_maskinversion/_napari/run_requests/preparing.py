@@ -10,7 +10,7 @@ import numpy as np
 from ...base.errors import ConfigError, InputError
 from ...base.units import Units
 from ...engine.models.registry import check_on_disk
-from ...regions.annotations.annotation import CATEGORY_IDS
+from ...regions.annotations.annotation import COCO_NUMBERS
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import file_of, is_ours
@@ -165,9 +165,9 @@ def estimate_of(
 def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
     """Return what a run was made from, for the exported record."""
     shown = request.input.picture.shown
-    numbers = getattr(snapshot.regions, "metadata", {}).get(CATEGORY_IDS)
+    about = getattr(snapshot.regions, "metadata", {})
     return {
-        **({CATEGORY_IDS: numbers} if numbers else {}),
+        **{name: about[name] for name in COCO_NUMBERS if name in about},
         "image_layer": getattr(snapshot.image, "name", ""),
         "regions_layer": getattr(snapshot.regions, "name", ""),
         "plane": request.input.finder.description,

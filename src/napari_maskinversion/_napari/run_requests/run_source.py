@@ -126,14 +126,15 @@ class RunSource:
         """
         if not self.reopened:
             return
-        from ...engine.models.registry import get_spec, model_state
+        from ...engine.models.registry import model_state, unread_spec
 
         try:
-            there = model_state(get_spec(self.model)) != "to fetch"
+            there = model_state(unread_spec(self.model)) != "to fetch"
         except ModelError:
             raise InputError(
                 f"The model of these results, {self.model}, is not in the list of models. If it is "
-                "a file or folder of your own, choose it in Settings > Model and run again."
+                "a file or folder of your own, choose it in Settings > Model, then open the "
+                "results again."
             ) from None
         if not there:
             raise InputError(

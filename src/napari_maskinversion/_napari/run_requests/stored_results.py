@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ...engine.models.registry import own_model, short_name
 from ..session import NOTHING, ResultRecord, Snapshot
 
 if TYPE_CHECKING:
@@ -48,13 +49,18 @@ def stored_record(
     painted_as : sequence of RegionIdentity
         The same regions as the layer shows them, where they overlap or have soft edges.
     """
-    settings = bundle.results.info.settings.changed({"device": now.settings.device})
+    info, chosen = bundle.results.info, now.settings
+    settings = info.settings.changed({"device": chosen.device, "model": info.model})
+    # An archive names a model of the user's own by its file, without the folder.
+    if own_model(chosen.model) is not None and short_name(chosen.model) == info.model:
+        where = {"model": chosen.model, "architecture": chosen.architecture}
+        settings = settings.changed(where)
     displayed = bundle.source.get("channels") == "as displayed"
     snapshot = replace(
         now,
         image_ref=weakref.ref(image),
         regions_ref=NOTHING if regions is None else weakref.ref(regions),
-        settings=settings.changed({"model": bundle.results.info.model}),
+        settings=settings,
         scope=replace(now.scope, channels="displayed" if displayed else "layer"),
     )
     return ResultRecord(

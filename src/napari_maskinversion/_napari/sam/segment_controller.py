@@ -10,17 +10,18 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
 from ...base.errors import InputError
+from ...regions.sam.checkpoints import fetch_checkpoint, get_checkpoint
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
 from ..layers.pictures import copy_picture
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..layers.rasterise import Shape
+from ..run_requests.fetching import Fetching
 from ..run_requests.preparing import background_of, image_layers
 from ..session import Session
 from ..widgets.dialogs import ToolDialog
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import debouncer
-from ..workers.fetching import connect_fetching
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
@@ -31,7 +32,6 @@ from .segment_task import (
     SegmentedObject,
     SegmenterStore,
     SegmentRequest,
-    fetch_sam,
     mark_of,
     paint_all,
     segment,
@@ -39,6 +39,15 @@ from .segment_task import (
 from .segment_widget import SegmentWidget
 
 _QUIET = 150  # milliseconds without a change before masks are painted again
+
+
+class SamFetching(Fetching):
+    """Downloads published checkpoints."""
+
+    @staticmethod
+    def fetch(name: str, **how: Any) -> None:
+        """Download a published checkpoint."""
+        fetch_checkpoint(get_checkpoint(name), **how)
 
 
 class SegmentController(QObject):
@@ -68,7 +77,7 @@ class SegmentController(QObject):
         self.dialog = ToolDialog("Segment: boxes and points to regions", self.part, parent)
         self.store = SegmenterStore()
         self.runner = Worker("single", "The segmentation", parent=self)
-        self.fetcher = Worker("single", "The download", parent=self)
+        self.fetching = SamFetching(session, self.part, self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
         self._timer = debouncer(self, _QUIET, self._paint)
         self._list = LayerListWatch(viewer, self._refresh)
@@ -84,7 +93,6 @@ class SegmentController(QObject):
         part.object_chosen.connect(self._show_object)
         part.stepped.connect(self._step)
         part.cleanup_changed.connect(self._later)
-        connect_fetching(part, self.fetcher, fetch_sam)
         self.runner.progressed.connect(part.progress.update_from)
         self.runner.done.connect(self._show)
         self.runner.failed.connect(refuse)
@@ -92,13 +100,13 @@ class SegmentController(QObject):
         self._painting.done.connect(self._repainted)
         self._painting.failed.connect(refuse)
 
-    def shut_down(self) -> None:
+    def stop(self) -> None:
         """Stop the workers and release layers and model."""
         self._list.disconnect()
         self._timer.cancel()
         self._painting.drop()
         self.runner.drop()
-        self.fetcher.cancel()
+        self.fetching.stop()
         self.store.clear()
         self._ended()
         self._objects, self._chosen = (), {}
@@ -108,7 +116,8 @@ class SegmentController(QObject):
     # -- layers -------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Follow the viewer's layers."""
+        """Follow the viewer's layers, and the session's download."""
+        self.fetching.follow()
         self._list.connect()
         self._refresh()
 

@@ -17,7 +17,6 @@ from ...base.errors import EmptyMaskError
 from ...base.label_blocks import join
 from ...base.regions import Region
 from ...regions.masks.cleanup import CleanUp, clean_region
-from ...regions.sam.checkpoints import fetch_checkpoint, get_checkpoint
 from ...regions.sam.label_image import label_type, paint
 from ...regions.sam.prompts import Prompt
 from ..layers.coordinates import Plane, ViewPoint
@@ -149,7 +148,9 @@ def paint_all(
     regions = [one.region(chosen.get(one.id, 0), cleanup) for one in objects]
     kept = [region for region in regions if region is not None]
     if not kept:
-        raise EmptyMaskError("No object has a pixel left; look at boxes and points, or erode less.")
+        raise EmptyMaskError(
+            "No object has any pixels left; check boxes and points, or erode less."
+        )
     labels = np.zeros(shape, label_type(kept))
     hidden = set(paint(labels, kept))
     ids = tuple(region.id for region in kept if region.id not in hidden)
@@ -205,8 +206,8 @@ def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, No
         objects = tuple((yield from often(_running(segmenter, request), _update)))
         if not objects:
             raise EmptyMaskError(
-                "SAM is not sure of anything in this image; lower 'Score from' or 'Stability "
-                "from', or look at more points."
+                "SAM found nothing certain in this image; lower 'Score from' or 'Stability "
+                "from', or use more points."
             )
     yield Update(text=words.MAKING_REGIONS, fraction=1.0)
     painted = paint_all(objects, {}, request.cleanup, request.plane.shape)
@@ -240,9 +241,3 @@ def _joined(number: int, parts: Sequence[Region], shape: tuple[int, int]) -> Dra
     box, mask = join([(part.bbox[0], part.bbox[1], part.mask) for part in parts])
     text = "shape" if len(parts) == 1 else f"{len(parts)} shapes"
     return Drawn(number, text, Region(number, box, mask), shape)
-
-
-def fetch_sam(name: str, **how: Any) -> str:
-    """Download a published checkpoint; see `connect_fetching`."""
-    fetch_checkpoint(get_checkpoint(name), **how)
-    return f"SAM {name}"

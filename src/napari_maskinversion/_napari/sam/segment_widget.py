@@ -30,12 +30,7 @@ _NONE = "none: as drawn"
 
 
 class SegmentWidget(QWidget):
-    """Boxes, points, checkpoint, the Segment button, and the choice among an object's masks.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    """
+    """Boxes, points, checkpoint, the Segment button, and the choice among an object's masks."""
 
     segment_requested = Signal()
     boxes_wanted = Signal()  # a new layer for them
@@ -59,7 +54,7 @@ class SegmentWidget(QWidget):
         self.everything_widget = EverythingWidget()
         self.everything_widget.hide()
         self.checkpoint = QComboBox()
-        self.file = QPushButton("File ...")
+        self.file = QPushButton("File...")
         self.fetching = FetchRow("SAM")
         self.run = QPushButton("Segment")
         self.progress = ProgressRow("segmenting", "Stop; nothing is changed")

@@ -32,11 +32,6 @@ class LabelDialog(QDialog):
     """Edits labels with synonyms, groups and colours, one per row.
 
     Changes nothing outside; after it is accepted, `labels` holds the new labels.
-
-    Parameters
-    ----------
-    labels : sequence of Label
-    parent : QWidget
     """
 
     def __init__(self, labels: Sequence[Label], parent: QWidget | None = None) -> None:

@@ -38,13 +38,7 @@ class Reread:
 
 
 class RerankController(QObject):
-    """Ranks by changed words and judges by changed limits, in a worker; live mode does it itself.
-
-    Parameters
-    ----------
-    session : Session
-    store : ModelStore
-    """
+    """Ranks by changed words and judges by changed limits; live mode does it itself."""
 
     def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -38,7 +38,8 @@ from .templates_widget import TemplatesWidget
 from .typed_labels import LabelMarks, TypedLabels
 from .uncertainty_widget import UncertaintyWidget
 
-_LINES = 4
+# Lines of the field: more of them while no table needs the room.
+_LINES, _MOST_LINES = 4, 10
 # Longer texts (some 500 labels) are counted in a worker, after a pause in typing.
 _COUNTED_AT_ONCE = 5_000
 _PAUSE = 400  # milliseconds
@@ -70,7 +71,6 @@ class VocabularyWidget(QWidget):
         self.text.setAccessibleName("Words, one per line")
         self.text.setToolTip("One word per line; synonyms after | : car | automobile")
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
-        self.text.setFixedHeight(_LINES * QFontMetrics(self.text.font()).lineSpacing() + 14)
         self.count = Note()
         self._model = ""
         self.presets = QPushButton("Presets")
@@ -112,9 +112,11 @@ class VocabularyWidget(QWidget):
         self.templates_widget.changed.connect(self._tell)
         self.marked.connect(self._tell)
         self.text.textChanged.connect(self._text_changed)
+        self.text.blockCountChanged.connect(self._fit)
         self._counting.done.connect(self._show_count)
         self.files.loaded.connect(self.take)
         self._text_changed()
+        self._fit()
 
     def _build(self) -> None:
         menu = QMenu(self.presets)
@@ -165,6 +167,12 @@ class VocabularyWidget(QWidget):
         except InputError as error:
             problem = str(error)
         self._session.change_words(vocabulary, problem)
+
+    def _fit(self, _: object = None) -> None:
+        """Show as many lines as there are words, where there is room."""
+        most = _LINES if self._session.results else _MOST_LINES
+        lines = min(max(self.text.blockCount(), _LINES), most)
+        self.text.setFixedHeight(lines * QFontMetrics(self.text.font()).lineSpacing() + 14)
 
     def _tell_limits(self) -> None:
         self._session.change_settings({"unsure": self.uncertainty.config()})
@@ -229,6 +237,7 @@ class VocabularyWidget(QWidget):
         """Follow the session; words of the chosen layers are filled in."""
         self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
         self._bindings.connect(self._session.events.settings, self._follow_settings)
+        self._bindings.connect(self._session.events.record, self._fit)
         self._bindings.answer(self._session, "take words", self.take)
         self.prefill_from_layers()
         self._follow_settings()
@@ -344,7 +353,9 @@ class VocabularyWidget(QWidget):
         self._model = self._session.settings.model
         unknown = unknown_words_note(self._typed.labels, self._model)
         replaced = self._origin and self.prefilled
-        origin = f"They came with '{self._origin}'; Ctrl+Z brings back yours." if replaced else ""
+        origin = (
+            f"These words came with '{self._origin}'; Ctrl+Z brings back yours." if replaced else ""
+        )
         self.count.setText("\n".join(filter(None, (self._typed.summary, origin, unknown))))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qtpy.QtGui import QIcon
 from qtpy.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 
 from .sections import scrolled
@@ -26,6 +27,8 @@ class ToolDialog(QDialog):
         self.setWindowTitle(title)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
+        for button in buttons.buttons():
+            button.setIcon(QIcon())  # black on any theme
         layout = QVBoxLayout(self)
         layout.addWidget(scrolled(content) if scrolls else content, 1)
         layout.addWidget(buttons)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from qtpy.QtWidgets import QPushButton, QWidget
 
 from ...base import progress_words as words
 from .progress_bar import ProgressBar
+from .sections import Note, line, stack
 
 
 class FetchRow(QWidget):
@@ -21,8 +22,7 @@ class FetchRow(QWidget):
         super().__init__()
         self.button, self.cancel = QPushButton("Fetch"), QPushButton("Cancel")
         self.bar = ProgressBar()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
+        self.problem = Note(name=f"Why {what} could not be fetched")
         for widget, name, tip in (
             (self.button, f"Fetch {what}", "Download it once; it stays on this machine."),
             (self.bar, f"Progress of fetching {what}", f"Progress of fetching {what}"),
@@ -30,11 +30,12 @@ class FetchRow(QWidget):
         ):
             widget.setAccessibleName(name)
             widget.setToolTip(tip)
-            row.addWidget(widget)
+        stack(self, line(self.button, self.bar, self.cancel), self.problem)
 
     def show_progress(self, progress: tuple[int, int] | None, *, needed: bool) -> None:
         """Show the progress of a download in bytes; if None, Fetch where it is needed."""
         running = progress is not None
+        self.problem.say("")
         self.button.setVisible(needed and not running)
         self.bar.setVisible(running)
         self.cancel.setVisible(running)

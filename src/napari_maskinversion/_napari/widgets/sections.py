@@ -26,6 +26,10 @@ from qtpy.QtWidgets import (
     QLabel,
     QScrollArea,
     QSizePolicy,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionComboBox,
+    QStylePainter,
     QTableView,
     QVBoxLayout,
     QWidget,
@@ -38,10 +42,15 @@ from .keys import SECTION, pressed
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
 
 MARGINS = (6, 2, 2, 6)  # of a part of the panel
+# Property of a widget in which the keys of the review work while one reviews.
+HAS_REVIEW_KEYS = "has the keys of the review"
 
 
 class Section(QCollapsible):
-    """A titled section that opens and closes, by mouse or by Space and Enter."""
+    """A titled section that opens and closes, by mouse or by Space and Enter.
+
+    While it is closed, a line says what it is for.
+    """
 
     def __init__(self, title: str, content: QWidget, *, opened: bool = True, tip: str = "") -> None:
         # The arrow is part of the text: superqt's icons keep the colour of the theme in which they
@@ -60,6 +69,9 @@ class Section(QCollapsible):
         )
         button.setAccessibleName(title)
         button.setToolTip(tip)
+        self._about = Note(tip)
+        self._about.setContentsMargins(20, 0, 4, 4)
+        self.layout().insertWidget(1, self._about)
         self.layout().setContentsMargins(0, 0, 0, 0)
         self.layout().setSpacing(0)
         self.setContent(content)
@@ -99,6 +111,7 @@ class Section(QCollapsible):
         self.setText(f"{_OPEN if opened else _CLOSED}  {self._title}")
         content = self.content()
         content.setVisible(opened)
+        self._about.setVisible(bool(self._about.text()) and not opened)
         if opened:
             # Free to grow; superqt fixes the height at opening.
             content.setMaximumHeight(16777215)
@@ -119,7 +132,25 @@ def one_at_a_time(*sections: Section) -> QWidget:
     return widget
 
 
-class LayerCombo(QComboBox):
+class ElidedCombo(QComboBox):
+    """Ends a text that does not fit with an ellipsis; Qt cuts it."""
+
+    def paintEvent(self, _: Any) -> None:  # noqa: N802 - Qt's name
+        """Draw the box with a text that fits."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        style, painter = self.style(), QStylePainter(self)
+        part = QStyle.SubControl.SC_ComboBoxEditField
+        field = style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self)
+        right = Qt.TextElideMode.ElideRight
+        option.currentText = self.fontMetrics().elidedText(
+            option.currentText, right, field.width() - 4
+        )
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
+
+class LayerCombo(ElidedCombo):
     """Chooses a layer of the viewer, held as an object and not by name.
 
     Follows the viewer: a suitable new layer is chosen until the user chooses one.
@@ -263,7 +294,7 @@ def scrolled(*widgets: QWidget) -> QScrollArea:
 
 def combo_box(texts: Iterable[str] = (), *, name: str = "", tip: str = "") -> QComboBox:
     """Make a combo box that may be narrower than its longest text."""
-    box = QComboBox()
+    box = ElidedCombo()
     box.addItems(list(texts))
     box.setAccessibleName(name)
     box.setToolTip(tip)
@@ -287,10 +318,22 @@ class Note(QLabel):
         self.setVisible(bool(text))
 
 
+class _TrueIcons(QStyledItemDelegate):
+    """Leaves the icons of selected rows as they are; Qt tints colours and pictures."""
+
+    def initStyleOption(self, option: Any, index: Any) -> None:  # noqa: N802 - Qt's name
+        """Use the same pixels in a selected row."""
+        super().initStyleOption(option, index)
+        if not option.icon.isNull():
+            pixels = option.icon.pixmap(option.decorationSize)
+            option.icon.addPixmap(pixels, QIcon.Mode.Selected)
+
+
 def table_view(model: QAbstractItemModel, name: str) -> QTableView:
     """Make a table of whole rows, without a grid, that follows the dock's width."""
     table = QTableView()
     table.setModel(model)
+    table.setItemDelegate(_TrueIcons(table))
     table.setAccessibleName(name)
     table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)

@@ -20,10 +20,6 @@ class Warming(QObject):
     It is a Python thread: napari may be closed meanwhile, and an import cannot be stopped. Python
     waits for the thread when it exits; Qt would abort.
 
-    Parameters
-    ----------
-    widget : QWidget
-
     Signals
     -------
     done

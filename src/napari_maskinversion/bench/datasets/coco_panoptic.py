@@ -43,7 +43,7 @@ class CocoPanoptic:
             page = read_json(file, most=MOST_JSON)
         except InputError as error:
             raise InputError(
-                f"{folder} is no folder of COCO panoptic: {file.name} cannot be read ({error})."
+                f"{folder} is not a folder of COCO panoptic: {file.name} cannot be read ({error})."
             ) from None
         images = _records(page, "images", file, file_name=str, id=int)
         self._images = {Path(one["file_name"]).stem: one for one in images}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from ...base.errors import InputError
+from ...base.reading import read_rows, read_text
 from ...base.regions import Region, Regions
 from ..content import content_of
 from .protocol import BadRecordError, Sample, check_classes, check_template
@@ -66,12 +66,11 @@ class ImageFolder:
                 f"{first}.png."
             )
         self._rows: dict[str, dict[int, str]] | None = None
-        lines = _read_lines(names)
         if names.suffix.lower() == ".csv":
-            self._rows = _table(names, lines, self._images)
+            self._rows = _table(names, self._images)
             known = sorted({name for rows in self._rows.values() for name in rows.values()})
         else:
-            known = _classes(names, lines)
+            known = _classes(names)
         self.classes = check_classes(known, names)
 
     def keys(self) -> Sequence[str]:
@@ -161,9 +160,9 @@ def _files(folder: Path) -> dict[str, Path]:
     return entries
 
 
-def _classes(file: Path, lines: list[str]) -> list[str]:
+def _classes(file: Path) -> list[str]:
     """Read one class per line; the line number is the pixel value."""
-    names = [line.strip() for line in lines]
+    names = [line.strip() for line in read_text(file, "list of names").splitlines()]
     while names and not names[-1]:
         names.pop()
     if "" in names:
@@ -175,27 +174,19 @@ def _classes(file: Path, lines: list[str]) -> list[str]:
     return names
 
 
-def _read_lines(file: Path) -> list[str]:
-    try:
-        return file.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
-        raise InputError(f"{file} (--names) cannot be read: {why}.") from None
-
-
-def _table(file: Path, lines: list[str], images: dict[str, Path]) -> dict[str, dict[int, str]]:
+def _table(file: Path, images: dict[str, Path]) -> dict[str, dict[int, str]]:
     rows: dict[str, dict[int, str]] = {}
-    for number, row in _records(file, lines):
-        name = (row["name"] or "").strip()
+    for number, row in read_rows(file, "table of names", needed=COLUMNS):
+        name = row["name"]
         try:
-            value = int(row["region"] or "")
+            value = int(row["region"])
         except ValueError:
             raise InputError(
-                f"{file}, line {number}: region {row['region']!r} is no number."
+                f"{file}, line {number}: region {row['region']!r} is not a number."
             ) from None
         if not name:
             raise InputError(f"{file}, line {number}: the region has no name.")
-        image = _image(row["image"] or "", images)
+        image = _image(row["image"], images)
         if not image:
             raise InputError(f"{file}, line {number}: the region has no image.")
         if image not in images:
@@ -207,19 +198,6 @@ def _table(file: Path, lines: list[str], images: dict[str, Path]) -> dict[str, d
         if rows.setdefault(image, {}).setdefault(value, name) != name:
             raise InputError(f"{file}, line {number}: region {value} of {image} has two names.")
     return rows
-
-
-def _records(file: Path, lines: list[str]) -> Iterator[tuple[int, dict[str, str | None]]]:
-    """Yield the rows of the table with their line numbers."""
-    reader = csv.DictReader(lines)
-    try:
-        missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
-        if missing:
-            raise InputError(f"{file} has no column {missing[0]!r}; it needs {', '.join(COLUMNS)}.")
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise InputError(f"{file}, line {reader.reader.line_num}: {error}.") from None
 
 
 def _image(cell: str, images: dict[str, Path]) -> str:

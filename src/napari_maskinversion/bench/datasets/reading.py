@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import InputError
-from ...base.reading import read_bytes
+from ...base.reading import read_text
 from ...base.regions import Regions
+from ...images.decoding import decode
 from ...images.reading import read_image
 from .protocol import BadRecordError, Sample
 
@@ -70,13 +72,7 @@ def read_pixels(file: Path, record: str) -> NDArray[Any]:
     BadRecordError
         If it is missing, damaged, no image, or no single plane.
     """
-    with opening(file, record, "image"):
-        try:
-            return read_image(file)
-        except InputError as error:
-            if error.__cause__ is not None:
-                raise error.__cause__ from None  # what the decoder said
-            raise BadRecordError(f"{record}: {error}") from None
+    return _read(read_image, file, record, "image")
 
 
 def read_labels(file: Path, record: str) -> NDArray[Any]:
@@ -87,19 +83,20 @@ def read_labels(file: Path, record: str) -> NDArray[Any]:
     BadRecordError
         If it is missing, damaged, or has other values.
     """
-    from PIL import Image
-
-    with opening(file, record, "annotation"):
-        if file.suffix.lower() in (".tif", ".tiff"):
-            import tifffile
-
-            pixels: NDArray[Any] = np.asarray(tifffile.imread(file))
-        else:
-            with Image.open(file) as picture:
-                pixels = np.asarray(picture)
+    pixels = _read(partial(decode, what="masks", colours=False), file, record, "annotation")
     if pixels.dtype.kind not in "iub":
         raise BadRecordError(f"{record}: {file} holds {pixels.dtype}, not whole numbers.")
     return pixels
+
+
+def _read(read: Callable[[Path], NDArray[Any]], file: Path, record: str, what: str) -> NDArray[Any]:
+    with opening(file, record, what):
+        try:
+            return read(file)
+        except InputError as error:
+            if error.__cause__ is not None:
+                raise error.__cause__ from None  # what the decoder said
+            raise BadRecordError(f"{record}: {error}") from None
 
 
 def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record: str) -> None:
@@ -124,11 +121,7 @@ def read_lines(file: Path, what: str) -> list[str]:
     InputError
         If it cannot be read, or has none.
     """
-    try:
-        lines = read_bytes(file, what).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(f"{file} ({what}) is no text in UTF-8.") from None
-    lines = [line.strip() for line in lines if line.strip()]
+    lines = [line.strip() for line in read_text(file, what).splitlines() if line.strip()]
     if not lines:
         raise InputError(f"{file} ({what}) is empty.")
     return lines

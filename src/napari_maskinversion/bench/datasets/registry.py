@@ -96,23 +96,23 @@ def _open(spec: DatasetSpec, folder: Path, split: str) -> Dataset:
 _TABLE: Final = (
     DatasetSpec(
         "coco-panoptic",
-        "Photographs with things and stuff: all methods, and the paper's.",
+        "Photographs with objects and background: all methods, and those of the paper.",
         layouts.COCO_PANOPTIC,
     ),
     DatasetSpec(
         "aerial",
-        "Land seen from above: all methods, in a window around each region.",
+        "Aerial images: all methods, in a window around each region.",
         layouts.AERIAL,
     ),
     DatasetSpec("blood", "Blood smears: all methods, in a window around each cell.", layouts.BLOOD),
-    DatasetSpec("voc", "Pascal VOC 2012, 20 classes, one region a class and image.", layouts.VOC),
+    DatasetSpec("voc", "Pascal VOC 2012, 20 classes, one region per class and image.", layouts.VOC),
     DatasetSpec(
         "voc-19",
         "Pascal VOC 2012 without its last class, tv monitor: the paper has 19, unnamed.",
         layouts.VOC,
     ),
     DatasetSpec(
-        "context", "Pascal Context, 59 classes, one region a class and image.", layouts.CONTEXT
+        "context", "Pascal Context, 59 classes, one region per class and image.", layouts.CONTEXT
     ),
     DatasetSpec("coco", "COCO instances, 80 classes; masks may overlap.", layouts.COCO),
     DatasetSpec(
@@ -121,10 +121,10 @@ _TABLE: Final = (
     DatasetSpec(
         "phrasecut", "PhraseCut: regions of photographs and a phrase for each.", layouts.PHRASECUT
     ),
-    DatasetSpec("refcoco", "RefCOCO: things of COCO and sentences about some.", layouts.REFCOCO),
+    DatasetSpec("refcoco", "RefCOCO: objects of COCO with descriptions.", layouts.REFCOCO),
     DatasetSpec(
         "refcoco+",
-        "RefCOCO+: things of COCO and sentences that name no places.",
+        "RefCOCO+: objects of COCO with descriptions that name no places.",
         layouts.REFCOCO_PLUS,
     ),
 )

@@ -115,8 +115,8 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
     return rows
 
 
-def masks(rows: Sequence[Entry], *, sam: bool = False) -> list[Entry]:
-    """Return each row with every change of masks; ``sam``: also boxes as Segment Anything fills."""
+def masks(rows: Sequence[Entry]) -> list[Entry]:
+    """Return each row with every change of masks that needs no other model."""
     return [
         replace(
             row,
@@ -126,7 +126,7 @@ def masks(rows: Sequence[Entry], *, sam: bool = False) -> list[Entry]:
         )
         for row in rows
         for change in get_args(MaskChange)
-        if sam or change != SAM
+        if change != SAM
     ]
 
 

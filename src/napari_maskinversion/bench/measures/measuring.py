@@ -416,14 +416,12 @@ class _OneModel:
 
 
 def _retrieved(sample: Sample, scores: NDArray[Any]) -> dict[str, Any]:
-    """Return both readings of sentences and regions, and the first one in short."""
+    """Return both readings of sentences and regions."""
     if not sample.expressions:
-        return {"expressions": []}
+        return {}
     overlaps = Overlaps(sample)
-    masks = masks_for_sentences(sample, scores, overlaps)
     return {
-        "expressions": [[float(place == 0), both, either] for place, both, either, *_ in masks],
-        "mask": masks,
+        "mask": masks_for_sentences(sample, scores, overlaps),
         "sentence": sentences_for_masks(sample, scores, overlaps),
     }
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from .statistics import ratio, share
-
-FIRST: Final = (1, 5, 10)
+from .retrieval import FIRST, retrieval_figures
+from .statistics import share
 
 
 def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict[str, Any]:
@@ -26,12 +25,11 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
     -------
     dict
         ``acc1``, ``acc5``, ``acc10``, ``macro`` (Acc@1 averaged over classes), ``iou`` (heatmaps
-        against masks), ``expressions`` (``acc1``, ``miou``, ``oiou``), each with its 95 % interval
+        against masks), ``expressions`` (see `retrieval_figures`), each with its 95 % interval
         from resampling images; ``images``, ``regions``, ``small`` (regions left out since they are
         too small), ``seconds`` (per region).
     """
     sources, labels, ranks, overlaps = [], [], [], []
-    words: list[tuple[str, list[float]]] = []
     seconds, small = 0.0, 0
     for image, record in records:
         sources += [image] * len(record["ranks"])
@@ -39,7 +37,6 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
         labels += record["labels"]
         ranks += record["ranks"]
         overlaps += record.get("iou", [])
-        words += [(image, row) for row in record.get("expressions", [])]
         seconds += record["seconds"]
     order = np.array(ranks)
     summary: dict[str, Any] = {
@@ -48,15 +45,8 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
     summary["macro"] = share(order < 1, sources, labels)
     if len(overlaps) == len(sources):
         summary["iou"] = share(overlaps, sources)
-    if words:
-        rows = np.array([row for _, row in words])
-        places = [image for image, _ in words]
-        summary["expressions"] = {
-            "count": len(words),
-            "acc1": share(rows[:, 0], places),
-            "miou": share(rows[:, 1] / np.maximum(rows[:, 2], 1), places),
-            "oiou": ratio(rows[:, 1], rows[:, 2], places),
-        }
+    if found := retrieval_figures(records, "mask"):
+        summary["expressions"] = found
     summary |= {"images": len(records), "regions": len(sources), "small": small}
     summary["seconds"] = seconds / max(len(sources), 1)
     return summary

@@ -25,6 +25,15 @@ BACKBONES: Final = ("B/32", "B/16", "L/14", "H/14")
 ACCURACIES: Final = ("acc1", "acc5", "acc10")
 OVERLAPS: Final = ("acc1", "miou", "oiou")
 Column = tuple[str, str]  # data set, or what is timed; metric
+METRICS: Final = {
+    "acc1": "Acc@1",
+    "acc5": "Acc@5",
+    "acc10": "Acc@10",
+    "miou": "mIoU",
+    "oiou": "oIoU",
+    "direct": "without decomposition",
+    "decomposed": "with decomposition",
+}
 
 
 @dataclass(frozen=True, slots=True)

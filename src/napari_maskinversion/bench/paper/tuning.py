@@ -19,6 +19,7 @@ from .quoted import CONVERGED, LAST_STEP, STEPS
 PAPER_ACCURACY: Final = next(r for r in STEPS if r.title == str(CONVERGED)).values["voc", "acc1"]
 FLAT: Final = 2.0  # points by which a flat curve may change
 CLOSE: Final = 0.5  # points: fewer steps are preferred to so little
+TIED: Final = 0.05  # points, which the report does not show
 USUAL_RATES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 Figure = dict[str, float]
 
@@ -119,8 +120,17 @@ def _per_cent(figure: Figure) -> Figure:
     return {end: 100 * value for end, value in figure.items()}
 
 
-def best_of(curves: Sequence[Curve]) -> tuple[float, int, Figure] | None:
-    """Return rate, steps and Acc@1 of the best point; fewer steps where it hardly matters.
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best setting: ``steps`` with any of ``rates``, which name as many regions right."""
+
+    rates: tuple[float, ...]
+    steps: int
+    point: Figure
+
+
+def best_of(curves: Sequence[Curve]) -> Best | None:
+    """Return the best setting; fewer steps where it hardly matters.
 
     None where no point names a single region right.
     """
@@ -134,14 +144,16 @@ def best_of(curves: Sequence[Curve]) -> tuple[float, int, Figure] | None:
         if step and point["value"] >= most - CLOSE
     ]
     if not near:  # the embedding of the whole image is best
-        near = [
-            (step, -point["value"], curve.rate, point)
-            for curve in curves
-            for step, point in curve.points.items()
-            if point["value"] == most
-        ]
-    step, _, rate, point = min(near, key=lambda one: one[:3])
-    return rate, step, point
+        near = [(0, -most, curve.rate, curve.points[0]) for curve in curves]
+    first = min(one[:2] for one in near)
+    equal = [one for one in near if one[:2] == first]
+    return Best(tuple(rate for _, _, rate, _ in equal), first[0], equal[0][3])
+
+
+def rates_text(rates: Sequence[float]) -> str:
+    """Return ``"learning rate 0.1"``, or ``"learning rates 0.1 and 0.5"``."""
+    *others, last = (f"{rate:g}" for rate in rates)
+    return f"learning rates {', '.join(others)} and {last}" if others else f"learning rate {last}"
 
 
 def verdict(curves: Sequence[Curve]) -> str:
@@ -149,11 +161,17 @@ def verdict(curves: Sequence[Curve]) -> str:
     paper = f"The paper's curve ({PAPER_ACCURACY:g} % at step {CONVERGED}, flat to {LAST_STEP})"
     if all(curve.drift is None for curve in curves):
         return f"{paper} cannot be compared: it needs --steps above {CONVERGED}."
-    agreeing = [f"{curve.rate:g}" for curve in curves if curve.agrees]
+    last = max(curves[0].points)
+    so_far = f", as far as step {last}" if last < LAST_STEP else ""
+    agreeing = [curve.rate for curve in curves if curve.agrees]
     if agreeing:
-        return f"{paper} agrees with learning rate {' and '.join(agreeing)}."
-    nearest = min(curves, key=lambda curve: curve.distance)
-    return (
-        f"{paper} agrees with none of these learning rates; {nearest.rate:g} is nearest, "
-        f"{nearest.distance:.1f} points away at step {CONVERGED}."
+        return f"{paper} agrees with {rates_text(agreeing)}{so_far}."
+    least = min(curve.distance for curve in curves)
+    nearest = [curve.rate for curve in curves if curve.distance < least + TIED]
+    away = f"{least:.1f} points away at step {CONVERGED}"
+    if len(nearest) == len(curves):
+        return f"{paper} agrees with none of these learning rates; all are {away}."
+    are = "is" if len(nearest) == 1 else "are"
+    return f"{paper} agrees with none of these learning rates; nearest {are} " + (
+        f"{' and '.join(f'{rate:g}' for rate in nearest)}, {away}."
     )

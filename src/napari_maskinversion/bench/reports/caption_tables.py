@@ -11,7 +11,7 @@ _TITLES: Final = {
     "regions/seen": "scenes, seen styles",
     "regions/unseen": f"scenes, unseen style ({UNSEEN_STYLE})",
     "regions/bundled": "scenes, bundled drawings",
-    "real/aerial": "land from above",
+    "real/aerial": "aerial images",
     "real/blood": "blood smears",
     "real/nuclei": "nuclei",
 }

@@ -41,19 +41,14 @@ MODELS: Final[dict[str, tuple[float, ...]]] = {
 FIRST_5_10: Final = tuple(
     zip(*(_of_sets(_OURS["B/16"], metric) for metric in ("acc5", "acc10")), strict=True)
 )
-_METRICS: Final = {
-    "acc1": "Acc@1",
-    "acc5": "Acc@5",
-    "acc10": "Acc@10",
-    "miou": "mIoU",
-    "oiou": "oIoU",
-}
 _SAID: Final = next(
     row for row in quoted.EXPRESSIONS if (row.title, row.backbone) == ("MaskInversion", "B/16")
 )
 EXPRESSIONS: Final[dict[str, dict[str, float]]] = {
     quoted.SETS[data]: {
-        _METRICS[metric]: value for (one, metric), value in _SAID.values.items() if one == data
+        quoted.METRICS[metric]: value
+        for (one, metric), value in _SAID.values.items()
+        if one == data
     }
     for data in quoted.WITH_SENTENCES
 }

@@ -14,21 +14,13 @@ from ...base.targets import check_targets, mentions_us
 from ..measures.figures_file import typed_command
 from ..measures.retrieval import READINGS, Ties
 from ..paper.cells import Cell, data_title
+from ..paper.quoted import METRICS
 from ..paper.running import PaperBench
 from ..paper.tables import Table
 from .method_tables import table as markdown_table
 from .plots import check_plots, in_both_looks, new_figure, plot_files
 
 MARK: Final = "<!-- napari-maskinversion bench paper -->"
-METRICS: Final = {
-    "acc1": "Acc@1",
-    "acc5": "Acc@5",
-    "acc10": "Acc@10",
-    "miou": "mIoU",
-    "oiou": "oIoU",
-    "direct": "without decomposition",
-    "decomposed": "with decomposition",
-}
 COLUMNS: Final = (
     *("table", "row", "backbone", "model", "data", "metric", "reading", "ties", "paper"),
     *("ours", "low", "high", "difference", "count", "note"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..paper.cells import Cell
 from ..paper.quoted import CONVERGED, LAST_STEP
 from ..paper.tables import Table
-from ..paper.tuning import PAPER_ACCURACY, Curve, best_of, verdict
+from ..paper.tuning import PAPER_ACCURACY, Curve, best_of, rates_text, verdict
 from .method_tables import table
 
 TUNING: Final = Table(
@@ -52,10 +52,10 @@ def tuning_markdown(curves: Sequence[Curve], settings: dict[str, Any], command: 
         words = [f"{d['value']:+.1f} ({d['low']:+.1f}–{d['high']:+.1f})" for d in drifts if d]
         rows.append([f"change from {CONVERGED}", *words, "0"])
     head = ["step: Acc@1, %", *(f"rate {curve.rate:g}" for curve in curves), "paper, B/16"]
-    best_point = best_of(curves)
+    found = best_of(curves)
     best = "No setting names a region right: there is nothing to choose."
-    if best_point is not None:
-        rate, step, point = best_point
-        best = f"Best here: learning rate {rate:g} and {step} steps ({point['value']:.1f} %)."
+    if found is not None:
+        count = f"{found.steps} step{'s' * (found.steps != 1)}"
+        best = f"Best here: {count} ({found.point['value']:.1f} %) with {rates_text(found.rates)}."
     about = ", ".join(f"{name} {value}" for name, value in settings.items())
     return "\n\n".join([f"{about}; `{command}`.", table(head, rows), best, verdict(curves)]) + "\n"

@@ -78,7 +78,7 @@ def batch_command(
     caption_column: CaptionColumn = None,
     out: Annotated[
         Path,
-        typer.Option(help="Folder for the results; a batch that was stopped there goes on."),
+        typer.Option(help="Folder for the results; a stopped batch in it continues."),
     ] = Path("maskinversion_batch"),
     formats: Annotated[
         str,
@@ -94,17 +94,18 @@ def batch_command(
         bool,
         typer.Option(
             "--skip-bad",
-            help=f"Go on without images that fail; {FAILED} lists them, the exit code is 1.",
+            help=f"Continue without images that fail; {FAILED} lists them, and the exit code is 1.",
         ),
     ] = False,
     overwrite: Annotated[
         bool,
         typer.Option(
-            help="Compute stale images again (other settings or files); remove results of others."
+            help="Compute outdated images again (other settings or files); remove results of "
+            "images that are not listed any more."
         ),
     ] = False,
 ) -> None:
-    """Run many images: an archive of each, and one table of all (a Parquet data set)."""
+    """Label many images: an archive for each, and one table of all (a Parquet data set)."""
     check_workers(workers, dask)
     project, folder = _project(place, images, regions, table, positions=positions)
     if place is not None and labels is None and not template:
@@ -151,7 +152,7 @@ def batch_command(
     except KeyboardInterrupt:
         # Images that were being written when it came are complete by now.
         finished = len(look().done) - len(work.done)
-        say(f"Stopped: {_kept(finished, work.tasks, out)}; the same command goes on.")
+        say(f"Stopped: {_kept(finished, work.tasks, out)}; run the same command to continue.")
         raise typer.Exit(INTERRUPTED) from None
     if problems:
         say(f"{counted(len(problems))} failed; {out / FAILED} says why.")
@@ -258,7 +259,9 @@ def _run(
     def keep(report: Report, progress: BatchProgress) -> None:
         if report.is_disk_full:
             kept = _kept(len(finished), tasks, out)
-            raise InputError(f"{report.problem} {kept}; with more room the same command goes on.")
+            raise InputError(
+                f"{report.problem} {kept}; with more space, run the same command to continue."
+            )
         if not report.problem:
             finished.append(report.name)
         else:

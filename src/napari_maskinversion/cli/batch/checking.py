@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ...batch.executors import InThisProcess, TaskExecutor
 from ...batch.image_run import check_task
 from ...batch.image_task import Report
 from ...batch.running import Plan
-from ..console import say
-from .images import NO_REGIONS
+from .images import NO_REGIONS, say_first
 from .progress import BatchProgress, follow
-
-_SAID: Final = 3  # notes in full
 
 
 def problems_of(work: Plan, executor: TaskExecutor | None = None) -> dict[str, str]:
@@ -36,9 +31,5 @@ def problems_of(work: Plan, executor: TaskExecutor | None = None) -> dict[str, s
         with InThisProcess() as own:
             follow(work.tasks, own, check_task, keep, title="Checked")
     in_order = [reports[task.name] for task in work.tasks]
-    notes = [note for report in in_order for note in report.notes]
-    for note in notes[:_SAID]:
-        say(note)
-    if len(notes) > _SAID:
-        say(f"The same holds of other images: {len(notes) - _SAID} more lines like these.")
+    say_first([note for report in in_order for note in report.notes])
     return problems | {report.name: report.problem for report in in_order if report.problem}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -62,6 +62,7 @@ Captions = Annotated[
 ]
 CaptionColumn = Annotated[str | None, typer.Option(help="Column of a CSV file of captions.")]
 
+_SAID: Final = 5  # lines in full
 NO_REGIONS: Final = "it has no regions; add them by --regions, or 'project add' with --regions"
 
 
@@ -82,9 +83,16 @@ def pairs_of(
     pairs = (
         read_table(table) if table is not None else pair(str(images), regions, positions=positions)
     )
-    for note in pairs.notes:
-        say(note)
+    say_first(pairs.notes)
     return pairs
+
+
+def say_first(notes: Sequence[str]) -> None:
+    """Say lines of one kind; only how many there are of those that follow the first few."""
+    for note in notes[:_SAID]:
+        say(note)
+    if len(notes) > _SAID:
+        say(f"And {len(notes) - _SAID} more lines like these.")
 
 
 def project_images(pairs: Pairs, folder: Path) -> Iterable[ProjectImage]:

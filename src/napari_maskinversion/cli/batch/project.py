@@ -100,7 +100,7 @@ def add_command(
     table: Table = None,
     positions: Positions = False,
 ) -> None:
-    """Add images to a project; images that it has get these regions, if they had none."""
+    """Add images to a project; images already in it get these regions if they had none."""
     file = project_file(place)
     read_project(place)  # refused before images are looked for
     pairs = pairs_of(images, regions, table, positions=positions)
@@ -139,9 +139,11 @@ def _with_regions(
 @project.command("status")
 def status_command(
     place: ProjectPlace,
-    out: Annotated[Path | None, typer.Option(help="Also tell what a batch did there.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also show the results of a batch in this folder.")
+    ] = None,
 ) -> None:
-    """Tell how many images there are, and how many are done."""
+    """Show how many images there are and how many are done."""
     content = read_project(place)
     number = states(content)
     bare = sum(image.regions is None for image in content.images)
@@ -162,7 +164,7 @@ def status_command(
 
 @project.command("check")
 def check_command(place: ProjectPlace) -> None:
-    """Read all images and regions as a batch would, and name those that it would refuse."""
+    """Read all images and regions, and list those that a batch cannot run."""
     content, file = read_project(place), project_file(place)
     check_words(content, file)
     captions = captions_hash(content, file.parent)
@@ -182,8 +184,8 @@ def export_command(
     results: Annotated[
         Path | None,
         typer.Option(
-            help="What batch wrote (default: maskinversion_batch beside the project, where the "
-            "panel keeps it)."
+            help="Results of batch (default: maskinversion_batch next to the project; the panel "
+            "uses it too)."
         ),
     ] = None,
     formats: Annotated[
@@ -197,8 +199,7 @@ def export_command(
         bool,
         typer.Option(
             "--stale",
-            help="Also images that were computed from other regions, words or settings than the "
-            "project has now.",
+            help="Also export images with outdated results (of other regions, words or settings).",
         ),
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,

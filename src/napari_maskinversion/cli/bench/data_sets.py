@@ -73,7 +73,9 @@ class BenchOptions:
             "(default: the data set's)."
         ),
     ] = None
-    limit: Annotated[int | None, typer.Option(help="Use only the first images, this many.")] = None
+    limit: Annotated[
+        int | None, typer.Option(help="Use only this many images, from the first.")
+    ] = None
     skip_bad: SkipBad = False
     device: Device = "auto"
     output: Output

@@ -60,7 +60,7 @@ def bench_captions_command(
     output: Output,
     short: Annotated[bool, typer.Option("--short", help="Use only the bundled drawings.")] = False,
 ) -> None:
-    """Measure how often a generated sentence names the thing that a region shows."""
+    """Measure how often a generated sentence names the object in its region."""
     request = CaptionRequest(decoder=decoder, file=decoder_file)
     request.check(model, Method())
     _check(scenes, per_class, sprites)

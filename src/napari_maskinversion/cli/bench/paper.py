@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ...base.errors import InputError
+from ...bench.datasets.registry import VOC_CLASSES
 from ...bench.paper.quoted import TABLES
 from ...engine.settings import InversionConfig
 from ...language.generation.registry import DECODERS
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
 _USUAL: Final = GenerationSettings()
 
 Limit = Annotated[
-    int | None, typer.Option(help="Use only the first images of each set, this many.")
+    int | None, typer.Option(help="Use only this many images of each set, from the first.")
+]
+NoPlots = Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")]
+Overwrite = Annotated[
+    bool, typer.Option(help="Measure again what is kept, and replace files of others.")
+]
+VocClasses = Annotated[
+    int, typer.Option(help="Classes of VOC: 19, as the paper counts, or all 20.")
 ]
 Split = Annotated[
     list[str] | None,
@@ -63,9 +71,7 @@ def paper_command(
         str | None, typer.Option(help="Only these data sets, separated by commas.")
     ] = None,
     split: Split = None,
-    voc_classes: Annotated[
-        int, typer.Option(help="Classes of VOC: 19, as the paper counts, or all 20.")
-    ] = 19,
+    voc_classes: VocClasses = 19,
     limit: Limit = None,
     ties: Annotated[
         str,
@@ -114,20 +120,18 @@ def paper_command(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of tables, plots and records; a stopped run goes on.")
+        Path, typer.Option(help="Folder for tables, plots and records; a stopped run continues.")
     ] = Path("paper"),
-    overwrite: Annotated[
-        bool, typer.Option(help="Measure again what is kept, and replace files of others.")
-    ] = False,
-    no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False,
+    overwrite: Overwrite = False,
+    no_plots: NoPlots = False,
     skip_bad: SkipBad = False,
     device: Device = "auto",
 ) -> None:
-    """Run the paper's tables again, and show its figures beside the measured ones.
+    """Repeat the paper's tables, and show its figures next to the measured ones.
 
-    Always in the paper's setting: the whole image as a square of 448 px, K = 10, learning rate
+    Always with the paper's settings: the whole image as a square of 448 px, K = 10, learning rate
     0.1, alpha 5 for RefCOCO and RefCOCO+, else 0; the options change it. Rows without weights or
-    data say what they lack.
+    data tell you what they need.
     """
     from ...bench.measures.relations import by_words, load_parser
     from ...bench.measures.retrieval import TIES
@@ -136,12 +140,7 @@ def paper_command(
     tables = tables_by_name(table)
     if ties not in TIES:
         raise InputError(f"--ties takes last or first; got {ties!r}.")
-    if limit is not None and limit < 1:
-        raise InputError(f"--limit must be at least 1; got {limit}.")
-    if voc_classes not in (19, 20):
-        raise InputError(f"--voc-classes takes 19 or 20; got {voc_classes}.")
-    if not 32 <= resolution <= 4096:
-        raise InputError(f"--resolution must be from 32 to 4096; got {resolution}.")
+    check_numbers(limit, voc_classes, resolution)
     if method_weights is not None and not method_weights.is_file():
         raise InputError(f"There is no file {method_weights}; --method-weights names a checkpoint.")
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
@@ -192,6 +191,16 @@ def paper_command(
         why, *others = dict.fromkeys(job.failures.values())
         more = f" ({len(others)} more in the tables)" if others else ""
         raise InputError(f"Not everything was measured: {why}{more}")
+
+
+def check_numbers(limit: int | None, voc_classes: int, resolution: int) -> None:
+    """Raise for numbers that cannot work, before anything is loaded."""
+    if limit is not None and limit < 1:
+        raise InputError(f"--limit must be at least 1; got {limit}.")
+    if voc_classes not in VOC_CLASSES:
+        raise InputError(f"--voc-classes takes 19 or 20; got {voc_classes}.")
+    if not 32 <= resolution <= 4096:
+        raise InputError(f"--resolution must be from 32 to 4096; got {resolution}.")
 
 
 def _show(job: PaperBench, out: Path, ties: Ties, *, plots: bool) -> None:

@@ -24,7 +24,7 @@ SMALL_WIDTH = 256  # of an image tower
 REAL_SETS = ("dubai-aerial", "bccd", "dsb2018-nuclei")
 
 bench = typer.Typer(
-    help="Measure a model: names and heatmaps of regions with known names.", no_args_is_help=True
+    help="Measure models and methods on regions with known labels.", no_args_is_help=True
 )
 
 ModelName = Annotated[str, typer.Option(help="Model name, or a model's folder.")]

@@ -133,7 +133,9 @@ def _say_stopped(folder: Path) -> None:
 def build_command(
     file: Annotated[
         Path,
-        typer.Argument(help="Text file (a caption a line), CSV or TSV file, or a bank to finish."),
+        typer.Argument(
+            help="Text file (one caption per line), CSV or TSV file, or an unfinished bank."
+        ),
     ],
     settings: RunSettings,
     column: Column = None,
@@ -141,7 +143,7 @@ def build_command(
     model: BankModel = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the bank, for it alone (default: in the cache folder)."),
+        typer.Option(help="Folder for this bank only (default: in the cache folder)."),
     ] = None,
 ) -> None:
     """Embed captions and keep them. After Ctrl-C the same command continues."""

@@ -51,12 +51,12 @@ Decoder = Annotated[
     str,
     typer.Option(
         metavar="|".join(DECODERS),
-        help="What writes the sentences; decoders other than demo belong to another model.",
+        help="Decoder that writes the sentences; all except demo need another model.",
     ),
 ]
 DecoderFile = Annotated[
     Path | None,
-    typer.Option(help="Weights of your own for the decoder, or a file from another machine."),
+    typer.Option(help="File with the decoder's weights."),
 ]
 Memory = Annotated[
     Path | None,
@@ -92,8 +92,8 @@ def caption_command(
     results: Annotated[
         Path | None,
         typer.Option(
-            help="results.npz of an earlier run --format npz on the same files, to use its "
-            "embeddings again. Refused if anything differs."
+            help="results.npz of an earlier run --format npz on the same files, to reuse its "
+            "embeddings. Model, settings and files must be the same."
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
@@ -107,7 +107,7 @@ def caption_command(
     """Write a sentence about each region of an image, from its embedding alone.
 
     The sentences go into the column generated_caption of the table and of every file. CLIPCap needs
-    --model ViT-B-32/openai and the extra [captioning]; its weights (636 MB) are fetched once.
+    --model ViT-B-32/openai and the extra [captioning]; its weights (636 MB) are downloaded once.
     """
     how = GenerationSettings(
         search=search,  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def caption_command(
     _held = hold(out)  # until this function returns
     inputs = open_inputs(image, masks, settings, say)
     check_tasks(inputs.tasks)
-    source = origin(image, masks, settings, inputs.stack, inputs.category_ids)
+    source = origin(image, masks, settings, inputs.stack, inputs.coco_numbers)
     identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
     model = load(settings.model, settings.architecture, settings.device)
     if sentences is not None:

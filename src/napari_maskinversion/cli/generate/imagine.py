@@ -64,7 +64,7 @@ def imagine_command(
         ),
     ],
     decoder: Annotated[
-        str, typer.Option(help="What draws.", metavar="|".join(DECODERS))
+        str, typer.Option(help="Diffusion model.", metavar="|".join(DECODERS))
     ] = "kandinsky22",
     prompt: Annotated[
         str, typer.Option(help="Sentence to draw the region in: a photo of a sks dog on a beach.")
@@ -72,14 +72,15 @@ def imagine_command(
     subject: Annotated[
         list[str] | None,
         typer.Option(
-            help="Word of the prompt that the region takes the place of (kandinsky22); one for "
-            "each region."
+            help="Word of the prompt that the region replaces (kandinsky22); one for each region."
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and imagine.json.")] = Path(
         "maskinversion_pictures"
     ),
-    seed: Annotated[int, typer.Option(help="Seed of the first picture; others count on.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the first picture; the next ones count up from it.")
+    ] = 0,
     pictures: Annotated[int, typer.Option(help="Pictures of each region, and of [CLS].")] = 1,
     draw_steps: Annotated[
         int | None,
@@ -116,9 +117,9 @@ def imagine_command(
         typer.Option(help="Folder of the prior, for a prompt (default: in the cache)."),
     ] = None,
 ) -> None:
-    """Draw what the embedding of a region shows, with [CLS]'s picture to compare it with.
+    """Draw what the embedding of a region shows, next to that of the whole image ([CLS]).
 
-    A diffusion model draws CLIP image embeddings; here it gets the region's. The paper's Figure 4.
+    A diffusion model turns the CLIP embedding into a picture, as in Figure 4 of the paper.
     """
     queries = queries_of([_ids(text) for text in region])
     request = ImagineRequest(

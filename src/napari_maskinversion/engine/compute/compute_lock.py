@@ -96,8 +96,13 @@ def end_threads() -> None:
 
     Two Python threads that have computed keep more threads than there are processors. GNU's OpenMP
     then puts threads to sleep between parallel loops, also if only one of the two is at work, and
-    waking them takes longer than most loops. Nothing happens elsewhere than on Linux.
+    waking them takes longer than most loops. Other Python threads, and a loop in which this one is
+    at work, keep theirs. Nothing happens elsewhere than on Linux.
     """
+    if torch.get_num_threads() == 1:
+        # There is nothing to end, and a forked process would wait for threads that it lacks: one
+        # thread is all that it can compute with if the first process has computed.
+        return
     pause = _pause()
     if pause is not None:
         pause(_SOFT)

@@ -372,7 +372,7 @@ class MaskInverter(RegionEmbedder):
     def explain(
         self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
     ) -> FloatArray:
-        """Compute where on the current image embeddings are: of regions, of texts, of anything.
+        """Compute maps of where embeddings of texts, regions or others are on the current image.
 
         Parameters
         ----------

@@ -147,8 +147,7 @@ class Method:
         str,
         Field(
             title="Method",
-            description="How regions are embedded; two joined by + are averaged. "
-            "See the command methods.",
+            description="Method to embed regions; A+B averages two. See the command methods.",
             json_schema_extra={"cli": "method"},
         ),
     ] = MASKINVERSION

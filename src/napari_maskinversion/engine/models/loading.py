@@ -269,8 +269,8 @@ def wrap_open_clip(
     Parameters
     ----------
     clip : torch.nn.Module
-        From ``open_clip.create_model``. A module in training mode stays so: it is used through a
-        copy in evaluation mode that shares its weights.
+        From ``open_clip.create_model``. A module in training mode is not changed; a copy in
+        evaluation mode shares its weights.
     preprocess : callable, optional
         The image transform that open_clip returned with the module; normalisation and
         interpolation are read from it. Default: the module's own settings, else OpenAI's.

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from ...base.download import sha256_of
 from ...base.errors import InputError, ModelError
 from ...base.reading import read_json
-from .decoder import CaptionDecoder
-from .gpt2 import build, read_gpt2
+from .gpt2 import Gpt2Decoder, build, read_gpt2
 from .settings import GenerationSettings
 
 _STOP: Final = "."
@@ -37,7 +36,7 @@ class _Mapper(nn.Module):
         return mapped
 
 
-class ClipCap(CaptionDecoder):
+class ClipCap(Gpt2Decoder):
     """GPT-2 behind a mapper, loaded from a published checkpoint.
 
     Parameters
@@ -99,16 +98,6 @@ class ClipCap(CaptionDecoder):
         mapped: Tensor = self.mapper(embeddings.to(self._device))
         return mapped.view(len(embeddings), self._prefix, self._width)
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Look tokens up in GPT-2's table."""
-        vectors: Tensor = self.gpt.transformer.wte(tokens.to(self._device))
-        return vectors
-
-    def logits(self, inputs: Tensor) -> Tensor:
-        """Run GPT-2."""
-        logits: Tensor = self.gpt(inputs_embeds=inputs).logits[:, -1]
-        return logits
-
     def text(self, tokens: Sequence[int]) -> str:
         """Decode GPT-2's byte pairs."""
         return decode_bytes([self._words[token] for token in tokens])
@@ -129,11 +118,9 @@ def read_vocabulary(path: Path, size: int) -> list[str]:
     if not isinstance(table, dict) or sorted(map(str, table.values())) != sorted(
         map(str, range(size))
     ):
-        raise ModelError(
-            f"{path} is no vocabulary of {size} tokens for this GPT-2; it belongs to another one."
-        )
+        raise ModelError(f"{path} is not a vocabulary of {size} tokens for this GPT-2.")
     if _STOP not in table:
-        raise ModelError(f"{path} is no vocabulary of GPT-2: it has no full stop.")
+        raise ModelError(f"{path} is not a vocabulary of GPT-2: it has no full stop.")
     return sorted(table, key=lambda word: int(table[word]))
 
 

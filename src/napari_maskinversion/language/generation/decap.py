@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from ...base.download import sha256_of
 from ...base.errors import ModelError
-from .decoder import CaptionDecoder
-from .gpt2 import build, read_gpt2
+from .gpt2 import Gpt2Decoder, build, read_gpt2
 from .memory import SupportMemory
 from .settings import GenerationSettings
 
@@ -22,7 +21,7 @@ _END: Final = 49407  # of CLIP's own tokens
 _PROJECTION: Final = "clip_project.model.0.weight"
 
 
-class DeCap(CaptionDecoder):
+class DeCap(Gpt2Decoder):
     """A checkpoint as the authors save it, with a memory of the user's sentences.
 
     Parameters
@@ -54,7 +53,7 @@ class DeCap(CaptionDecoder):
         state = read_gpt2(path, "decoder")
         projection = state.get(_PROJECTION)
         if projection is None or projection.ndim != 2:
-            raise ModelError(f"{path} is no checkpoint of DeCap: it has no {_PROJECTION}.")
+            raise ModelError(f"{path} is not a checkpoint of DeCap: it has no {_PROJECTION}.")
         module: Any = nn.Module()
         module.clip_project = nn.Module()
         width, self.embed_dim = projection.shape
@@ -66,7 +65,7 @@ class DeCap(CaptionDecoder):
         self.name, self.weights = "decap", sha256_of(path)
         self.positions, self.stop = self.gpt.config.n_positions, _END
         if self.gpt.config.vocab_size <= _END:
-            raise ModelError(f"{path} is no checkpoint of DeCap: it lacks CLIP's tokens.")
+            raise ModelError(f"{path} is not a checkpoint of DeCap: it lacks CLIP's tokens.")
         if memory.shape[1] != self.embed_dim:
             raise ModelError(
                 f"{path} reads embeddings of {self.embed_dim} numbers; the memory has "
@@ -84,16 +83,6 @@ class DeCap(CaptionDecoder):
         """Project embeddings onto the memory, then into GPT-2."""
         projected: Tensor = self._project(self.memory.project(embeddings.to(self._device)))
         return projected[:, None]
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Look tokens up in GPT-2's table."""
-        vectors: Tensor = self.gpt.transformer.wte(tokens.to(self._device))
-        return vectors
-
-    def logits(self, inputs: Tensor) -> Tensor:
-        """Run GPT-2."""
-        logits: Tensor = self.gpt(inputs_embeds=inputs).logits[:, -1]
-        return logits
 
     def text(self, tokens: Sequence[int]) -> str:
         """Decode CLIP's tokens; those that it does not have are left out."""

@@ -13,10 +13,28 @@ from torch import Tensor, nn
 
 from ...base.errors import ModelError
 from ...engine.models.checkpoints import fill, read_weights
+from .decoder import CaptionDecoder
 
 _HEAD: Final = 64  # numbers of an attention head in every published GPT-2
 # Constants that older versions of the transformers package saved with the weights.
 _STALE: Final = re.compile(r"\.attn\.(bias|masked_bias)$")
+
+
+class Gpt2Decoder(CaptionDecoder):
+    """A decoder whose words come from a GPT-2."""
+
+    gpt: Any
+    _device: torch.device
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Look tokens up in GPT-2's table."""
+        vectors: Tensor = self.gpt.transformer.wte(tokens.to(self._device))
+        return vectors
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Run GPT-2."""
+        logits: Tensor = self.gpt(inputs_embeds=inputs).logits[:, -1]
+        return logits
 
 
 def check_transformers() -> None:
@@ -47,7 +65,7 @@ def read_gpt2(path: Path, inside: str) -> dict[str, Tensor]:
     if f"{inside}.transformer.wte.weight" not in state:
         some = ", ".join(list(state)[:2])
         raise ModelError(
-            f"{path} is no checkpoint of this decoder: it has no {inside}.transformer.wte.weight "
+            f"{path} is not a checkpoint of this decoder: no {inside}.transformer.wte.weight "
             f"but {some}, ...; choose the published file."
         )
     return state
@@ -100,7 +118,7 @@ def build(
     fill(module, state, path=path, architecture=f"of GPT-2 with {len(layers)} blocks of {width}")
     table, last = gpt.transformer.wte.weight, gpt.lm_head.weight
     if not table.equal(last):
-        raise ModelError(f"{path} is no GPT-2: its last layer is not its table of tokens.")
+        raise ModelError(f"{path} is not a GPT-2: its last layer is not its table of tokens.")
     gpt.tie_weights()
     return gpt
 

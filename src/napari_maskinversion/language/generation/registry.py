@@ -150,10 +150,9 @@ def check_decoder(
     """
     spec = get_decoder(name)
     if spec.model and model is not None and _is_another(model, spec.model):
-        why = "it is trained for it alone"
         raise InputError(
-            f"The decoder {spec.name} reads embeddings of {spec.model}, {why}, not of {model}; "
-            f"choose that model, or another decoder."
+            f"The decoder {spec.name} reads embeddings of {spec.model} alone, not of {model}; "
+            "choose that model, or another decoder."
         )
     if memory is not None and not spec.memory:
         raise InputError(f"The decoder {spec.name} takes no caption bank; leave the memory out.")

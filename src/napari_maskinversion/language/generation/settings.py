@@ -33,8 +33,8 @@ class GenerationSettings:
     search: Annotated[
         Search,
         Field(
-            description="How words are chosen: the likeliest next one (greedy), the likeliest "
-            "sentence of several kept (beam), or drawn at random (top-p)."
+            description="How to choose the next word: the most likely one (greedy), by comparing "
+            "several sentences (beam), or at random from the likely ones (top-p)."
         ),
     ] = "greedy"
     beams: Annotated[int, Field(ge=1, le=50, description="Beam: sentences kept at a time.")] = 5
@@ -58,8 +58,8 @@ class GenerationSettings:
     norm: Annotated[
         Norm,
         Field(
-            description="Length of the embedding that is decoded: as optimised, or scaled to that "
-            "of the whole image's (cls). DeCap's decoders look at the direction alone."
+            description="Length of the embedding: as optimised, or that of the whole image "
+            "(cls). DeCap ignores the length."
         ),
     ] = "optimised"
 

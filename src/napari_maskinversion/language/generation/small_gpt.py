@@ -209,7 +209,7 @@ def read_record(path: Path) -> SmallGptRecord:
         ) from None
     if _RECORD not in metadata:
         raise ModelError(
-            f"{path} is no caption decoder of this program: its metadata has no {_RECORD!r}."
+            f"{path} is not a caption decoder of this program: its metadata has no {_RECORD!r}."
         )
     try:
         record = validated(SmallGptRecord, parse_json(metadata[_RECORD].encode(), "record"), path)

@@ -48,7 +48,7 @@ class UncertaintyConfig:
         float,
         Field(
             title="Least tokens",
-            description="The word for a region that covers fewer tokens of the model's input is "
+            description="A region that covers fewer tokens of the model's input is marked "
             "doubtful; 0: off.",
             ge=0,
             allow_inf_nan=False,
@@ -64,8 +64,8 @@ class UncertaintyConfig:
         float | None,
         Field(
             title="Least margin",
-            description="A word whose similarity exceeds that of the next by less is doubtful; "
-            "0: off (default: as calibrated for the model).",
+            description="If the best word beats the second by less similarity, it is marked "
+            "doubtful; 0: off (default: as calibrated for the model).",
             ge=0,
             allow_inf_nan=False,
             le=2,
@@ -76,8 +76,8 @@ class UncertaintyConfig:
         float | None,
         Field(
             title="Least overlap",
-            description="A heatmap that overlaps its region less (IoU) does not fit; 0: off "
-            "(default: as calibrated for the model).",
+            description="If heatmap and region overlap less (IoU), the answer is marked 'does "
+            "not fit'; 0: off (default: as calibrated for the model).",
             ge=0,
             allow_inf_nan=False,
             le=1,

@@ -19,8 +19,8 @@ from ...base.units import Georeference
 
 Array = npt.NDArray[Any]
 
-CATEGORY_IDS: Final = "category_ids"
-"""Where records keep the numbers that labels have in the COCO file of the regions."""
+COCO_NUMBERS: Final = (CATEGORY_IDS := "category_ids", IMAGE_ID := "image_id")
+"""Where records keep the numbers that labels and the image have in the COCO file of the regions."""
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
 _MAX_CROP: Final = 500_000_000  # pixels
@@ -71,6 +71,8 @@ class Annotations:
         Colour (``#rrggbb``, or "" for none) of each label of the vocabulary, used or not.
     category_ids : mapping of str to int
         Numbers that labels have in a COCO file; empty for regions of other files.
+    image_id : int or None
+        Number of the image in a COCO file, if it is one entry there.
     about : mapping
         Provenance, written to the file.
     notes : tuple of str
@@ -83,6 +85,7 @@ class Annotations:
     geo: Georeference | None = None
     colors: Mapping[str, str] = field(default_factory=dict)
     category_ids: Mapping[str, int] = field(default_factory=dict)
+    image_id: int | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -109,6 +112,12 @@ class Annotations:
                 number += 1
             numbers[label] = number
         return numbers
+
+    @property
+    def coco_numbers(self) -> dict[str, Any]:
+        """Numbers in a COCO file by `COCO_NUMBERS`; empty for regions of other files."""
+        numbers = {CATEGORY_IDS: dict(self.category_ids), IMAGE_ID: self.image_id}
+        return {name: value for name, value in numbers.items() if value not in ({}, None)}
 
     @property
     def vocabulary(self) -> dict[str, str]:

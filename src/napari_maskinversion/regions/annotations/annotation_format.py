@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -124,6 +124,11 @@ class ListedImage:
     position: Position = ()
     series: int | None = None
 
+    @property
+    def title(self) -> str:
+        """The name, and which image of its file it is."""
+        return self.name if self.series is None else f"{self.name} (series {self.series})"
+
 
 def choose_images(
     listed: Sequence[ListedImage], path: Path, image: ImageReference
@@ -133,11 +138,14 @@ def choose_images(
     Raises
     ------
     ManyImagesError
-        If the name does not select one.
+        If neither the name nor the title selects one.
     InputError
         If several images have one name.
     """
     names = list(dict.fromkeys(one.name for one in listed))
+    if any(one.series is not None and one.title == image.name for one in listed):
+        listed = [one for one in listed if one.title == image.name]
+        image = replace(image, name=listed[0].name, series=listed[0].series)
     # Prefer equal paths to equal file names, and these to names without suffix.
     for matches in (str.__eq__, _ends_path, _same_file, same_image):
         chosen = [one for one in listed if image.name and matches(one.name, image.name)]
@@ -158,7 +166,7 @@ def choose_images(
             f"{path} has {len(names)} images that may be {image.file} ({', '.join(names[:5])}).",
             _fitting(chosen, image.shape),
         )
-    chosen = _of_series(chosen, path, image.series)
+    chosen = _of_series(chosen, path, image)
     if len({one.position for one in chosen}) < len(chosen):
         raise InputError(
             f"{path} has {len(chosen)} images called {names[0] or '(no name)'}; give each its own "
@@ -167,8 +175,9 @@ def choose_images(
     return chosen
 
 
-def _of_series(chosen: list[ListedImage], path: Path, series: int | None) -> list[ListedImage]:
+def _of_series(chosen: list[ListedImage], path: Path, image: ImageReference) -> list[ListedImage]:
     """Return the image with a number among those of one file; all, where none has a number."""
+    series = image.series
     numbers = sorted({one.series for one in chosen if one.series is not None})
     if series is None and len(numbers) < 2:
         return chosen
@@ -177,7 +186,10 @@ def _of_series(chosen: list[ListedImage], path: Path, series: int | None) -> lis
         return fitting
     listed = ", ".join(map(str, numbers))
     other = "; choose one by its number" if series is None else f", and not of {series}"
-    raise InputError(f"{path} has regions of {chosen[0].name} (series {listed}){other}.")
+    raise ManyImagesError(
+        f"{path} has regions of {chosen[0].name} (series {listed}){other}.",
+        _fitting(chosen, image.shape),
+    )
 
 
 def size_of_images(
@@ -225,6 +237,6 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def _fitting(listed: Sequence[ListedImage], shape: tuple[int, int] | None) -> tuple[str, ...]:
-    """Return the names of images with this size, or without one."""
-    fits = [one.name for one in listed if shape is None or one.size in (shape, None)]
+    """Return the titles of images with this size, or without one."""
+    fits = [one.title for one in listed if shape is None or one.size in (shape, None)]
     return tuple(dict.fromkeys(fits))

@@ -30,7 +30,7 @@ def read_seg(path: Path) -> Any:
         with path.open("rb") as file:
             shape, _, kind = read_npy_head(file)
             if kind.kind != "O":
-                raise InputError(f"{path} is no file of Cellpose; it contains {kind} values.")
+                raise InputError(f"{path} is not a file of Cellpose; it contains {kind} values.")
             value = load_plain(file)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
@@ -42,7 +42,7 @@ def read_seg(path: Path) -> Any:
         raise InputError(f"{path} is broken: {error}; {_WAY_OUT}.") from None
     objects = value.objects() if isinstance(value, PickledArray) else []
     if shape != () or len(objects) != 1:
-        raise InputError(f"{path} is no file of Cellpose; it contains {len(objects)} objects.")
+        raise InputError(f"{path} is not a file of Cellpose; it contains {len(objects)} objects.")
     return objects[0]
 
 

@@ -61,9 +61,9 @@ def is_coco(page: Any) -> bool:
 def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
     """Write COCO JSON. Each plane is a separate image with its ``position``.
 
-    Annotations and categories of a COCO file keep their numbers. Masks are compressed run lengths;
-    with ``polygons`` they are lists of polygons. These have no holes in COCO: a region with holes
-    is cut into pieces.
+    Image, annotations and categories of a COCO file keep their numbers. Masks are compressed run
+    lengths; with ``polygons`` they are lists of polygons. These have no holes in COCO: a region
+    with holes is cut into pieces.
 
     Raises
     ------
@@ -72,6 +72,8 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
     """
     numbers = _categories(annotations)
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
+    if annotations.image_id is not None and len(places) == 1:
+        places = dict.fromkeys(places, annotations.image_id)
     ids = _source_ids(annotations.items) or _region_ids(annotations.items)
     records = [
         _record(item, annotations.shape, number, places[item.position], numbers, polygons)
@@ -90,9 +92,9 @@ def write_coco_of_many(
 ) -> None:
     """Write the annotations of many images to one COCO file.
 
-    Annotations and categories of COCO files keep their numbers, as far as these differ. Other
-    numbers of images and annotations depend on nothing but the image's own number and its regions,
-    so they stay when other images are added.
+    Images, annotations and categories of COCO files keep their numbers, if all have one and these
+    differ. Other numbers of images and annotations depend on nothing but the image's own number and
+    its regions, so they stay when other images are added.
 
     Parameters
     ----------
@@ -109,6 +111,7 @@ def write_coco_of_many(
     InputError
         If it cannot be written; an existing file stays.
     """
+    parts = list(parts)
     images: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
     items: list[Annotation] = []
@@ -136,8 +139,12 @@ def write_coco_of_many(
     numbers = _categories(words)
     for record, number in zip(records, _source_ids(items), strict=False):
         record["id"] = number
+    image_ids = _source_image_ids(parts)
+    for image in images:
+        image["id"] = image_ids.get(image["id"], image["id"])
     for record in records:
         record["category_id"] = numbers[record["category_id"]]
+        record["image_id"] = image_ids.get(record["image_id"], record["image_id"])
     write_json(_page(images, records, numbers, about or {}), path, indent=None)
 
 
@@ -159,6 +166,15 @@ def _source_ids(items: Sequence[Annotation]) -> list[int]:
         return []
     ids = [int(text) for text in texts]
     return ids if len(set(ids)) == len(ids) else []
+
+
+def _source_image_ids(
+    parts: Sequence[tuple[int, Annotations, Mapping[str, Any]]],
+) -> dict[int, int]:
+    """Return the numbers that images had in their files; none if not all had their own."""
+    ids = {number: part.image_id for number, part, _ in parts if set(part.planes) <= {()}}
+    own = {number: one for number, one in ids.items() if one is not None}
+    return own if len(set(own.values())) == len(parts) else {}
 
 
 def _region_ids(items: Sequence[Annotation]) -> Sequence[int]:
@@ -315,8 +331,15 @@ def read_coco(page: CocoPage, path: Path, image: ImageReference) -> Annotations:
         image=image.name,
         colors={name: "" for name in names.values() if name not in ("", UNNAMED)},
         category_ids=numbers_of(names),
+        image_id=image_id_of(chosen),
         notes=tuple(notes),
     )
+
+
+def image_id_of(chosen: Sequence[ListedImage]) -> int | None:
+    """Return the number of an image that is one entry of its file; None if it has none."""
+    keys = [one.key for one in chosen if type(one.key) is int and 0 <= one.key <= LARGEST]
+    return keys[0] if len(keys) == len(chosen) == 1 else None
 
 
 def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
@@ -325,12 +348,19 @@ def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
     Raises
     ------
     InputError
-        If one has no id, or an invalid position; names it.
+        If one has no id or that of another, or an invalid position; names it.
     """
     listed = []
+    seen = set()
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
             raise InputError(f"{path}, image {number} has no id.")
+        if record["id"] in seen:
+            raise InputError(
+                f"{path} has two images with the id {record['id']!r}; annotations of one would go "
+                "to both. Give each its own."
+            )
+        seen.add(record["id"])
         listed.append(
             ListedImage(
                 key=record["id"],
@@ -356,14 +386,23 @@ def categories_of(records: Any, path: Path) -> dict[Any, str]:
     Raises
     ------
     InputError
-        If there is no list of them.
+        If there is no list of them, a name is none, or two have one id and different names.
     """
     if not isinstance(records, list) or any(
         not isinstance(record, dict) or type(record.get("id")) not in (int, str)
         for record in records
     ):
         raise InputError(f"{path} is not COCO: it has no list of categories.")
-    return {record["id"]: str(record.get("name", record["id"])) for record in records}
+    names: dict[Any, str] = {}
+    for record in records:
+        name = as_scalar(record.get("name"), "name", f"{path}, category {record['id']}")
+        name = str(record["id"] if name is None else name)
+        if names.setdefault(record["id"], name) != name:
+            raise InputError(
+                f"{path} has two categories with the id {record['id']!r}: {names[record['id']]!r} "
+                f"and {name!r}. Give each its own."
+            )
+    return names
 
 
 def numbers_of(names: Mapping[Any, str]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from .annotation_format import (
     note_other_image,
     size_of_images,
 )
-from .coco import categories_of, is_coco, listed_images, numbers_of
+from .coco import categories_of, image_id_of, is_coco, listed_images, numbers_of
 from .json_files import read_json
 
 _MAX_ID: Final = 256**3 - 1
@@ -82,6 +82,7 @@ def read_panoptic(page: Any, path: Path, image: ImageReference) -> Annotations:
         image=image.name,
         colors={name: "" for name in names.values() if name},
         category_ids=numbers_of(names),
+        image_id=image_id_of(chosen),
         notes=tuple(notes),
     )
 
@@ -101,7 +102,9 @@ def _picture(name: Any, path: Path, where: str) -> Path:
 def _segments_of(picture: Path, shape: tuple[int, int]) -> dict[int, Any]:
     colours = decode(picture, "panoptic picture", colours=True)
     if colours.ndim != 3 or colours.shape[2] < 3 or colours.dtype != np.uint8:
-        raise InputError(f"{picture} is no picture of colours with 8 bits, which number segments.")
+        raise InputError(
+            f"{picture} is not a picture of colours with 8 bits, which number segments."
+        )
     check_size(picture, (colours.shape[0], colours.shape[1]), shape)
     numbers = colours[..., :3].astype(np.int64) @ np.array([1, 256, 65536])
     return {region.id: region for region in Regions.from_labels(numbers)}

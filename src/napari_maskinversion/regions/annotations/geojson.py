@@ -308,7 +308,7 @@ def _label(values: Mapping[str, Any], where: str) -> str:
             raise InputError(f"{where} is broken: the names of its classification are not a list.")
         label = label.get("name") or ": ".join(map(str, names))
     for name in ("label", "class", "category", "type"):
-        label = label or values.get(name)
+        label = label or as_scalar(values.get(name), name, where)
     return str(label or "")
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ...base.errors import InputError
 from ...base.label_blocks import join
 from ...base.regions import Region
+from ...images.decoding import open_picture
 from .annotation import (
     Annotation,
     Annotations,
@@ -149,7 +150,7 @@ def _mask(number: int, record: Any, shape: tuple[int, int]) -> Region | None:
     check_crop(y1 - y0 + 1, x1 - x0 + 1)
     try:
         data = b64decode(str(record.get("mask")).encode(), validate=True)
-        with Image.open(BytesIO(data)) as picture:
+        with open_picture(BytesIO(data), ("PNG",)) as picture:
             size, box = picture.size[::-1], (y1 - y0 + 1, x1 - x0 + 1)
             if size != box:
                 raise ValueError(f"its mask has {size} px (height, width), its box {box}")

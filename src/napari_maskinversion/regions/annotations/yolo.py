@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...base.errors import InputError
-from ...base.reading import parse_yaml, read_bytes
+from ...base.reading import parse_yaml, read_bytes, read_text
 from .annotation import Annotation, Annotations, box_region, check_not_empty, on_image
 from .annotation_format import AnnotationFormat, ImageReference
 from .polygons import draw_region, ring
@@ -77,10 +77,7 @@ def read_lines(path: Path) -> list[str]:
     InputError
         If it cannot be read, or is too large.
     """
-    try:
-        return read_bytes(path, "file of regions").decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8.") from None
+    return read_text(path, "file of regions").splitlines()
 
 
 def _parsed(line: str, where: str, *, poses: bool) -> tuple[int, Any]:
@@ -115,11 +112,12 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
         try:
             if not file.is_file() or file == path:
                 continue
-            content = read_bytes(file, "file of names", most=_MAX_NAMES_SIZE)
             if file.suffix == ".yaml":
+                content = read_bytes(file, "file of names", most=_MAX_NAMES_SIZE)
                 page = parse_yaml(content, file)
             else:
-                page = {"names": content.decode("utf-8-sig").splitlines()}
+                text = read_text(file, "file of names", most=_MAX_NAMES_SIZE)
+                page = {"names": text.splitlines()}
             if isinstance(page, dict) and "names" in page:
                 return _by_class(page["names"]), file, "kpt_shape" in page
         except InputError as error:

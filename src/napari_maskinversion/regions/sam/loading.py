@@ -144,7 +144,7 @@ def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
         if sizes is None or len(sizes) != length:
             what = "is missing" if sizes is None else "has another shape"
             raise ModelError(
-                f"{path} is no checkpoint of SAM ViT-B, ViT-L or ViT-H: {name} {what}."
+                f"{path} is not a checkpoint of SAM ViT-B, ViT-L or ViT-H: {name} {what}."
             )
         return sizes
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from ...base.errors import InputError
-from ...base.reading import MOST_SETTINGS, check_file
+from ...base.reading import read_rows
 from .prompts import BoxMark, PointMark
 
 _CORNERS: Final = ("y0", "x0", "y1", "x1")
@@ -30,7 +29,7 @@ def read_boxes(path: Path) -> list[BoxMark]:
     InputError
         If the file cannot be read, has other columns, or a value is no number; names file and line.
     """
-    rows = list(_rows(path))
+    rows = list(read_rows(path, "table of marks"))
     if "vertex-index" in rows[0][1]:
         return _shapes(path, rows)
     _check_columns(path, rows[0][1], _CORNERS, "y0, x0, y1, x1 (optional: object)")
@@ -54,7 +53,7 @@ def read_points(path: Path) -> list[PointMark]:
     InputError
         As `read_boxes`.
     """
-    rows = list(_rows(path))
+    rows = list(read_rows(path, "table of marks"))
     axes = _axes(rows[0][1]) or ("y", "x")
     _check_columns(path, rows[0][1], axes, "y, x (optional: label, object)")
     _check_flat(path, rows, axes)
@@ -84,30 +83,6 @@ def _shapes(path: Path, rows: Sequence[tuple[int, Row]]) -> list[BoxMark]:
         box = (min(down), min(across), max(down), max(across))
         boxes.append(BoxMark(box=box, name=f"{path.name}, shape {index}"))
     return boxes
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield line numbers and rows, at least one; column names are in lower case."""
-    check_file(path, most=MOST_SETTINGS)
-    empty = True
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
-            for values in reader:
-                cells = [(values.get(name) or "").strip() for name in reader.fieldnames or ()]
-                if None in values:
-                    raise InputError(
-                        f"{path}, line {reader.line_num} has more cells than there are columns; "
-                        "the number of a column may be written with a comma."
-                    )
-                if any(cells):
-                    empty = False
-                    yield reader.line_num, dict(zip(names, cells, strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} could not be read as CSV: {error}") from error
-    if empty:
-        raise InputError(f"{path} has no rows below its column names.")
 
 
 def _axes(row: Row) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from ...base.errors import InputError
 from ...language.labels.colors import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
-from ...regions.annotations.annotation import CATEGORY_IDS, Annotation, Annotations
+from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ..region_result import RegionResult
 from .bundle import Bundle, Masks
 
@@ -57,6 +57,7 @@ def to_annotations(bundle: Bundle) -> Annotations:
         geo=None if info.units is None else info.units.geo,
         colors=colors,
         category_ids=bundle.source.get(CATEGORY_IDS, {}),
+        image_id=bundle.source.get(IMAGE_ID),
         about={"provenance": bundle.provenance()},
     )
 

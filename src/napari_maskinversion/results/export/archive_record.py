@@ -17,7 +17,7 @@ from pydantic import (
 from ...base.compressed_region import CompressedRegion
 from ...base.label_blocks import LARGEST
 from ...base.validation import FiniteOrNull, PlainText
-from ...regions.annotations.annotation import CATEGORY_IDS
+from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID
 from ..region_result import RegionResult, WindowRecord
 
 FORMAT: Final = "napari-maskinversion results"
@@ -33,6 +33,7 @@ _FINITE: Final = ConfigDict(allow_inf_nan=False)
 _MOST_PIXELS: Final = 100_000  # of a side of the model's input
 _Id = Annotated[int, Field(ge=0, le=LARGEST)]
 _CATEGORY_IDS: Final = TypeAdapter(dict[str, _Id])
+_IMAGE_ID: Final = TypeAdapter(_Id | None)
 
 
 class MaskRecord(BaseModel):
@@ -138,9 +139,11 @@ class ArchiveRecord(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _Image.model_validate(self.image)
-        if not isinstance(self.provenance.get("source", {}), dict):
+        source = self.provenance.get("source", {})
+        if not isinstance(source, dict):
             raise ValueError("provenance.source must be an object")
-        _CATEGORY_IDS.validate_python(self.provenance.get("source", {}).get(CATEGORY_IDS, {}))
+        _CATEGORY_IDS.validate_python(source.get(CATEGORY_IDS, {}))
+        _IMAGE_ID.validate_python(source.get(IMAGE_ID))
         for window in self.windows:
             sides = (*window.input_size, *window.grid)
             if not 0 < min(sides) <= max(sides) <= _MOST_PIXELS or min(window.pixels) < 1:

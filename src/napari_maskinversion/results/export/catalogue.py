@@ -96,7 +96,7 @@ def export(
     ConfigError
         If there is no such format, or the suffix belongs to none or to several.
     InputError
-        If a file exists and must not be replaced, the results have not what the format holds, or
+        If a file exists and must not be replaced, the results lack what the format needs, or
         a file cannot be written.
 
     Examples

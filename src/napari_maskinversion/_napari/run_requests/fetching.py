@@ -1,0 +1,108 @@
+"""Downloads of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from qtpy.QtCore import QObject, Signal
+
+from ..session import Bindings, Download, Session
+from ..workers.driver import show_bytes, stop_requested
+from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
+
+
+class Fetching(QObject):
+    """Downloads what a page names, as the session's download: one at a time in a panel.
+
+    A subclass says how, by `fetch`.
+
+    Parameters
+    ----------
+    session : Session
+        Says how far the download is; it is stopped there, too.
+    part : QWidget
+        Has a `FetchRow` as ``fetching``, and ``spec``, ``show_fetch`` and ``fill``.
+
+    Signals
+    -------
+    fetched : str
+        The name.
+    """
+
+    fetched = Signal(str)
+
+    def __init__(self, session: Session, part: Any, parent: QObject) -> None:
+        super().__init__(parent)
+        self._session, self._part = session, part
+        self._bindings = Bindings()
+        self.worker = Worker("single", "The download", parent=self)
+        self.worker.progressed.connect(self._progressed)
+        self.worker.done.connect(self._done)
+        self.worker.failed.connect(self._refuse)
+        self.worker.ended.connect(self._ended)
+        self._problem = ""
+        part.fetching.button.clicked.connect(lambda _=False: self.start(part.spec.name))
+        part.fetching.cancel.clicked.connect(lambda _=False: session.stop_download())
+
+    @staticmethod
+    def fetch(name: str, **how: Any) -> None:
+        """Download what has a name; ``on_progress`` and ``cancelled`` say how. In the worker."""
+        raise NotImplementedError
+
+    def start(self, name: str) -> None:
+        """Download what has a name, unless another download is at work."""
+        if self._session.download is not None:
+            refuse(f"Wait until {self._session.download.name} is here, or cancel its download.")
+            return
+        self.worker.start(partial(_fetched, self.fetch, name))
+        self._show(Download(name))
+
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.connect(self._session.events.download, self._changed)
+
+    def stop(self) -> None:
+        """Stop the download: the panel is being closed."""
+        self._bindings.release()
+        if self.worker.busy:
+            self.worker.drop()
+            self._show(None)
+
+    def _changed(self, download: Download | None) -> None:
+        if download is not None and download.stopping:
+            self.worker.cancel()
+
+    def _progressed(self, progress: tuple[int, int]) -> None:
+        if self._session.download is not None:
+            done, total = progress
+            self._show(replace(self._session.download, done=done, total=total))
+
+    def _show(self, download: Download | None) -> None:
+        if download is not None:
+            self._part.show_fetch((download.done, download.total))
+        elif self._session.download is not None:
+            self._part.fill()
+        self._session.download = download
+
+    def _done(self, name: str) -> None:
+        self._show(None)
+        inform(f"{name} is now on this machine.")
+        self.fetched.emit(name)
+
+    def _refuse(self, reason: str) -> None:
+        self._problem = reason  # the dialog may hide the status line
+        refuse(reason)
+
+    def _ended(self) -> None:
+        self._show(None)
+        self._part.fetching.problem.say(self._problem)
+        self._problem = ""
+
+
+def _fetched(fetch: Callable[..., None], name: str) -> str:
+    fetch(name, on_progress=show_bytes, cancelled=stop_requested)
+    return name

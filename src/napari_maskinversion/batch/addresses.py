@@ -1,0 +1,137 @@
+"""Files at an address that fsspec reads (``s3://bucket/a.tif``), copied for the time of the work.
+
+They pass through the program as paths, which write ``s3:/bucket/a.tif``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from ..base.errors import InputError
+from ..base.reading import ADDRESS
+from .image_task import ImageTask
+
+_FOLDERS: Final = (".zarr",)  # how names of folders end that are one image
+
+
+def is_address(path: Path | str) -> bool:
+    """Return whether a path is an address."""
+    return ADDRESS.match(Path(path).as_posix()) is not None
+
+
+def address_of(path: Path | str) -> str:
+    """Return the address that a path stands for."""
+    scheme, _, place = Path(path).as_posix().partition(":/")
+    return f"{scheme}://{'/' if scheme == 'file' else ''}{place}"
+
+
+def matching(pattern: str) -> list[Path]:
+    """Return the files of a pattern or a folder at an address, by name.
+
+    Raises
+    ------
+    InputError
+        If they cannot be listed.
+    """
+    with _at(pattern) as (files, place):
+        names = files.glob(f"{place.rstrip('/')}/*" if files.isdir(place) else place)
+        return [Path(files.unstrip_protocol(name)) for name in sorted(names)]
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is a file, at an address or here.
+
+    Raises
+    ------
+    InputError
+        If the address cannot be asked.
+    """
+    if not is_address(path):
+        return path.exists()
+    with _at(path) as (files, place):
+        return bool(files.exists(place))
+
+
+def is_one(place: str) -> bool:
+    """Return whether an address is that of one file, or of a folder that is one image.
+
+    Raises
+    ------
+    InputError
+        If it cannot be asked.
+    """
+    with _at(place) as (files, path):
+        return bool(files.isfile(path)) or (path.endswith(_FOLDERS) and bool(files.isdir(path)))
+
+
+def size_and_version(path: Path) -> tuple[int, str]:
+    """Return the bytes of a file at an address, and what its storage tells versions by.
+
+    Raises
+    ------
+    InputError
+        If it cannot be asked.
+    """
+    with _at(path) as (files, place):
+        about = files.info(place)
+        return int(about.get("size") or 0), f"{files.ukey(place)} {about.get('ETag') or ''}".strip()
+
+
+@contextmanager
+def here(task: ImageTask) -> Iterator[ImageTask]:
+    """Yield a task whose files lie on this machine, as long as the block lasts.
+
+    Raises
+    ------
+    InputError
+        If a file at an address cannot be copied; names it.
+    """
+    image, regions = map(is_address, (task.image, task.regions))
+    if regions:
+        _, version = size_and_version(task.regions)
+        kept = _regions(task.regions, version)
+        task = replace(task, regions=Path(kept.name) / task.regions.name)
+    if not image:
+        yield task
+        return
+    with TemporaryDirectory() as folder:
+        yield replace(task, image=_copied(task.image, Path(folder)))
+
+
+@lru_cache(maxsize=1)
+def _regions(path: Path, version: str) -> TemporaryDirectory[str]:
+    """Keep a file about many images; its folder goes when the next one is copied."""
+    folder = TemporaryDirectory()
+    _copied(path, Path(folder.name))
+    return folder
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    with _at(path) as (files, place):
+        files.get(place, str(folder / path.name), recursive=path.name.endswith(_FOLDERS))
+    return folder / path.name
+
+
+@contextmanager
+def _at(path: Path | str) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of an address, and the place in it; its errors become one line.
+
+    `image_run.is_transient` looks at their cause.
+    """
+    from fsspec.core import url_to_fs
+
+    address = address_of(path)
+    try:
+        yield url_to_fs(address)
+    except ImportError as error:
+        raise InputError(f"{address}: {error}.") from None
+    except Exception as error:
+        why = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
+        reason = f"{type(error).__name__}: {why}".rstrip(": ")
+        raise InputError(f"{address} cannot be read ({reason}).") from error
