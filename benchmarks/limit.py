@@ -1,5 +1,7 @@
 """Measure how close a whole call comes to the machine's limit:  ``python benchmarks/limit.py``
 
+``--one-thread`` measures processor time of one thread, for a machine that has other work to do.
+
 ViT-B/16 with random weights, K = 10, float32. A call is `set_image_tensor` and `invert`. Its limit
 is the multiply-adds of image and closed form, by the cheaper route, at the rate of the engine's own
 matrix product. The rate and all calls are measured in turns in one run, so that other work on the
@@ -16,7 +18,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -57,7 +59,7 @@ def calls() -> dict[str, Callable[[], object]]:
 
         def call() -> str:
             inverter = MaskInverter(model)
-            inverter.set_image_tensor(pixels)
+            inverter.set_image_tensor(pixels, config)
             return inverter.invert(stack, config).route
 
         return call
@@ -89,8 +91,8 @@ def calls() -> dict[str, Callable[[], object]]:
     return work
 
 
-def measure(rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of all calls, and of their limits, in each round."""
+def measure(rounds: int) -> Iterator[dict[str, list[float]]]:
+    """Yield the seconds of all calls, and of their limits, of the rounds so far."""
     seconds: dict[str, list[float]] = defaultdict(list)
     work = calls()
     for call in work.values():
@@ -103,7 +105,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
         for masks, side in ((5, 448), (50, 224)):
             limit = 2 * scaling.multiply_adds(masks, side, 10) / rate
             seconds[f"limit {masks} x {side}"].append(limit)
-    return seconds
+        yield seconds
 
 
 def main() -> None:
@@ -112,8 +114,16 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "limit.json")
+    parser.add_argument("--one-thread", action="store_true")
     chosen = parser.parse_args()
-    seconds = measure(chosen.rounds)
+    if chosen.one_thread:
+        measuring.use_one_thread()
+    for seconds in measure(chosen.rounds):
+        report(seconds, chosen.out)
+
+
+def report(seconds: dict[str, list[float]], out: Path) -> None:
+    """Print a table and keep its rows."""
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     machine = Machine.of(torch.device("cpu"), 0)
     print(f"{machine.processor}, {machine.threads} threads, {machine.library}\n")
@@ -135,7 +145,7 @@ def main() -> None:
             "library": machine.library,
             "threads": machine.threads,
         }
-        measuring.keep(chosen.out, name, row)
+        measuring.keep(out, name, row)
         print(
             f"| {name} | {medians[name]:.2f} | {other} | {medians[other]:.2f} | {ratio:.2f} "
             f"| {aim} |",

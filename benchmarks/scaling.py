@@ -5,8 +5,6 @@ ViT-B/16 with random weights, float32, exact. One axis at a time (``--axes``), t
 three calls, or of as many as began within ``--patience`` seconds. Each is set against the time
 that the multiply-adds of the closed form take at the rate of the engine's own matrix product,
 measured in the same run.
-
-``--plot`` only draws what is in the file, as SVG (needs matplotlib, no torch).
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ AXES = {
 }
 # Largest exponent over the whole axis.
 LIMITS = {"masks": 1.0, "tokens": 1.3}
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
 def point(axis: str, value: int) -> tuple[int, int, int]:
@@ -136,27 +133,6 @@ def report(rows: dict[str, Any]) -> tuple[str, bool]:
     return "\n".join(lines), good
 
 
-def plot(rows: dict[str, Any], target: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "scaling"  # the same file from the same results
-    from matplotlib import pyplot as plt
-
-    drawn = [axis for axis in AXES if len(points(rows, axis)[0]) > 1]
-    figure, axes = plt.subplots(1, len(drawn), figsize=(4 * len(drawn), 3.4), squeeze=False)
-    for axis, frame in zip(drawn, axes[0], strict=True):
-        x, y, points_shown = points(rows, axis)
-        frame.loglog(x, y, "o-", label=f"measured, exponent {exponents(x, y)[0]:.2f}")
-        frame.loglog(x, [r["limit_seconds"] for r in points_shown], "--", label="arithmetic limit")
-        frame.set_xlabel(axis)
-        frame.set_ylabel("seconds a call")
-        frame.legend(fontsize=8)
-    figure.tight_layout()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, metadata={"Date": None})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -165,13 +141,9 @@ def main() -> None:
     parser.add_argument("--points", nargs="+", type=int, help="of a single axis (tokens: pixels)")
     parser.add_argument("--patience", type=float, default=8.0)
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "scaling.json")
-    parser.add_argument("--plot", action="store_true")
     chosen = parser.parse_args()
     if chosen.points and len(chosen.axes) != 1:
         parser.error("--points needs exactly one axis in --axes")
-    if chosen.plot:
-        plot(measuring.read(chosen.out)["rows"], IMAGES / "scaling.svg")
-        return
     for axis in chosen.axes:
         measure(axis, chosen.patience, tuple(chosen.points or AXES[axis]), chosen.out)
     text, good = report(measuring.read(chosen.out)["rows"])

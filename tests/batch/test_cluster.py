@@ -143,7 +143,7 @@ def test_a_scheduler_that_stays_away_ends_the_batch_in_one_line(tmp_path):
         work = run_batch([task(0, tmp_path)], executor, wait_halfway)
         next(work)
         running.close()
-        with pytest.raises(MaskInversionError, match=r"did not come back within .* goes on\.$"):
+        with pytest.raises(MaskInversionError, match=r"did not come back within .* to continue\.$"):
             list(work)
 
 

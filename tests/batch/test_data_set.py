@@ -19,7 +19,7 @@ NAMES = ["1", "01", "_a", "stack"]
 
 
 @pytest.fixture
-def mixed(tmp_path, monkeypatch, call, batch_once):
+def mixed(tmp_path, monkeypatch, call):
     """A project of a picture, one with units and one of planes, with its results in ``out``."""
     monkeypatch.chdir(tmp_path)
     grey, labels = picture(64, 64)[:, :, 0], label_image(2, 64, 64)
@@ -39,7 +39,8 @@ def mixed(tmp_path, monkeypatch, call, batch_once):
     )
     code, _, err = call("project", "new", ".", "--table", "table.csv", *FAST, "--planes", "each")
     assert code == 0, err
-    batch_once("mixed images", tmp_path / "out")
+    code, _, err = call("batch", ".", "--out", "out")
+    assert code == 0, err
     return tmp_path
 
 

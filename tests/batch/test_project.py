@@ -96,7 +96,7 @@ def test_of_many_lines_of_one_kind_the_first_few_are_said(images, call):
     code, _, err = call("project", "new", ".", "--images", "images/*", "--regions", "masks")
     assert code == 0, err
     lines = [line for line in err.splitlines() if "notes-" in line]
-    assert lines == [f"images/notes-{n}.txt is no image and was left out." for n in range(5)]
+    assert lines == [f"images/notes-{n}.txt is not an image and was left out." for n in range(5)]
     assert "And 3 more lines like these." in err
 
 

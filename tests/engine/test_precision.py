@@ -97,6 +97,19 @@ class TestHalfPrecision:
         half = inverter.invert(masks(3, SIDE), layers=2, precision="float16")
         assert cosines(exact, half).min() > 0.98
 
+    @pytest.mark.parametrize("name", LEAST)
+    def test_the_image_is_encoded_in_it_too_by_whichever_call(self, any_hardware, name):
+        half, model = InversionConfig(precision=name), load_model("demo")
+        told, asked, usual = (MaskInverter(model) for _ in range(3))
+        told.set_image_tensor(image(SIDE, SIDE), half)
+        for inverter in (asked, usual):
+            inverter.set_image_tensor(image(SIDE, SIDE))
+        results = [inverter.invert(masks(2, SIDE), half) for inverter in (told, asked)]
+        np.testing.assert_array_equal(results[0].raw_embeddings, results[1].raw_embeddings)
+        np.testing.assert_array_equal(told.image_embedding, asked.image_embedding)
+        rounded, exact = told.image_embedding, usual.image_embedding
+        assert 0 < np.abs(rounded - exact).max() < 0.05 * np.linalg.norm(exact)
+
     def test_float32_afterwards_gives_the_same_bits_as_before(self, any_hardware):
         inverter = MaskInverter(load_model("demo"))
         inverter.set_image_tensor(image(SIDE, SIDE))

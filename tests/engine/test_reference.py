@@ -92,10 +92,7 @@ def test_maps_of_given_embeddings_agree(case):
     layers = int(-case["hyper"][4])
     encoding = drive(tower_of(load_tower(case)).encode_steps(torch.tensor(case["image"]), layers))
     legrad = LeGrad(
-        [
-            MapLayer(c, DirectRoute(c), 1 / encoding.num_tokens, start=c.offset)
-            for c in encoding.layers
-        ],
+        [MapLayer(c.values, DirectRoute(c), c.offset) for c in encoding.layers],
         2**28,
     )
     maps = legrad.forward(torch.tensor(case["query_embeddings"]))

@@ -184,10 +184,10 @@ def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(shor
 def test_an_image_that_does_not_fit_is_seen_smaller(monkeypatch, undisturbed):
     original = ClassTokenTower.encode_steps
 
-    def encode_steps(tower, image, layers):
+    def encode_steps(tower, image, *how):
         if image.shape[2] * image.shape[3] > 64 * 64 * 1.5:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
-        return (yield from original(tower, image, layers))
+        return (yield from original(tower, image, *how))
 
     monkeypatch.setattr(ClassTokenTower, "encode_steps", encode_steps)
     notes, _, results = follow(run(demo_model(), picture(), regions(3), WORDS, QUICK))

@@ -81,10 +81,10 @@ class InversionConfig:
         448 px) and pays for many masks. "auto" chooses by model, grid, number of masks and memory
         budget.
     precision : {"float32", "bfloat16", "float16", "tf32"}
-        Precision of the large products of LeGrad of a class-token ViT. Embeddings, losses and the
-        optimiser stay float32, and so do other maps and towers. "bfloat16" needs a processor with
-        AMX or AVX512-BF16, or a GPU, "float16" a GPU; with "tf32" an NVIDIA GPU rounds the factors
-        of float32 products, in every map and tower.
+        Precision of the large products of LeGrad of a class-token ViT, the image's encoding
+        included. Embeddings, losses and the optimiser stay float32, as do other maps and towers.
+        "bfloat16" needs a processor with AMX or AVX512-BF16, or a GPU, "float16" a GPU; with "tf32"
+        an NVIDIA GPU rounds the factors of float32 products, in every map and tower.
     keep_last_step_heatmaps : bool
         Also return the maps of the last step, made before its update, as the published code does.
     query_stride : 1 or "auto", optional

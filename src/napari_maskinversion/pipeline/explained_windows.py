@@ -14,6 +14,7 @@ from ..engine.compute.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
+from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window
 from ..results.region_result import WindowRecord
@@ -106,7 +107,7 @@ class ExplainedWindows:
                 pixels,
                 resolution=record.resolution or None,
                 keep_aspect=info.keep_aspect,
-                layers=info.config.layers,
+                config=InversionConfig(layers=info.config.layers),
             )
             for block, blocks in encoding:
                 yield words.encoding(block, blocks)

@@ -249,7 +249,7 @@ class WindowRunner:
                 self._pixels,
                 resolution=now.resolution,
                 keep_aspect=self._keep_aspect,
-                layers=self._config.layers,
+                config=self._config,
             ),
         )
         return WindowRecord(

@@ -250,7 +250,7 @@ class Learner:
     def _votes(self, exemplars: Exemplars, labels: tuple[str, ...], nearest: int) -> FloatArray:
         import torch
 
-        from ..engine.compute.openmp import end_threads
+        from ..engine.compute.compute_lock import end_threads
 
         own, others = self._embeddings, exemplars.embeddings
         total = self._sum + others.sum(0, dtype=np.float64)

@@ -104,9 +104,8 @@ def test_what_follows_a_product_is_the_same_by_either_library(onednn, rows, inne
     # A row and a column of zeros: a product of exactly 0 is not positive.
     first[0], second[-1] = 0.0, 0.0
     onednn.clear()
-    fused = [
-        function(first, second, torch.empty(rows, columns)) for function in (rectified, positive)
-    ]
+    single, out = (first[None], second[None]), torch.empty(1, rows, columns)
+    fused = [function(*single, out)[0].clone() for function in (rectified, positive)]
     assert onednn == [(rows, inner, columns)] * 2
     product = exactly(first, second.T)
     torch.testing.assert_close(fused[0], product.relu(), **ROUNDING)
@@ -114,10 +113,14 @@ def test_what_follows_a_product_is_the_same_by_either_library(onednn, rows, inne
     clear = (product.abs() > 1e-5) | (product == 0)
     assert torch.equal(fused[1][clear], (product > 0).float()[clear])
     assert set(fused[1].unique().tolist()) <= {0.0, 1.0}
-    doubles = first.double(), second.double()
-    out = torch.empty(rows, columns, dtype=torch.float64)
-    torch.testing.assert_close(rectified(*doubles, out).float(), product.relu(), **ROUNDING)
-    assert torch.equal(positive(*doubles, out).float()[clear], (product > 0).float()[clear])
+    pairs = torch.stack([first] * 3), torch.stack([second] * 3)
+    doubles = first[None].double(), second[None].double()
+    for factors_of_blas in (pairs, doubles):
+        out = out.new_empty(len(factors_of_blas[0]), rows, columns, dtype=factors_of_blas[0].dtype)
+        for one in rectified(*factors_of_blas, out).float():
+            torch.testing.assert_close(one, product.relu(), **ROUNDING)
+        for one in positive(*factors_of_blas, out).float():
+            assert torch.equal(one[clear], (product > 0).float()[clear])
     assert len(onednn) == 2
 
 

@@ -62,7 +62,7 @@ def loop(encoding, config, *, decomposed):
     route = DirectRoute(layer)
     if decomposed:
         route = drive(decompose(layer, 50))
-    explained = LeGrad([MapLayer(layer, route, 1 / encoding.num_tokens, start)], 2**28)
+    explained = LeGrad([MapLayer(layer.values, route, start)], 2**28)
     return descend(explained, Descent(targets, pretend(encoding.embedding), config))
 
 

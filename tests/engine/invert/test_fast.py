@@ -253,7 +253,8 @@ def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries():
     embedding = torch.tensor(made.image_embedding)[None]
     p = torch.empty(1, 197, 32)
     DirectRoute(layer).project(embedding, p)
-    legrad = LeGrad([MapLayer(kept, DirectRoute(kept), weight, p[0, rows])], 2**28)
+    sample = MapLayer(layer.values, DirectRoute(kept), p[0, rows], weight, 1 / 197)
+    legrad = LeGrad([sample], 2**28)
     maps = legrad.forward(embedding)
     torch.testing.assert_close(legrad.forward_start(), maps, rtol=1e-4, atol=1e-9)
     heads = p[0, rows].reshape(len(rows), 2, 16).transpose(0, 1)

@@ -247,7 +247,7 @@ def test_steps_are_reported_and_can_be_stopped(engine):
 
 def test_encoding_can_be_stopped_between_blocks():
     engine = inverter(tower(layers=3))
-    work = engine._set(image(), None, 1)
+    work = engine._set(image(), None, None)
     assert next(work) == (1, 3)
     work.close()
     with pytest.raises(InputError, match="No image is set"):
@@ -301,6 +301,13 @@ def test_texts_are_ranked_for_each_mask(engine):
 def test_a_result_prints_in_one_line(engine):
     result = engine.invert(masks(3), steps=1)
     assert repr(result) == "<InversionResult: 3 masks, embeddings of 24 values>"
+
+
+def test_an_inverter_says_in_a_line_what_it_sees():
+    inverter = MaskInverter(demo_model())
+    assert repr(inverter) == "<MaskInverter: demo on cpu, no image>"
+    inverter.set_image(np.zeros((64, 128, 3), np.uint8), resolution=64)
+    assert repr(inverter) == "<MaskInverter: demo on cpu, image of 6 x 11 tokens>"
 
 
 def test_an_input_that_does_not_fit_the_patches_is_refused():

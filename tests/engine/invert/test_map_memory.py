@@ -41,7 +41,7 @@ def a_layer(device):
         bend=of(TOKENS, 4 * WIDTH),
         offset=of(TOKENS, WIDTH),
     )
-    return MapLayer(constants, DirectRoute(constants), 1 / TOKENS, of(TOKENS, WIDTH))
+    return MapLayer(constants.values, DirectRoute(constants), of(TOKENS, WIDTH))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -295,7 +295,9 @@ def embedder(model, name, **more):
 
 def embed(method, image, masks):
     """As the authors, before anything is normalised."""
-    return method.embed_regions(method.encode(image), regions_of(masks, image.shape[:2])).numpy()
+    return method.embed_regions(
+        method.encode(image, 1.0, True), regions_of(masks, image.shape[:2])
+    ).numpy()
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -586,7 +588,7 @@ def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, nam
     stack = np.zeros((10, 448, 448), bool)
     for place, mask in enumerate(stack):
         mask[20 * place : 20 * place + 150, 40:200] = True
-    encoded = method_on_model.encode(pixels)
+    encoded = method_on_model.encode(pixels, 1.0, True)
     image = passes.taken()
     method_on_model.embed_regions(encoded, Regions.from_masks(stack))
     regions, spec = passes.taken(), METHODS[name]
@@ -637,3 +639,14 @@ def test_two_methods_tell_the_input_of_the_one_that_sees_the_whole_image(image):
         averaged.set_image(image)
         assert averaged.input_size == (model.working_resolution,) * 2 == (448, 448)
         assert averaged.grid == (14, 14)
+
+
+@pytest.mark.parametrize("name", ["cls", "red-circle", "crop+maskclip"])
+def test_the_shape_of_one_image_says_nothing_about_the_next(usual, name):
+    method = embedder(usual, name)
+    pixels = np.random.default_rng(0).integers(0, 255, (40, 80, 3)).astype(np.uint8)
+    sizes = []
+    for keep_aspect in (None, False, None, True):
+        method.set_image(pixels, keep_aspect=keep_aspect)
+        sizes.append(method.input_size)
+    assert sizes[0] == sizes[2] == sizes[3] != sizes[1] == (SIDE, SIDE)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Final, TypeVar
 
 import torch
 
 from .matmul import float32_products
-from .openmp import end_threads
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -18,6 +21,7 @@ Result = TypeVar("Result")
 # Each Python thread that computes gets a full set of torch's threads. Two at once would be more
 # threads than processors, and slower than one after the other.
 _COMPUTE_LOCK = threading.RLock()
+_SOFT: Final = 1  # omp_pause_soft of OpenMP 5.0
 _DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
 
 
@@ -85,3 +89,34 @@ def locked_steps(
     finally:
         work.close()
         end_threads()
+
+
+def end_threads() -> None:
+    """End the threads that this Python thread's parallel loops left waiting; new ones start fast.
+
+    Two Python threads that have computed keep more threads than there are processors. GNU's OpenMP
+    then puts threads to sleep between parallel loops, also if only one of the two is at work, and
+    waking them takes longer than most loops. Other Python threads, and a loop in which this one is
+    at work, keep theirs. Nothing happens elsewhere than on Linux.
+    """
+    if torch.get_num_threads() == 1:
+        # There is nothing to end, and a forked process would wait for threads that it lacks: one
+        # thread is all that it can compute with if the first process has computed.
+        return
+    pause = _pause()
+    if pause is not None:
+        pause(_SOFT)
+
+
+@cache
+def _pause() -> Callable[[int], int] | None:
+    """Return ``omp_pause_resource_all`` of the library that torch computes with."""
+    if sys.platform != "linux":
+        return None
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        # A name is looked up in a library and in all that it was linked to.
+        function: Callable[[int], int] = ctypes.CDLL(str(library)).omp_pause_resource_all
+    except (OSError, AttributeError):
+        return None
+    return function

@@ -103,30 +103,38 @@ class SharedFactor:
 
 
 def rectified(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
-    """Compute ``max(first @ second.T, 0)``.
+    """Compute ``max(first @ second.T, 0)`` for each of h pairs of matrices.
 
     Parameters
     ----------
-    first, second : Tensor, shapes (m, k) and (n, k)
-    out : Tensor, shape (m, n)
+    first, second : Tensor, shapes (h, m, k) and (h, n, k)
+    out : Tensor, shape (h, m, n)
         A buffer that may be used. It shares no memory with the factors.
     """
     if _goes_fused(first, second):
-        return _pointwise(first, second, "relu")
-    return torch.mm(first, second.T, out=out).relu_()
+        return _pointwise(first[0], second[0], "relu")[None]
+    return _products(first, second, out).relu_()
 
 
 def positive(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
-    """Compute where ``first @ second.T`` is above 0, as 0 and 1; parameters of `rectified`."""
+    """Compute where these products are above 0, as 0 and 1; parameters of `rectified`."""
     if _goes_fused(first, second):
         # Clamping 2**64 times the product to 0..1 leaves nothing between.
-        return _pointwise(first, second * _STEEP, "hardtanh", (0.0, 1.0))
-    return torch.mm(first, second.T, out=out).gt_(0)
+        return _pointwise(first[0], second[0] * _STEEP, "hardtanh", (0.0, 1.0))[None]
+    return _products(first, second, out).gt_(0)
+
+
+def _products(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
+    if first.shape[0] == 1:
+        torch.mm(first[0], second[0].T, out=out[0])
+        return out
+    return torch.bmm(first, second.transpose(1, 2), out=out)
 
 
 def _goes_fused(first: Tensor, second: Tensor) -> bool:
-    size = first.shape[0] * second.numel()
-    return first.shape[0] * second.shape[0] <= PIECE and goes_to_onednn(size, first, second)
+    numbers = first.shape[1] * second.shape[1]
+    single = first.shape[0] == 1 and numbers <= PIECE
+    return single and goes_to_onednn(numbers * first.shape[2], first, second)
 
 
 def _parts(rows: int, columns: int) -> list[slice]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from ...base.errors import NotEnoughMemoryError
+from ...base.steps import drive
 
 Step = TypeVar("Step")
 Result = TypeVar("Result")
@@ -94,27 +95,21 @@ class OomFallback:
     def run(
         self, work: Callable[[], Result], use_less: Callable[[Attempt], object] = lambda _: None
     ) -> Result:
-        """Call ``work`` until it fits and return its result.
+        """Call ``work``, which reads `now`, until it fits, and return its result.
 
-        Parameters
-        ----------
-        work : callable
-            Reads `now`.
-        use_less : callable
-            Called with the attempt that failed, before the next one; `now` is the next one.
+        ``use_less`` is called with the attempt that failed, before the next one; `now` is the next.
 
         Raises
         ------
         NotEnoughMemoryError
             If no attempt fits.
         """
-        while True:
-            try:
-                return work()
-            except self._errors as error:
-                before = self._next(error, None)
-            use_less(before)
-            _free(before)
+
+        def once() -> Generator[object, None, Result]:
+            yield from ()
+            return work()
+
+        return drive(self.run_steps(once, use_less))
 
     def run_steps(
         self,

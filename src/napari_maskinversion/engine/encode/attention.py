@@ -78,7 +78,10 @@ def rollout(layers: Iterable[Tensor], patches: int) -> Tensor:
 class ProjectionRoute(Protocol):
     """A linear map from embeddings to the vectors p that attention gradients are products of."""
 
+    name: str
     num_queries: int
+    numbers: int
+    """Numbers that it holds for each embedding while a GPU projects a group."""
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, h * w)."""
@@ -141,11 +144,14 @@ class AutogradRoute:
     to the mean token, divided by n. The first ``queries`` tokens are projected to (default: all).
     """
 
+    name = "autograd"
+
     def __init__(
         self, output: Tensor, after: Tensor, jacobian: Tensor, queries: int | None = None
     ) -> None:
         self._output, self._after, self._jacobian = output, after, jacobian
         self.num_queries = output.shape[2] if queries is None else queries
+        self.numbers = 0  # it takes a few at a time
         with torch.enable_grad():
             self._seed = torch.zeros_like(after).requires_grad_()
             (self._product,) = torch.autograd.grad(after, output, self._seed, create_graph=True)

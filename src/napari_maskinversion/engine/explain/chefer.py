@@ -18,18 +18,23 @@ from torch import Tensor
 from ..encode.attention import AttentionLayer, AutogradRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 from .legrad import DirectRoute
-from .protocol import AttentionMap
 
 
-class CheferCam(AttentionMap):
-    """CheferCAM maps of embeddings on one image; the last layer has a single query."""
+class CheferCam:
+    """CheferCAM maps of embeddings on one image; the last layer has a single query.
 
-    gradients_held = 3
+    ``start`` (e,) is the image's own embedding; ``memory_bytes`` are for one group of masks.
+    """
 
     def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
-        super().__init__(layers, start, memory_bytes)
+        self._layers, self._start = layers, start
         self._relevance: list[Tensor] = []
         self._unit = self._maps = start.new_empty(0)
+        heads, tokens, width = layers[0].values.shape
+        queries = layers[0].route.num_queries
+        # p and its gradient for each layer, and three tensors like the attention of one head.
+        numbers = 2 * len(layers) * queries * heads * width + 3 * queries * tokens
+        self.group_size = max(1, memory_bytes // (numbers * start.element_size()))
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """See `ExplainabilityMap.forward`."""
@@ -44,6 +49,10 @@ class CheferCam(AttentionMap):
         self._maps = relevance[:, self._layers[0].prefix :]
         maps: Tensor = self._maps * lengths
         return maps
+
+    def forward_start(self) -> Tensor:
+        """See `ExplainabilityMap.forward_start`."""
+        return self.forward(self._start[None])
 
     def vjp(self, grad: Tensor) -> Tensor:
         """See `ExplainabilityMap.vjp`."""

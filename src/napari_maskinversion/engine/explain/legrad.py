@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from ..compute.matmul import goes_to_onednn, multiply, positive, rectified
-from ..encode.image_encoding import LayerConstants
+from ..encode.attention import ProjectionRoute
+from ..encode.image_encoding import ImageEncoding, LayerConstants
 
 # Rows of a product whose operands fit a processor's cache; GPUs are faster with many more.
 _CPU_ROWS = 1024
@@ -29,6 +31,9 @@ _CPU_BATCH_NUMBERS = 1 << 21
 _CPU_NUMBERS = 1 << 20
 # Most query tokens in a group of masks on the CPU, so that the caller can stop every second or so.
 _CPU_QUERIES = 1 << 14
+# Heads, masks and queries whose attention gradients are computed at once.
+_Block = tuple[slice, slice, slice]
+_EVERYTHING: _Block = (slice(None),) * 3
 
 
 def rows_at_once(device: torch.device) -> int:
@@ -75,6 +80,8 @@ class DirectRoute:
         self._c = constants
         self._shift = shift
         self.num_queries = constants.offset.shape[0]
+        # Hidden units and another p.
+        self.numbers = constants.slope.numel() + constants.offset.numel()
         self._block = max(1, 2 * rows_at_once(constants.slope.device) // constants.slope.shape[0])
         self._workspace = Workspace()
 
@@ -145,7 +152,7 @@ class DecomposedRoute:
 
     def __init__(self, blocks: Tensor, dtype: torch.dtype | None = None) -> None:
         self._blocks, self._dtype = blocks, dtype or blocks.dtype
-        self.num_queries = blocks.shape[0]
+        self.num_queries, self.numbers = blocks.shape[0], blocks[:, 0].numel()
         self._workspace = Workspace()
 
     @property
@@ -227,30 +234,36 @@ class MapLayer:
 
     Attributes
     ----------
-    constants : LayerConstants
-        Of all query tokens or a sample, [CLS] first.
-    route : Route
-        Maps embeddings to the p of these tokens.
-    weight : float
-        Weight of each of these patches in the average over queries.
+    values : Tensor, shape (h, n, w)
+        Value vectors of all tokens.
+    route : ProjectionRoute
+        Maps embeddings to the p of the query tokens, all of them or a sample with [CLS] first.
     start : Tensor, shape (q, d)
-        Their p for the image's own embedding.
+        Their p for the image's own embedding; its dtype is that of the maps.
+    weight : float, optional
+        Weight of each query but the first in the average (default: all weigh the same).
+    first_weight : float, optional
+        Weight of the first query.
+    prefix : int
+        Number of first tokens that are no places on the map.
     scale : Tensor, shape (), or float
-        Factor of the p of these constants; maps are divided by it.
-    backward : Route, optional
+        Factor of every p; maps are divided by it.
+    backward : ProjectionRoute, optional
         A cheaper route to nearly the same p, for the vector-Jacobian product.
     """
 
-    constants: LayerConstants
-    route: Route
-    weight: float
+    values: Tensor
+    route: ProjectionRoute
     start: Tensor
+    weight: float = 0.0
+    first_weight: float = 0.0
+    prefix: int = 1
     scale: Tensor | float = 1.0
-    backward: Route | None = None
+    backward: ProjectionRoute | None = None
 
 
 class LeGrad:
-    """LeGrad of open_clip's class-token ViT; an `ExplainabilityMap`.
+    """LeGrad of any tower's attention; an `ExplainabilityMap`.
 
     Parameters
     ----------
@@ -273,21 +286,18 @@ class LeGrad:
     def __init__(
         self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None
     ) -> None:
-        first, queries = layers[0].constants, layers[0].route.num_queries
-        heads, tokens, head_width = first.values.shape
+        values, route = layers[0].values, layers[0].route
+        (heads, tokens, head_width), queries = values.shape, route.num_queries
         numbers = 2 * queries * heads * head_width
-        share = memory_bytes // first.values.element_size() // len(layers)
-        on_cpu = first.values.device.type == "cpu"
-        if not on_cpu:
-            # A GPU computes the gradients of all heads at once, and the direct route the hidden
-            # units of a group and another p.
-            numbers += heads * queries * (tokens - 1) + first.slope.numel() + numbers // 2
-        self.group_size = max(1, share // numbers)
-        if on_cpu:
-            self.group_size = max(1, min(self.group_size, _CPU_QUERIES // queries))
+        share, most = memory_bytes // values.element_size() // len(layers), _CPU_QUERIES // queries
+        if values.device.type != "cpu":
+            # A GPU computes the gradients of all heads, and p of a group, at once.
+            numbers += heads * queries * tokens + route.numbers
+            most = share
+        self.group_size = max(1, min(share // numbers, most))
         self.route = ", ".join(dict.fromkeys(layer.route.name for layer in layers))
         space = workspace or Workspace()
-        self._layers = [_LayerMap(layer, space, index, share) for index, layer in enumerate(layers)]
+        self._layers = [_LayerMap(layer, space, index) for index, layer in enumerate(layers)]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Compute token maps (M, n - 1) of embeddings (M, e), summed over layers, not normalised.
@@ -315,85 +325,72 @@ def _summed(parts: Iterator[Tensor]) -> Tensor:
 class _LayerMap:
     """The map of one layer.
 
-    A GPU, and a CPU with few query tokens, computes the attention gradients of all heads at once.
-    A CPU with many computes them block by block and uses each block while it is in the cache;
-    `vjp` computes them again, which takes no longer than writing and reading all of them.
+    Attention gradients are computed in blocks: all at once on a GPU; on a CPU as many as fit the
+    cache, where each block is used right away. A single block is kept for `vjp`. Of several, `vjp`
+    computes each again, which takes no longer than writing and reading all of them.
     """
 
-    def __init__(self, layer: MapLayer, workspace: Workspace, index: int, share: int) -> None:
+    def __init__(self, layer: MapLayer, workspace: Workspace, index: int) -> None:
         self._route, self._backward = layer.route, layer.backward or layer.route
-        self._start, self._dtype = layer.start, layer.constants.jacobian.dtype
-        values = layer.constants.values
-        self._heads, tokens, self._head_width = values.shape
-        self._tokens = tokens - 1
+        self._start, self._dtype = layer.start, layer.start.dtype
         # [CLS] is a query, but not a place on the map.
-        self._values = values[:, 1:].contiguous()
-        self._weight = layer.weight / self._heads / layer.scale
+        self._values = values = layer.values[:, layer.prefix :].contiguous()
+        self._heads, self._tokens, self._head_width = values.shape
+        self._queries = layer.route.num_queries
+        weight = layer.weight or 1.0 / self._queries
+        self._weight = weight / self._heads / layer.scale
         # ReLU commutes with positive factors, so p of [CLS] is scaled instead of its map.
-        self._cls = 1.0 / tokens / layer.weight
-        queries = layer.route.num_queries
-        # Several masks with all their queries, or one mask with some of them.
-        self._block = max(1, _CPU_NUMBERS // 2 // (queries * self._tokens))
-        step = min(queries, max(1, _CPU_NUMBERS // self._tokens))
-        self._query_blocks = slices(queries, step)
-        self._columns = slices(self._heads * self._head_width, self._head_width)
-        self._vectors = queries, self._heads * self._head_width
-        self._workspace, self._index, self._share = workspace, index, share
+        self._cls = (layer.first_weight or weight) / weight
+        self._workspace, self._index = workspace, index
         self._p = values.new_empty(0)
-        self._started = False
+        self._kept: Tensor | None = None
+        self._known: tuple[int, list[_Block]] = 0, []
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        self._started = False
-        self._p = self._piece("p", embeddings.shape[0], *self._vectors)
+        self._p = self._vectors("p", embeddings.shape[0])
         self._route.project(embeddings, self._p)
         return self._evaluate()
 
     def forward_start(self) -> Tensor:
-        self._started = True
-        self._p = self._piece("p", 1, *self._vectors)
+        self._p = self._vectors("p", 1)
         self._p[0] = self._start
         return self._evaluate()
 
     def _evaluate(self) -> Tensor:
+        count = self._p.shape[0]
         if self._cls != 1.0:
             self._p[:, 0] *= self._cls
-        if self._all_heads():
-            torch.bmm(self._by_head(self._p), self._values.transpose(1, 2), out=self._whole())
-            return (
-                self._whole()
-                .relu_()
-                .view(self._every())
-                .sum((0, 2), dtype=self._dtype)
-                .mul_(self._weight)
-            )
-        maps = self._p.new_zeros(self._p.shape[0], self._tokens, dtype=self._dtype)
-        for masks in slices(self._p.shape[0], self._block):
-            for head in range(self._heads):
-                for queries in self._query_blocks:
-                    gradients = self._gradients(rectified, head, masks, queries)
-                    maps[masks] += gradients.sum(1, dtype=self._dtype)
+        maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
+        vectors, blocks = self._by_head(self._p), self._blocks(count)
+        keep = len(blocks) == 1
+        for block in blocks:
+            gradients = self._gradients(rectified, vectors, block, keep=keep)
+            maps[block[1]] += gradients.sum((0, 2), dtype=self._dtype)
+        self._kept = gradients if keep else None
         return maps.mul_(self._weight)
 
     def vjp(self, grad: Tensor) -> Tensor:
-        # Same arithmetic for a single mask as for one of many.
-        shared = self._started or grad.shape[0] > self._p.shape[0]
-        p_gradient = self._piece("gradient of p", grad.shape[0], *self._vectors)
+        count, kept = grad.shape[0], self._kept
+        # After `forward_start`, all masks share one p.
+        vectors = self._by_head(self._p.expand(count, -1, -1))
+        p_gradient = self._vectors("gradient of p", count)
+        by_head = self._by_head(p_gradient)
         columns, peaks = self._columns_of(grad)
-        if self._all_heads() and not shared:
+        for block in self._blocks(count) if kept is None else [_EVERYTHING]:
             # The ReLU passes the gradient where it was positive.
-            passed = self._whole().gt_(0)
-            passed.view(self._every()).mul_(columns[None, :, None])
-            self._by_head(p_gradient).copy_(passed @ self._values)
-        elif shared:
-            self._vjp_shared(columns, p_gradient)
-        else:
-            for masks in slices(grad.shape[0], self._block):
-                for head, values in enumerate(self._values):
-                    for queries in self._query_blocks:
-                        passed = self._gradients(positive, head, masks, queries)
-                        passed.mul_(columns[masks, None])
-                        out = p_gradient[masks, queries].flatten(0, 1)[:, self._columns[head]]
-                        multiply(passed.flatten(0, 1), values, out)
+            passed = self._gradients(positive, vectors, block) if kept is None else kept.gt_(0)
+            values, out, factors = self._values[block[0]], by_head[block], columns[block[1]]
+            if factors.shape[0] == 1:
+                # Fewer numbers than ``passed`` has.
+                values = (values * factors[0, :, None]).to(values.dtype)
+            elif passed.shape[1] == factors.shape[0]:
+                passed.mul_(factors.to(passed.dtype)[:, None])
+            else:
+                passed = passed * factors.to(passed.dtype)[:, None]
+            if out.shape[0] == 1:
+                multiply(passed[0].flatten(0, 1), values[0], out[0].flatten(0, 1))
+            else:
+                out.copy_((passed.flatten(1, 2) @ values).view(out.shape))
         if self._cls != 1.0:
             p_gradient[:, 0] *= self._cls
         gradient = self._backward.vjp(p_gradient)
@@ -406,61 +403,53 @@ class _LayerMap:
             return columns, None
         # Gradients of pixels are too small for float16.
         peaks = columns.abs().amax(1, keepdim=True).clamp_min(torch.finfo(self._dtype).tiny)
-        return (columns / peaks).to(self._p.dtype), peaks
+        return columns / peaks, peaks
 
-    def _vjp_shared(self, columns: Tensor, p_gradient: Tensor) -> None:
-        """Propagate gradients (M, n - 1) back through the one map that all masks share."""
-        if self._all_heads():
-            passed = self._whole().gt_(0)
-            for masks in self._shared_blocks(columns.shape[0]):
-                # (h, n - 1, M * w)
-                weighted = (columns[masks].T[:, :, None] * self._values[:, :, None]).flatten(2)
-                product = torch.bmm(passed, weighted)
-                product = product.view(*product.shape[:2], -1, self._head_width)
-                p_of_heads = p_gradient[masks].view(-1, product.shape[1], *self._values.shape[::2])
-                p_of_heads.copy_(product.permute(2, 1, 0, 3))
-            return
-        for head, values in enumerate(self._values):
-            for masks in slices(columns.shape[0], self._block):
-                weighted = columns[masks].T[:, :, None] * values[:, None]
-                for queries in self._query_blocks:
-                    passed = self._gradients(positive, head, slice(0, 1), queries)[0]
-                    product = multiply(passed, weighted.flatten(1))
-                    product = product.view(passed.shape[0], -1, self._head_width).transpose(0, 1)
-                    p_gradient[masks, queries, self._columns[head]] = product
+    def _blocks(self, count: int) -> list[_Block]:
+        if self._values.device.type != "cpu":
+            return [_EVERYTHING]
+        if self._known[0] == count:
+            return self._known[1]
+        # Several masks with all their queries, or one mask with some of them.
+        masks = min(count, max(1, _CPU_NUMBERS // 2 // (self._queries * self._tokens)))
+        few = self._heads * masks * self._queries <= 2 * rows_at_once(self._values.device)
+        heads = self._heads if few else 1
+        queries = min(self._queries, max(1, _CPU_NUMBERS // self._tokens))
+        every_head, every_query = slices(self._heads, heads), slices(self._queries, queries)
+        self._known = count, list(product(every_head, slices(count, masks), every_query))
+        return self._known[1]
 
     def _gradients(
-        self, function: Callable[..., Tensor], head: int, masks: slice, queries: slice
+        self,
+        function: Callable[..., Tensor],
+        vectors: Tensor,
+        block: _Block,
+        *,
+        keep: bool = False,
     ) -> Tensor:
-        """Return a function of the attention gradients (M, q, n - 1) of one head."""
-        block = self._p[masks, queries]
-        p = block.flatten(0, 1)[:, self._columns[head]]
-        # Used right away, so all layers share it.
-        space = self._workspace.piece("gradients", (p.shape[0], self._tokens), p)
-        return function(p, self._values[head], space).view(*block.shape[:2], self._tokens)
-
-    def _all_heads(self) -> bool:
-        """Return whether to compute all heads at once: always, where one call costs little."""
-        if self._values.device.type != "cpu":
-            return True
-        rows = self._heads * self._p.shape[0] * self._vectors[0]
-        few = rows <= 2 * rows_at_once(self._values.device)
-        return few and rows * self._tokens <= self._share
-
-    def _every(self) -> tuple[int, int, int, int]:
-        return self._heads, self._p.shape[0], self._vectors[0], self._tokens
-
-    def _whole(self) -> Tensor:
-        """Return the buffer of all attention gradients (h, M * q, n - 1)."""
-        return self._piece("all heads", *self._every()).flatten(1, 2)
+        """Return a function of the attention gradients (h, M, q, n - 1) of a block."""
+        p = vectors[block]
+        # What is used right away is shared by all layers.
+        key = (self._index, "gradients") if keep else "gradients"
+        space = self._workspace.piece(key, (*p.shape[:3], self._tokens), p)
+        product = function(p.flatten(1, 2), self._values[block[0]], space.flatten(1, 2))
+        return product.view(space.shape)
 
     def _by_head(self, vectors: Tensor) -> Tensor:
-        """View vectors (M, q, d) as (h, M * q, d / h)."""
-        return vectors.view(-1, self._heads, self._head_width).transpose(0, 1)
+        """View vectors (M, q, d) as (h, M, q, d / h)."""
+        count = vectors.shape[0]
+        parts = vectors.view(count, self._queries, self._heads, self._head_width)
+        return parts.permute(2, 0, 1, 3)
 
-    def _piece(self, name: str, *shape: int) -> Tensor:
+    def _vectors(self, name: str, count: int) -> Tensor:
+        shape = count, self._queries, self._heads * self._head_width
         return self._workspace.piece((self._index, name), shape, self._values)
 
-    def _shared_blocks(self, count: int) -> list[slice]:
-        numbers = 2 * self._values.numel() + self._vectors[0] * self._vectors[1]
-        return slices(count, max(1, min(count, self._share // numbers)))
+
+def make_legrad(encoding: ImageEncoding, memory_bytes: int) -> LeGrad:
+    """Make LeGrad of an image encoded by a tower that has no `LayerConstants`."""
+    layers = []
+    for layer in encoding.general:
+        layer.evaluate(encoding.embedding[None])
+        layers.append(MapLayer(layer.values, layer.route, layer.p[0], prefix=layer.prefix))
+    return LeGrad(layers, memory_bytes)

@@ -1,13 +1,10 @@
-"""The protocol of explainability maps, and what several of them share."""
+"""The protocol of explainability maps, and the correction that some towers need."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from torch import Tensor
-
-from ..encode.attention import AttentionLayer
 
 
 class ExplainabilityMap(Protocol):
@@ -36,29 +33,6 @@ class ExplainabilityMap(Protocol):
 
         If the last `forward` had a single embedding, ``grad`` may have any number of rows.
         """
-
-
-class AttentionMap(ExplainabilityMap):
-    """Base of the `ExplainabilityMap`s made of the attention gradients of any tower.
-
-    ``start`` (e,) is the image's own embedding; ``memory_bytes`` are about those of the tensors of
-    one group.
-    """
-
-    gradients_held: ClassVar[int]
-    """Attention gradients of one head that are in memory at a time."""
-
-    def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
-        self._layers, self._start = list(layers), start
-        heads, tokens, width = layers[0].values.shape
-        queries = layers[0].route.num_queries
-        # p and its gradient for each layer, and the attention gradients of one head.
-        numbers = 2 * len(layers) * queries * heads * width + self.gradients_held * queries * tokens
-        self.group_size = max(1, memory_bytes // (numbers * start.element_size()))
-
-    def forward_start(self) -> Tensor:
-        """See `ExplainabilityMap.forward_start`."""
-        return self.forward(self._start[None])
 
 
 class WithoutEmpty:

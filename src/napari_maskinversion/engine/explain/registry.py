@@ -57,7 +57,7 @@ class MapSpec:
 
 # fmt: off
 _TABLE: Final = (
-    MapSpec("legrad", "LeGrad", "general_legrad:make_legrad",
+    MapSpec("legrad", "LeGrad", "legrad:make_legrad",
         "Positive attention gradients; the paper's choice and its best."),
     MapSpec("gradcam", "GradCAM", "gradcam:make_gradcam",
         "Weighted channels of the last block's input: what speaks for the region.",

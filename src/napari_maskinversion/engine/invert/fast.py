@@ -101,10 +101,10 @@ def fast_maps(
     estimated: dict[int, list[MapLayer]] = {stride: [] for stride in range(coarsest, 0, -1)}
     reference = []
     for layer, constants in zip(exact, compressed, strict=True):
-        estimated_start = torch.empty_like(layer.start)[None]
+        estimated_start = constants.values.new_empty(1, *layer.start.shape)
         with torch.no_grad():
             DirectRoute(constants).project(embedding[None], estimated_start)
-        shift = layer.start - estimated_start[0]
+        shift = (layer.start - estimated_start[0]).to(estimated_start.dtype)
         for stride, layers in estimated.items():
             rows, weight = sample_queries(grid, stride, shift.device)
             sampled = constants
@@ -117,8 +117,9 @@ def fast_maps(
                     coefficients=constants.coefficients[rows],
                 )
             route = DirectRoute(sampled, shift[rows])
-            start = layer.start[rows]
-            layers.append(MapLayer(sampled, route, weight, start, layer.scale))
+            start, first = layer.start[rows], 1 / len(layer.start)
+            sample = replace(layer, route=route, start=start, weight=weight, first_weight=first)
+            layers.append(sample)
         reference.append(replace(layer, backward=estimated[1][-1].route))
     all_queries, some_queries = _GRADIENT_TOLERANCES
     workspace = Workspace()

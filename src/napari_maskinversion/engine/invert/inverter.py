@@ -19,7 +19,7 @@ from ...base.regions import Regions, as_array
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
 from ..compute.devices import total_memory
-from ..compute.matmul import check_precision
+from ..compute.matmul import STORED, check_precision
 from ..encode.attention import rollout
 from ..explain.legrad import slices
 from ..models.towers import tower_of
@@ -47,6 +47,7 @@ class _Image:
     grid: tuple[int, int]
     tensor: Tensor
     layers: int
+    dtype: torch.dtype | None
     maps: MapBuilder
 
 
@@ -60,6 +61,11 @@ class RegionEmbedder(ABC):
     def __init__(self, model: Backbone) -> None:
         self._model = model
         self._image: Any = None  # has input_size and grid
+
+    def __repr__(self) -> str:
+        image = self._image
+        seen = "no image" if image is None else f"image of {image.grid[0]} x {image.grid[1]} tokens"
+        return f"<{type(self).__name__}: {self.model.name} on {self.model.device}, {seen}>"
 
     @property
     def model(self) -> Backbone:
@@ -83,15 +89,41 @@ class RegionEmbedder(ABC):
         grid: tuple[int, int] = self._current().grid
         return grid
 
-    def set_image(self, image: npt.ArrayLike) -> None:
+    def set_image(
+        self,
+        image: npt.ArrayLike,
+        *,
+        resolution: int | None = None,
+        keep_aspect: bool | None = None,
+        config: InversionConfig | None = None,
+    ) -> None:
         """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
+
+        Parameters
+        ----------
+        image : array_like
+            Or a torch tensor on any device.
+        resolution : int, optional
+            Side of the model's input in pixels (default: the model's working resolution). With
+            ``keep_aspect``, the input has about ``resolution ** 2`` pixels and the image's shape.
+        keep_aspect : bool, optional
+            False squeezes the image into a square, as the published code does (default: True, or
+            what the method was made with).
+        config : InversionConfig, optional
+            Settings of later inversions. Those of other layers or half precision encode again.
 
         Raises
         ------
         InputError
             If the array is not an image, or holds NaN.
+        ConfigError
+            If the model or its device cannot work with these settings.
         """
-        drive(self.set_image_steps(image))
+        drive(
+            self.set_image_steps(
+                image, resolution=resolution, keep_aspect=keep_aspect, config=config
+            )
+        )
 
     @abstractmethod
     def set_image_steps(
@@ -99,8 +131,8 @@ class RegionEmbedder(ABC):
         image: npt.ArrayLike,
         *,
         resolution: int | None = None,
-        keep_aspect: bool = True,
-        layers: int = 1,
+        keep_aspect: bool | None = None,
+        config: InversionConfig | None = None,
     ) -> Generator[tuple[int, int], None, None]:
         """Do what `set_image` does; yield (parts done, parts in total). It can be closed."""
 
@@ -183,75 +215,68 @@ class MaskInverter(RegionEmbedder):
                 f"{model.device}; got {memory_mb!r}."
             )
 
-    def set_image(
-        self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
-    ) -> None:
-        """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
-
-        Parameters
-        ----------
-        image : array_like
-            Or a torch tensor on any device.
-        resolution : int, optional
-            Side of the model's input in pixels (default: the model's working resolution). With
-            ``keep_aspect``, the input has about ``resolution ** 2`` pixels and the image's shape.
-        keep_aspect : bool
-            False squeezes the image into a square, as the published code does.
-
-        Raises
-        ------
-        InputError
-            If the array is not an image, or holds NaN.
-        """
-        drive(self.set_image_steps(image, resolution=resolution, keep_aspect=keep_aspect))
-
     def set_image_steps(
         self,
         image: npt.ArrayLike,
         *,
         resolution: int | None = None,
-        keep_aspect: bool = True,
-        layers: int = 1,
+        keep_aspect: bool | None = None,
+        config: InversionConfig | None = None,
     ) -> Generator[tuple[int, int], None, None]:
         """Do what `set_image` does; yield (blocks done, blocks in total). It can be closed."""
         array = as_array(image)
         if resolution is not None:
             self._model.check_attention(resolution)
-        tensor = self._model.preprocess(array, resolution=resolution, keep_aspect=keep_aspect)
-        yield from self._set(tensor, (array.shape[0], array.shape[1]), layers)
+        tensor = self._model.preprocess(
+            array, resolution=resolution, keep_aspect=keep_aspect is not False
+        )
+        yield from self._set(tensor, (array.shape[0], array.shape[1]), config)
 
-    def set_image_tensor(self, image: Tensor) -> None:
+    def set_image_tensor(self, image: Tensor, config: InversionConfig | None = None) -> None:
         """Encode a normalised tensor (1, 3, H, W); H and W are multiples of the patch size.
 
-        Raises
-        ------
-        InputError
-            If the shape does not fit the model or values are not finite.
+        ``config`` and errors are as for `set_image`.
         """
         with computing():
             # A copy outlives what the caller does to the tensor, and any inference mode.
             tensor = image.detach().to(self._model.device, copy=True)
-        drive(self._set(tensor, None, 1))
+        drive(self._set(tensor, None, config))
 
     def _set(
-        self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
+        self, tensor: Tensor, plane: tuple[int, int] | None, config: InversionConfig | None
     ) -> Generator[tuple[int, int], None, None]:
+        config = InversionConfig.of(config)
+        self._check(config, tensor.device)
         with computing():
             if self._image is not None:
                 self._image.maps.clear()
-        image = yield from locked_steps(self._encode(tensor, plane, layers))
+        dtype = self._dtype(config)
+        image = yield from locked_steps(self._encode(tensor, plane, config.layers, dtype))
         with computing():
             self._image = image
 
+    def _check(self, config: InversionConfig, device: torch.device) -> None:
+        config.check(self._tower)
+        check_precision(config.precision, device)
+
+    def _dtype(self, config: InversionConfig) -> torch.dtype | None:
+        """Return the half precision in which images are encoded for such inversions."""
+        rounded = self._tower.half_precision and config.explainer == "legrad"
+        return STORED.get(config.precision) if rounded else None
+
     def _encode(
-        self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
+        self,
+        tensor: Tensor,
+        plane: tuple[int, int] | None,
+        layers: int,
+        dtype: torch.dtype | None,
     ) -> Generator[tuple[int, int], None, _Image]:
         tensor = tensor.to(self._tower.weight.device)  # the caller may have moved the model
-        encoding = yield from self._tower.encode_steps(tensor, layers)
+        encoding = yield from self._tower.encode_steps(tensor, layers, dtype)
         if self._tower.corrected:
             encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
         maps = MapBuilder(encoding, self.memory_mb * _MB)
-        return _Image(plane, encoding.input_size, encoding.grid, tensor, layers, maps)
+        return _Image(plane, encoding.input_size, encoding.grid, tensor, layers, dtype, maps)
 
     def _empty_prompt(self, like: Tensor) -> Tensor | None:
         embedding = self._model.empty_prompt()
@@ -338,9 +363,8 @@ class MaskInverter(RegionEmbedder):
         config = InversionConfig.of(config)
         image: _Image = self._current()
         regions = regions_of(masks, image.plane)
-        config.check(self._tower)
-        check_precision(config.precision, image.tensor.device)
-        image = self._with_layers(image, config.layers)
+        self._check(config, image.tensor.device)
+        image = self._with(image, config.layers, self._dtype(config))
         count = max(len(regions), planned_masks or 0)
         work = _inversion(image.maps, regions, count, config)
         return (yield from locked_steps(work, tf32=config.precision == "tf32"))
@@ -373,7 +397,8 @@ class MaskInverter(RegionEmbedder):
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
         config.check(self._tower)
         vectors = np.array(embeddings, dtype=np.float64)
-        image = self._with_layers(self._current(), layers)
+        image = self._current()
+        image = self._with(image, layers, image.dtype)
         size = len(image.maps.encoding.embedding)
         if vectors.ndim != 2 or vectors.shape[1] != size:
             raise InputError(
@@ -400,11 +425,13 @@ class MaskInverter(RegionEmbedder):
         relevance = rollout(self._tower.attentions(image.tensor.to(self._model.device)), patches)
         return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(image.grid)
 
-    def _with_layers(self, image: _Image, layers: int) -> _Image:
-        """Return the image with at least ``layers`` explained; encode again if it has fewer."""
-        if image.layers >= layers:
+    def _with(self, image: _Image, layers: int, dtype: torch.dtype | None) -> _Image:
+        """Return the image with at least ``layers`` explained; encode it again if need be."""
+        if image.layers >= layers and image.dtype == dtype:
             return image
-        encoded = drive(locked_steps(self._encode(image.tensor, image.plane, layers)))
+        layers = max(layers, image.layers)
+        work = self._encode(image.tensor, image.plane, layers, dtype)
+        encoded = drive(locked_steps(work))
         with computing():
             if self._image is image:
                 self._image = encoded
@@ -448,12 +475,13 @@ def _inversion(
         route = f"fast, {fast.exact.route}"
         failed, rest = yield from descend_fast(fast, descent)
         if len(failed):
+            share = len(failed) / len(regions)
             route = f"{route}, {len(failed)} of {len(regions)} exact"
-            exact = yield from maps.exact(config, len(failed))
-            all_failed = len(failed) == len(regions)
+            # Of the other chunks' masks as many are likely to fail.
+            exact = yield from maps.exact(config, round(share * count))
             for state in descend(exact, rest):
                 descent.adopt(failed, rest)
-                step = state.step if all_failed else config.steps
+                step = state.step if share == 1 else config.steps
                 yield replace(descent.state(), step=step)
     elif other is not None:
         yield from descend(other, descent)

@@ -107,8 +107,7 @@ class MapBuilder:
             route: Route = DirectRoute(constants)
             if name == "decomposed":
                 route = yield from self._decompose(place, constants, config)
-            weight = 1.0 / len(constants.offset)
-            layers.append(MapLayer(constants, route, weight, start, scale))
+            layers.append(MapLayer(constants.values, route, start, scale=scale))
         return layers
 
     def routes(
@@ -180,7 +179,7 @@ def _prepared(layer: LayerConstants, start: Tensor, dtype: torch.dtype | None) -
     # p of order 1 is far from what float16 cannot hold; a power of two rounds nothing.
     largest = start.abs().amax().clamp_min(torch.finfo(start.dtype).tiny)
     scale = torch.exp2(-largest.log2().round())
-    return layer.stored_as(dtype, scale), (start * scale).to(dtype), scale
+    return layer.stored_as(dtype, scale), start * scale, scale
 
 
 def decomposed_bytes(layer: LayerConstants, dtype: torch.dtype | None = None) -> int:

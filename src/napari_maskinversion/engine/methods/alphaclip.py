@@ -44,9 +44,9 @@ class AlphaClip(RegionMethod):
             class_token_tower(model, "AlphaCLIP"), Path(weights), model
         )
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Tensor:
         """Preprocess the image."""
-        return self.preprocess(image, scale)
+        return self.preprocess(image, scale, keep_aspect)
 
     @forward_only()
     def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:

@@ -38,9 +38,9 @@ class DenseMethod(RegionMethod):
         super().__init__(model, **common)
         self.visual = class_token_tower(model, self.title)
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Embed every patch token."""
-        x, grid = embed_patches(self.visual, self.preprocess(image, scale))
+        x, grid = embed_patches(self.visual, self.preprocess(image, scale, keep_aspect))
         return self.embed_tokens(x)[0, 1:], grid
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:

@@ -76,21 +76,22 @@ class Crop(ImageEditMethod):
         super().__init__(model, **common)
         self.context, self.fill, self.by_box = context, fill, by_box
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Return the pixels, the fill and the input side."""
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
+        """Return the pixels, the fill, the input side, and whether pictures keep their shape."""
         pixels = as_rgb8(image)
-        return pixels, _fill_pixels(pixels, self.fill, self.model.mean), self.input_side(scale)
+        fill = _fill_pixels(pixels, self.fill, self.model.mean)
+        whole = self.context == math.inf and keep_aspect
+        return pixels, fill, self.input_side(scale), whole
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Paint over the outside and crop the box."""
-        pixels, fill, side = encoded
+        pixels, fill, side, keep_aspect = encoded
         shape = pixels.shape[:2]
         y0, x0, y1, x1 = cut_box(region.bbox, shape, self.context)
         shown = box_mask(region, shape) if self.by_box else full_mask(region, shape)
         inside = shown[y0:y1, x0:x1, None]
         cut = np.where(inside, pixels[y0:y1, x0:x1], fill[y0:y1, x0:x1])
-        whole = self.context == math.inf and self.keep_aspect
-        yield self.model.preprocess(cut, resolution=side, keep_aspect=whole)
+        yield self.model.preprocess(cut, resolution=side, keep_aspect=keep_aspect)
 
 
 def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
@@ -133,11 +134,11 @@ class RedCircle(ImageEditMethod):
         super().__init__(model, **common)
         self.outside = tuple(outside)
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Resize the image to the model's size and make the backgrounds."""
         pixels = as_rgb8(image)
         side, kind = self.input_side(scale), Image.Resampling.BICUBIC
-        size = self.model.input_size(pixels.shape[0], pixels.shape[1], side, self.keep_aspect)
+        size = self.model.input_size(pixels.shape[0], pixels.shape[1], side, keep_aspect)
         plain = Image.fromarray(pixels).resize(size[::-1], kind)
         backgrounds = {
             "as it is": plain,
@@ -145,11 +146,11 @@ class RedCircle(ImageEditMethod):
             "blurred": plain.filter(ImageFilter.GaussianBlur(BLUR)),
         }
         chosen = [backgrounds[name] for name in self.outside]
-        return plain, chosen, pixels.shape, side
+        return plain, chosen, pixels.shape, side, keep_aspect
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Draw the ellipse."""
-        plain, backgrounds, shape, side = encoded
+        plain, backgrounds, shape, side, keep_aspect = encoded
         y0, x0, y1, x1 = region.bbox
         down, across = plain.height / shape[0], plain.width / shape[1]
         left, top = round(x0 * across), round(y0 * down)
@@ -160,7 +161,7 @@ class RedCircle(ImageEditMethod):
             picture = Image.composite(plain, background, inside)
             ImageDraw.Draw(picture).ellipse(box, outline=RED, width=WIDTH)
             yield self.model.preprocess(
-                np.asarray(picture), resolution=side, keep_aspect=self.keep_aspect
+                np.asarray(picture), resolution=side, keep_aspect=keep_aspect
             )
 
 
@@ -170,17 +171,17 @@ class Shade(ImageEditMethod):
     The whole image is shown.
     """
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Return the pixels and the input side."""
-        return as_rgb8(image), self.input_side(scale)
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
+        """Return the pixels, the input side, and whether pictures keep their shape."""
+        return as_rgb8(image), self.input_side(scale), keep_aspect
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Tint the box."""
-        pixels, side = encoded
+        pixels, side, keep_aspect = encoded
         inside = box_mask(region, pixels.shape[:2])[..., None]
         tinted = pixels + TINT_SHARE * (np.array(TINT) - pixels)
         shown = np.where(inside, tinted.round().astype(np.uint8), pixels)
-        yield self.model.preprocess(shown, resolution=side, keep_aspect=self.keep_aspect)
+        yield self.model.preprocess(shown, resolution=side, keep_aspect=keep_aspect)
 
 
 def as_rgb8(image: npt.NDArray[Any]) -> Pixels:

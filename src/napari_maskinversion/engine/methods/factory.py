@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ...base.regions import Regions
-from ...base.steps import drive
 from ..compute.compute_lock import computing
 from ..invert.inverter import MaskInverter, Masks, RegionEmbedder
 from ..invert.loop import InversionResult, StepState
@@ -109,11 +108,9 @@ class Fusion(RegionMethod):
         super().__init__(first.model, resolution=resolution, keep_aspect=first.keep_aspect)
         self.methods = methods
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Encode the image with both methods."""
-        for method in self.methods:
-            method.keep_aspect = self.keep_aspect
-        return [method.encode(image, scale) for method in self.methods]
+        return [method.encode(image, scale, keep_aspect) for method in self.methods]
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
         """Average both embeddings."""
@@ -135,14 +132,10 @@ class Inversion(RegionMethod):
         super().__init__(model, **common)
         self.inversion = inversion or InversionConfig()
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> MaskInverter:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> MaskInverter:
         """Encode the image."""
         inverter, side = MaskInverter(self.model), self.input_side(scale)
-        drive(
-            inverter.set_image_steps(
-                image, resolution=side, keep_aspect=self.keep_aspect, layers=self.inversion.layers
-            )
-        )
+        inverter.set_image(image, resolution=side, keep_aspect=keep_aspect, config=self.inversion)
         return inverter
 
     def invert_steps(

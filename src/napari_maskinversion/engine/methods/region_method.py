@@ -65,18 +65,17 @@ class RegionMethod(RegionEmbedder):
         *,
         resolution: int | None = None,
         keep_aspect: bool | None = None,
-        layers: int = 1,
+        config: InversionConfig | None = None,
     ) -> Generator[tuple[int, int], None, None]:
         """Do what `set_image` does; a lower ``resolution`` makes all inputs smaller."""
         array = as_array(image)
         yield 0, 1
-        if keep_aspect is not None:
-            self.keep_aspect = keep_aspect
+        keep_aspect = self.keep_aspect if keep_aspect is None else keep_aspect
         scale = (resolution or self.resolution) / self.resolution
         with computing():
-            encoded = self.encode(array, scale)
+            encoded = self.encode(array, scale, keep_aspect)
         height, width = array.shape[:2]
-        size = self.model.input_size(height, width, self.input_side(scale), self.keep_aspect)
+        size = self.model.input_size(height, width, self.input_side(scale), keep_aspect)
         grid = (size[0] // self.model.patch_size, size[1] // self.model.patch_size)
         self._image = _Image((height, width), size, grid, encoded)
         yield 1, 1
@@ -125,7 +124,7 @@ class RegionMethod(RegionEmbedder):
         """Do nothing: there is no cache."""
 
     @abstractmethod
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Compute what is needed once per image; the input has ``scale`` times the resolution."""
 
     @abstractmethod
@@ -139,19 +138,19 @@ class RegionMethod(RegionEmbedder):
         patch = self.model.patch_size
         return max(2, round(self.resolution * scale / patch)) * patch
 
-    def preprocess(self, image: npt.NDArray[Any], scale: float) -> Tensor:
+    def preprocess(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Tensor:
         """Return the whole image as the model's input, (1, 3, h, w)."""
         return self.model.preprocess(
-            image, resolution=self.input_side(scale), keep_aspect=self.keep_aspect
+            image, resolution=self.input_side(scale), keep_aspect=keep_aspect
         )
 
 
 class WholeImage(RegionMethod):
     """CLIP [CLS]: the whole image's embedding for every region."""
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Tensor:
         """Embed the image."""
-        return self.model.embed_images(self.preprocess(image, scale)).cpu()
+        return self.model.embed_images(self.preprocess(image, scale, keep_aspect)).cpu()
 
     def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:
         """Repeat the image embedding."""

@@ -27,13 +27,17 @@ class MaskedTokens(RegionMethod):
     def __init__(self, model: Backbone, **common: Any) -> None:
         super().__init__(model, **common)
         self._visual = class_token_tower(model, "RIS")
-        self._crop = Crop(model, fill="dataset mean", keep_aspect=self.keep_aspect)
+        self._crop = Crop(model, fill="dataset mean")
         self._last = max(1, round(MASKED * model.num_layers))
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
         """Run the blocks before the masked ones."""
-        x, grid = embed_patches(self._visual, self.preprocess(image, scale))
-        return run_blocks(self._visual, x, stop=-self._last), grid, self._crop.encode(image, scale)
+        x, grid = embed_patches(self._visual, self.preprocess(image, scale, keep_aspect))
+        return (
+            run_blocks(self._visual, x, stop=-self._last),
+            grid,
+            self._crop.encode(image, scale, keep_aspect),
+        )
 
     @forward_only()
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:

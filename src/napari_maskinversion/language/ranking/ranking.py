@@ -107,7 +107,7 @@ def rank(
     import torch
     from scipy.special import softmax
 
-    from ...engine.compute.openmp import end_threads
+    from ...engine.compute.compute_lock import end_threads
 
     # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
     product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T

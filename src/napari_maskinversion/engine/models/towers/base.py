@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -40,6 +41,8 @@ class ImageTower(ABC):
         The explainability maps it offers.
     corrected : bool
         Whether its maps are corrected by the map of an "empty" prompt.
+    half_precision : bool
+        Whether its blocks can be run in half precision.
     attention_pooled : bool
         Whether its embedding is pooled by attention; then only LeGrad explains several layers.
     patch_size, native_resolution : int
@@ -51,6 +54,7 @@ class ImageTower(ABC):
     family: str
     explainers: tuple[str, ...]
     corrected: bool = False
+    half_precision: bool = False
     attention_pooled: bool = False
     patch_size: int
     native_resolution: int
@@ -92,12 +96,13 @@ class ImageTower(ABC):
         return f"{self.family}, {self.num_layers} layers, {self.patch_size}-pixel patches"
 
     def encode_steps(
-        self, image: Tensor, layers: int
+        self, image: Tensor, layers: int, dtype: torch.dtype | None = None
     ) -> Generator[tuple[int, int], None, ImageEncoding]:
         """Encode an image block by block, so that the caller can stop in between.
 
         The image (1, 3, H, W) is normalised, H and W are multiples of the patch size; ``layers`` of
-        the last layers will be explained. Yields (blocks done, blocks in total).
+        the last layers will be explained. ``dtype`` is the half precision of products in the blocks
+        before them, where a tower allows it. Yields (blocks done, blocks in total).
 
         Raises
         ------
@@ -113,7 +118,7 @@ class ImageTower(ABC):
         explained: list[AttentionLayer | LayerConstants] = []
         for index, block in enumerate(self._blocks(grid)):
             if index < self.num_layers - layers:
-                with forward_only(tokens.device):
+                with forward_only(tokens.device), _products_in(dtype, tokens.device):
                     tokens = block(tokens)
             else:
                 tokens, layer = self._explain(block, tokens, grid[0] * grid[1])
@@ -165,3 +170,8 @@ class ImageTower(ABC):
     @abstractmethod
     def _pool(self, tokens: Tensor) -> Tensor:
         """Return the model's embedding (1, e) of the last block's tokens."""
+
+
+def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:
+    """Compute products in half precision; norms and sums of tokens stay as they are."""
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

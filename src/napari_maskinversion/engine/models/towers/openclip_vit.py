@@ -113,6 +113,7 @@ class ClassTokenTower(OpenClipVit):
     """
 
     family = "class-token ViT"
+    half_precision = True
     explainers = maps_for("class query", "block inputs")
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, LayerConstants]:

@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from napari_maskinversion import MaskInverter, load_model
-from napari_maskinversion.engine.compute.compute_lock import computing
-from napari_maskinversion.engine.compute.openmp import end_threads
+from napari_maskinversion.engine.compute.compute_lock import computing, end_threads
 from napari_maskinversion.language.ranking.ranking import rank
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 
