@@ -111,6 +111,7 @@ PRIVATE_NAMES = {
     ("torch", "_initializing"),  # whether another thread is still importing it
     ("torch", "_linear_pointwise"),  # oneDNN's product with a prepared weight
     ("torch", "_reorder_linear_weight"),  # prepares it
+    ("torch", "_scaled_dot_product_flash_attention_for_cpu"),  # what attention calls in the end
     ("segment-anything", "_process_batch"),  # one batch of points, to follow and stop the work
 }
 OF_PYTHON = {

@@ -363,7 +363,7 @@ def test_a_wrong_root_is_named(bench: Bench, own: Path, tmp_path: Path) -> None:
         ("names.csv", "image,region,name\np0,one,car\np0,2,bus\n", "line 2: region 'one'"),
         ("names.csv", "image,region,name\np0,8,car\np0,2,bus\n", "names region 8"),
         ("names.csv", "image,region,name\np1,1,car\np1,2,bus\n", "has no row for this image"),
-        ("gone.txt", None, "cannot be read"),
+        ("gone.txt", None, "There is no list of names"),
     ],
 )
 def test_names_that_do_not_match_are_refused(
@@ -438,7 +438,10 @@ def test_a_set_without_one_usable_image_is_refused(bench: Bench, own: Path) -> N
             "segment 9 has no pixel",
         ),
         (lambda page: page["images"][0].update(file_name="i9.jpg"), "no image"),
-        (lambda page: page["annotations"][0].update(file_name="gone.png"), "no annotation .*gone"),
+        (
+            lambda page: page["annotations"][0].update(file_name="gone.png"),
+            "There are no masks at .*gone",
+        ),
     ],
 )
 def test_records_of_coco_panoptic_that_do_not_fit_are_named(

@@ -115,11 +115,15 @@ def test_a_compressed_tiff_that_was_cut_off_can_be_left_out(
     # The strip stands at the end, and is short of what its head says.
     file.write_bytes(file.read_bytes()[:-40])
     call = folder_call(own, "--methods", "cls")
-    says = {"images": "could not be read as image: it is cut off", "masks": "is broken or no image"}
-    one_line(bench(*call), "p1: ", f"{which}/p1.tif {says[which]}", "--skip-bad")
+    one_line(
+        bench(*call),
+        "p1: ",
+        f"{which}/p1.tif could not be read as image: it is cut off",
+        "--skip-bad",
+    )
     code, out, err = bench(*call, "--skip-bad")
     assert code == 0, err
-    assert f"- p1: {file} {says[which]}" in out
+    assert f"- p1: {file} could not be read as image: it is cut off" in out
 
 
 @pytest.mark.parametrize("which", ["images", "masks"])

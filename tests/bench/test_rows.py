@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from napari_maskinversion import wrap_open_clip
+from napari_maskinversion.base import targets
 from napari_maskinversion.bench.content import content_of
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.statistics import ratio
@@ -322,8 +323,9 @@ def room() -> Any:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
 def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_whole_lines(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, room: Any
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, room: Any, monkeypatch: Any
 ) -> None:
+    monkeypatch.setattr(targets, "_PROBE", b"")  # there is room when the work begins
     call = folder_call(own, "--methods", "cls,crop", "--json", tmp_path / "mine.json")
     records = tmp_path / "mine.records.jsonl"
     assert bench(*call)[0] == 0
@@ -341,8 +343,9 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_whole_lines(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
 def test_a_disk_that_is_full_in_the_middle_of_a_plot_leaves_no_half_of_it(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, room: Any
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, room: Any, monkeypatch: Any
 ) -> None:
+    monkeypatch.setattr(targets, "_PROBE", b"")  # there is room when the work begins
     plots, file = tmp_path / "plots", tmp_path / "mine.json"
     assert bench(*folder_call(own, "--methods", "cls,crop", "--json", file))[0] == 0
     assert bench("show", file, "--plots", plots)[0] == 0

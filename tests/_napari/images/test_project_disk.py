@@ -96,7 +96,7 @@ def test_suggest_for_all_stops_at_a_full_disk_and_goes_on_with_more_room(project
 
 
 def test_one_line_tells_how_the_work_on_all_ended():
-    assert "goes on where it stopped" in Suggested(done=4, total=10, stopped=True).text
+    assert "Press Suggest for all to continue" in Suggested(done=4, total=10, stopped=True).text
     assert Suggested(done=4, total=10, stopped=True).text.startswith("4 of 10 images")
 
 

@@ -248,7 +248,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     monkeypatch.setattr(QMessageBox, "question", answer)
     qtbot.mouseClick(dialog.clear, LEFT)
     assert "speeds measured: 2.0 kB" in asked[0]
-    assert "Decisions of reviews stay" in asked[0]
+    assert "Review decisions stay" in asked[0]
     assert dialog.clear.isEnabled()  # nothing is under way
     assert speed.exists()
     qtbot.mouseClick(dialog.clear, LEFT)

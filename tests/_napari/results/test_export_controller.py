@@ -288,7 +288,7 @@ def test_results_of_other_regions_are_not_written_into_the_layer(ran, messages):
     ran.session.record = replace(ran.session.record, results=others, settled=False)
     ran.exports.to_features()
     assert list(layer.features) == before
-    assert "of other regions" in messages[-1]
+    assert "to other regions" in messages[-1]
 
 
 def test_open_results_is_reached_by_keyboard_and_named(widget, tmp_path, monkeypatch, qtbot):

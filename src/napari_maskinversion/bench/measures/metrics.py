@@ -45,8 +45,8 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
     summary["macro"] = share(order < 1, sources, labels)
     if len(overlaps) == len(sources):
         summary["iou"] = share(overlaps, sources)
-    if found := retrieval_figures(records, "mask"):
-        summary["expressions"] = found
+    if by_words := retrieval_figures(records, "mask"):
+        summary["expressions"] = by_words
     summary |= {"images": len(records), "regions": len(sources), "small": small}
     summary["seconds"] = seconds / max(len(sources), 1)
     return summary

@@ -52,10 +52,12 @@ def tuning_markdown(curves: Sequence[Curve], settings: dict[str, Any], command: 
         words = [f"{d['value']:+.1f} ({d['low']:+.1f}–{d['high']:+.1f})" for d in drifts if d]
         rows.append([f"change from {CONVERGED}", *words, "0"])
     head = ["step: Acc@1, %", *(f"rate {curve.rate:g}" for curve in curves), "paper, B/16"]
-    found = best_of(curves)
+    chosen = best_of(curves)
     best = "No setting names a region right: there is nothing to choose."
-    if found is not None:
-        count = f"{found.steps} step{'s' * (found.steps != 1)}"
-        best = f"Best here: {count} ({found.point['value']:.1f} %) with {rates_text(found.rates)}."
+    if chosen is not None:
+        count = f"{chosen.steps} step{'s' * (chosen.steps != 1)}"
+        best = (
+            f"Best here: {count} ({chosen.point['value']:.1f} %) with {rates_text(chosen.rates)}."
+        )
     about = ", ".join(f"{name} {value}" for name, value in settings.items())
     return "\n\n".join([f"{about}; `{command}`.", table(head, rows), best, verdict(curves)]) + "\n"
