@@ -131,7 +131,7 @@ def test_the_review_goes_on_with_other_limits(qtbot, reviewing, tmp_path, messag
     threshold(qtbot, reviewing, "0.6")
     assert part.place.text() == "Region 2: 2 of 50"
     keys(qtbot, reviewing, "A")
-    assert "suggested to be none of these" in part.status.text()
+    assert "suggested to be none of these" in reviewing.foot.status.text()
     keys(qtbot, reviewing, "2")
     decided = {line["region"]: line.get("label") for line in lines(tmp_path, "decision")}
     assert decided == {1: "dog", 2: "dog"}

@@ -42,7 +42,7 @@ def test_of_one_label_every_region_gets_it_and_there_is_no_margin(qtbot, widget,
     part = review(qtbot, widget)
     assert [button.label.text() for button in part.suggestions[:2]] == ["cell", ""]
     qtbot.keyClick(part.switch, Qt.Key.Key_2)
-    assert "no suggestion 2" in part.status.text()
+    assert "no suggestion 2" in widget.foot.status.text()
     qtbot.keyClick(part.switch, Qt.Key.Key_A)
     assert accepted(widget) == {1: "cell"}
 

@@ -67,7 +67,7 @@ def test_a_sample_brings_its_words_once_and_ctrl_z_brings_back_ones_own(qtbot, p
     session.image = sample
     assert part.text.toPlainText() == "elephant\ntree"
     assert session.vocabulary.labels == ("elephant", "tree")
-    assert "They came with 'elephant'; Ctrl+Z brings back yours." in part.count.text()
+    assert "These words came with 'elephant'; Ctrl+Z brings back yours." in part.count.text()
     qtbot.keyClick(part.text, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert part.text.toPlainText() == "debris"
     assert "Ctrl+Z" not in part.count.text()
