@@ -141,7 +141,7 @@ def test_processes_do_the_tasks_and_one_that_is_killed_is_replaced(tmp_path):
 
 
 def test_a_worker_computes_with_its_share_of_the_cores(monkeypatch):
-    """Libraries that are loaded later read it from the environment, torch is told."""
+    """Libraries that are loaded later read it from the environment; torch gets it by a call."""
     for name in THREADS:
         monkeypatch.setenv(name, "64")
     before = torch.get_num_threads()

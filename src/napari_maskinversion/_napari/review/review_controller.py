@@ -369,7 +369,7 @@ class ReviewController(QObject):
         self._publish()
         self._go(row if stay else state.next())
         self.part.say("")
-        # Also settles what was refused before; after the last decision the next step is said.
+        # Replaces an earlier refusal; after the last decision the foot shows the next step.
         self._session.say(state.decision_text(step) if self._session.undecided else "")
         if state.problem:
             refuse(state.problem)
