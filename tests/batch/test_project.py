@@ -134,7 +134,7 @@ def test_a_project_is_replaced_only_if_wanted(project, call):
         ({"settings": {"inversion.speed": 2}}, "There is no setting 'inversion.speed'"),
         ({"settings": {"inversion.steps": 0}}, "steps must be greater than or equal to 1; got 0"),
         ({"images": [{"name": "a"}]}, "images.0.image is missing"),
-        ({"images": [{"name": "..", "image": "a"}]}, "does not begin with a dot"),
+        ({"images": [{"name": "..", "image": "a"}]}, "and begins with no dot"),
         ({"colour": "red"}, "There is no setting 'colour'"),
         (
             {"images": [{"name": "A", "image": "x/a"}, {"name": "a", "image": "y/a"}]},

@@ -6,11 +6,14 @@ import zipfile
 import numpy as np
 import pytest
 import skimage.io
+import zarr
 from roifile import ImagejRoi, roiwrite
 
 from napari_maskinversion import Regions, read_image, read_regions
 from napari_maskinversion.base.errors import InputError, MaskShapeError
-from tests.scenes import label_image
+from napari_maskinversion.pipeline.inputs import open_inputs
+from napari_maskinversion.results.settings import RunSettings
+from tests.scenes import label_image, picture, write_scene
 
 
 def coco(folder, name, **more):
@@ -88,3 +91,40 @@ def test_what_macos_adds_to_folders_and_archives_is_no_region(tmp_path):
     with zipfile.ZipFile(tmp_path / "RoiSet.zip", "a") as archive:
         archive.writestr("__MACOSX/._car.roi", APPLE_DOUBLE)
     assert [region.name for region in read_regions(tmp_path / "RoiSet.zip", (60, 80))] == ["car"]
+
+
+def notes_of(image, masks):
+    inputs = open_inputs(image, masks, RunSettings())
+    inputs.stack.close()
+    return inputs.notes
+
+
+def test_results_in_a_folder_of_masks_are_no_regions_of_the_next_run(call, tmp_path):
+    write_scene(tmp_path, 2)
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    for number in (1, 2, 3):
+        mask = (label_image(3) == number).astype(np.uint8) * 255
+        name = masks / f"{number}.{'tif' if number == 3 else 'png'}"
+        skimage.io.imsave(name, mask, check_contrast=False)
+    command = ("run", tmp_path / "image.png", masks, "--labels", "car,dog", "--steps", 1)
+    call(*command, "--resolution", 64, "--out", masks, "--format", "tif,masks")
+    written = ("heatmaps.tif", "labels.tif", "labels_classes.tif")
+    assert all((masks / name).exists() for name in written)
+    assert read_regions(masks, (60, 80)).ids == [1, 2, 3]
+    assert f"{', '.join(written)} hold results of this program" in notes_of(command[1], masks)
+    for name in ("1.png", "2.png", "3.tif"):
+        (masks / name).unlink()
+    with pytest.raises(InputError, match=r"contains no mask pictures .* labels\.tif, .* left out"):
+        read_regions(masks, (60, 80))
+    # Named itself, a label image of results is read.
+    assert read_regions(masks / "labels.tif", (60, 80)).ids == [1, 2, 3]
+
+
+def test_chunks_of_labels_that_are_not_stored_are_said(tmp_path):
+    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
+    labels = zarr.create_array(tmp_path / "a.zarr", data=label_image(2), chunks=(30, 40))
+    assert not notes_of(tmp_path / "image.png", tmp_path / "a.zarr")
+    (tmp_path / "a.zarr/c/1/1").unlink()
+    says = f"1 of {labels.nchunks} chunks are not stored and are read as 0"
+    assert says in notes_of(tmp_path / "image.png", tmp_path / "a.zarr")

@@ -50,6 +50,16 @@ PlainText = Annotated[str, AfterValidator(_plain)]
 """A text without `CONTROL`."""
 
 
+def encodable(value: Any) -> Any:
+    r"""Return a text with "\ufffd" for lone surrogates, which UTF-8 cannot encode; others as is.
+
+    File names in another encoding have them.
+    """
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class FrozenModel(BaseModel):
     """An immutable pydantic model whose invalid values raise `ConfigError`."""
 

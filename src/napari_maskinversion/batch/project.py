@@ -60,7 +60,7 @@ class ProjectImage(BaseModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if not name or name.startswith(".") or not name.isprintable():
-            raise ValueError("a name has at least one character, and does not begin with a dot")
+            raise ValueError("a name has no signs that cannot be shown, and begins with no dot")
         return name
 
 

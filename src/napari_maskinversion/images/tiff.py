@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
-from .decoding import SLIDES, TIFF
+from .decoding import SLIDES, TIFF, reading_errors
 from .jpeg import check_tiles
 from .lazy_plane import Inverted, PaletteColours, SamplesLast
 from .orientation import turned
@@ -32,11 +32,24 @@ _UNCHECKED: Final = {
     **dict.fromkeys((34927, 50001), "WebP"),
 }
 _METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
+PROGRAM: Final = "napari-maskinversion"
+"""The software that TIFF files of results name."""
 
 
 def is_tiff(path: Path) -> bool:
     """Return whether a path is a TIFF file."""
     return path.suffix.lower() in {*TIFF, *SLIDES} and path.is_file()
+
+
+def holds_results(path: Path) -> bool:
+    """Return whether a file is a TIFF that this program wrote."""
+    if not is_tiff(path):
+        return False
+    try:
+        with reading_errors(path, "mask"), open_tiff_file(path) as file:
+            return str(file.pages.first.software) == PROGRAM
+    except InputError:
+        return False
 
 
 def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:

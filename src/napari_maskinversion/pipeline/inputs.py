@@ -23,7 +23,7 @@ from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.masks.label_images import PlaneRegions
 from ..regions.masks.label_stacks import has_planes, read_plane_regions, series_of
-from ..regions.masks.reading import mask_files, read_regions
+from ..regions.masks.reading import mask_files, mask_notes, read_regions
 from ..results.settings import RunSettings
 from .run import PlaneTask
 
@@ -69,7 +69,7 @@ def open_inputs(
     try:
         position = stack.position(settings.plane)
         units = _units(stack, settings.pixel_size, settings.unit)
-        notes, names = "", {}
+        names: Mapping[str, str] = {}
         numbers: dict[str, Any] = {}
         if is_annotations(masks):
             if planes is not None:
@@ -82,6 +82,7 @@ def open_inputs(
             numbers = annotated.coco_numbers
         else:
             on_planes = _of_label_image(masks, stack, position, settings)
+            notes = " ".join(mask_notes(masks, series_of(masks, stack)))
         if groups and len(on_planes) > 1:
             raise InputError(
                 "--merge joins regions of one plane; choose it by --plane and leave --planes out."

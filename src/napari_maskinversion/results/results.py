@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..base.deprecation import warn_renamed
 from ..base.errors import InputError
+from ..base.validation import encodable
 from ..language.generation.settings import GenerationUse
 from ..language.ranking.uncertainty import UncertaintyConfig
 from .columns import columns_of
@@ -185,7 +186,7 @@ class Results:
         info, regions = self.info, self.regions
         return pd.DataFrame(
             {
-                column.name: [column.value(region, info) for region in regions]
+                column.name: [encodable(column.value(region, info)) for region in regions]
                 for column in columns_of(info, regions)
             }
         )

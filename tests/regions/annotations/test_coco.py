@@ -151,6 +151,20 @@ def test_boxes_stand_in_for_masks_and_are_cut_at_the_image(read):
         read(page({"id": 3, "bbox": [20, 2, 6, 3]}))
 
 
+def test_polygons_beyond_the_image_are_cut_with_a_note(read):
+    inside = [[0, 0, 9.4, 0, 9.4, 7, -0.4, 7]]  # 7 x 9 px; corners are rounded
+    result = read(page({"id": 1, "segmentation": inside}))
+    assert result.items[0].region.bbox == (0, 0, 7, 9)
+    assert not result.notes
+    for beyond in (
+        [[-3, 2, 6, 2, 6, 5, -3, 5]],
+        [[2, 2, 6, 2, 6, 9, 2, 9]],
+        [*inside, [*[12, 3] * 3]],
+    ):
+        result = read(page({"id": 1, "segmentation": beyond}))
+        assert "annotation 1 reaches beyond the image and was cut" in result.notes_text
+
+
 def test_another_image_is_refused_or_noted(read):
     with pytest.raises(MaskShapeError, match=r"image of 7 x 9 px; this one is 8 x 9 px"):
         read(page({"id": 1, "bbox": [1, 1, 2, 2]}), shape=(8, 9))

@@ -18,7 +18,7 @@ from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.regions.masks.label_images import regions_of_labels
 from napari_maskinversion.results.export.annotations import to_annotations
-from napari_maskinversion.results.export.catalogue import export
+from napari_maskinversion.results.export.catalogue import FORMATS, export
 from tests.scenes import label_image, regions
 
 from .bundles import GEO
@@ -196,3 +196,21 @@ def test_accepted_regions_can_be_exported_without_the_others(bundle, tmp_path):
     nobody = replace(bundle, columns={"decision": ["skipped"] * 4, "accepted_label": [""] * 4})
     with pytest.raises(InputError, match="No region is accepted"):
         nobody.accepted()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_texts_that_utf_8_cannot_encode_are_written_with_another_sign(bundle, tmp_path, name):
+    """Names of files in another encoding have such halves of letters, and so do other texts."""
+    found = [
+        replace(one, source_label="car\udcff", source_id="7\ud83d")
+        for one in bundle.results.regions
+    ]
+    strange = replace(
+        bundle,
+        results=replace(bundle.results, regions=tuple(found)),
+        source={"image": {"file": "a\udcff.png"}},
+        columns={**bundle.columns, "accepted_label": ["b\udcff", "", "", ""]},
+    )
+    FORMATS[name].write(strange, tmp_path / FORMATS[name].file)
+    if name == "csv":
+        assert pd.read_csv(tmp_path / "regions.csv")["accepted_label"][0] == "b\ufffd"

@@ -175,8 +175,13 @@ def box_region(
     if y0 >= y1 or x0 >= x1:
         return None
     if [y0, x0, y1, x1] != edges:
-        notes.append(f"{where} reaches beyond the image and was cut.")
+        notes.append(cut(where))
     return Region(number, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
+
+
+def cut(where: str) -> str:
+    """Return the note on a region that the image cuts."""
+    return f"{where} reaches beyond the image and was cut."
 
 
 def binary_mask(region: Region) -> npt.NDArray[np.bool_]:

@@ -23,6 +23,7 @@ from .annotation import (
     box_region,
     check_crop,
     check_not_empty,
+    cut,
     on_image,
     place_mask,
     record_errors,
@@ -439,6 +440,8 @@ def _region(
     with record_errors(where):
         if drawn or isinstance(drawn, dict):
             region = read_segmentation(number, drawn, shape)
+            if region is not None and isinstance(drawn, list) and _exceed(drawn, shape):
+                notes.append(cut(where))
         else:
             notes.append(f"{where} has no mask; its box is used instead.")
             region = _box(number, record.get("bbox"), where, shape, notes)
@@ -478,6 +481,12 @@ def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     runs = coco_mask.frPyObjects([(part - low).ravel().tolist() for part in parts], high, wide)
     mask = coco_mask.decode(coco_mask.merge(runs)).astype(bool)
     return place_mask(number, int(low[1]), int(low[0]), mask, shape)
+
+
+def _exceed(drawn: list[Any], shape: tuple[int, int]) -> bool:
+    """Return whether polygons extend beyond a plane, by more than their rounding."""
+    points = np.concatenate([np.reshape(part, (-1, 2)) for part in drawn])
+    return bool((points < -0.5).any() or (points > np.add(shape[::-1], 0.5)).any())
 
 
 def _box(

@@ -13,6 +13,7 @@ import numpy as np
 from ...base import reading
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
+from ...base.validation import encodable
 from ...engine.compute.memory import free_memory
 
 # Bytes that Python takes for a part of JSON: an object, a list, and an entry with its number.
@@ -77,10 +78,10 @@ def write_json(
 def to_json_types(value: Any) -> Any:
     """Convert to JSON types: NumPy numbers to Python numbers, NaN and infinity to None.
 
-    Lone surrogates (from file names in another encoding) become "\ufffd".
+    Texts become `encodable`.
     """
     if isinstance(value, Mapping):
-        return {_text(str(key)): to_json_types(item) for key, item in value.items()}
+        return {encodable(str(key)): to_json_types(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json_types(item) for item in value]
     if isinstance(value, np.ndarray):
@@ -91,11 +92,4 @@ def to_json_types(value: Any) -> Any:
         return value if np.isfinite(value) else None
     if value is None or isinstance(value, int | bool):
         return value
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return encodable(str(value))

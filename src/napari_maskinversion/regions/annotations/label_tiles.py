@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.regions import Region
+from ...images.tiff import PROGRAM
 from .annotation import binary_mask
 
 TILE: Final = 512
@@ -65,6 +66,7 @@ def write_tiles(
         compression="zlib",
         byteorder="<",
         bigtiff=int(np.prod(size)) * kind.itemsize > 2**32 - 2**25,
+        software=PROGRAM,
         metadata={"axes": "YX" if len(pages) == 1 else "QYX", **(metadata or {})},
     )
     return seen

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...base.errors import EmptyMaskError, InputError
 from ...base.regions import Region
-from .annotation import binary_mask, check_crop, misses_image, place_mask, record_errors
+from .annotation import binary_mask, check_crop, cut, misses_image, place_mask, record_errors
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -212,7 +212,7 @@ def draw_region(
     if region is None:
         raise EmptyMaskError(f"{misses_image(where, shape)}{hint}")
     if exceeds(polygons, shape):
-        notes.append(f"{where} reaches beyond the image and was cut.")
+        notes.append(cut(where))
     return region
 
 

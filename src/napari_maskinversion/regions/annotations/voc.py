@@ -39,6 +39,11 @@ def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
                 f"{where} has no box of four numbers (xmin, ymin, xmax, ymax); save turned boxes "
                 "and polygons as COCO JSON."
             ) from None
+        if len(item.findall("bndbox")) > 1 or item.find("polygon") is not None:
+            notes.append(
+                f"{where} has more than one box, or a polygon; only its first box was read. Save "
+                "polygons as COCO JSON, and each box as an object of its own."
+            )
         items.append(Annotation(region=on_image(region, where, shape), label=label))
     check_not_empty(items, path)
     return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))

@@ -15,7 +15,7 @@ from ...images.decoding import LOSSY, PICTURES, TIFF, Array, decode
 from ...images.ome_zarr import is_zarr
 from ...images.opening import open_labels
 from ...images.stack import Stack
-from ...images.tiff import is_tiff
+from ...images.tiff import holds_results, is_tiff
 from .label_images import plane_of_labels, regions_of_labels
 
 
@@ -62,7 +62,10 @@ def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int 
     if place.is_dir():
         files = mask_files(place)
         if not files:
-            raise InputError(f"{place} contains no mask pictures (PNG, TIFF, JPEG, ...).")
+            left_out = " ".join(mask_notes(place))
+            raise InputError(
+                f"{place} contains no mask pictures (PNG, TIFF, JPEG, ...). {left_out}".strip()
+            )
         masks = (
             _binary(
                 _plane(decode(file, "mask", colours=False), file), number, str(file), image_shape
@@ -105,9 +108,35 @@ def _flat(stack: Stack, path: Path, image_shape: tuple[int, int]) -> Regions:
 
 
 def mask_files(folder: Path) -> list[Path]:
-    """List the pictures in a folder by name: file i is region i + 1."""
+    """List the pictures in a folder by name: file i is region i + 1.
+
+    Results of this program that lie there are left out.
+    """
+    return [path for path in _pictures(folder) if not holds_results(path)]
+
+
+def _pictures(folder: Path) -> list[Path]:
     files = (path for path in folder.iterdir() if not is_of_macos(path))
     return sorted(path for path in files if path.suffix.lower() in PICTURES)
+
+
+def mask_notes(path: Path, series: int = 0) -> tuple[str, ...]:
+    """Return what is left out of a folder of masks, or missing in a zarr folder of labels.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    if is_zarr(path):
+        with open_labels(path, series) as stack:
+            return stack.notes
+    results = (
+        [file.name for file in _pictures(path) if holds_results(file)] if path.is_dir() else []
+    )
+    if not results:
+        return ()
+    return (f"{path}: {', '.join(results)} hold results of this program and were left out.",)
 
 
 def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
+from ...base.validation import encodable
 from ...language.labels.colors import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
@@ -43,7 +44,7 @@ def to_annotations(bundle: Bundle) -> Annotations:
                 score=_score(region.ranking, label),
                 position=region.position,
                 values=values,
-                source_id=region.source_id,
+                source_id=encodable(region.source_id),
             )
         )
     vocabulary, colors = info.vocabulary, {}
@@ -53,7 +54,7 @@ def to_annotations(bundle: Bundle) -> Annotations:
     return Annotations(
         shape=info.image_shape,
         items=tuple(items),
-        image=_image_name(bundle),
+        image=encodable(_image_name(bundle)),
         geo=None if info.units is None else info.units.geo,
         colors=colors,
         category_ids=bundle.source.get(CATEGORY_IDS, {}),

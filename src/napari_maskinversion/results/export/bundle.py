@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.validation import encodable
 from ...regions.masks.label_images import PlaneRegions
 from ..results import Results
 from .provenance import provenance
@@ -93,8 +94,8 @@ def _of_one_kind(values: Sequence[Any]) -> Sequence[Any]:
     there = [value for value in values if value is not None]
     kinds = {float if type(value) is int else type(value) for value in there}
     if len(kinds) < 2 and all(type(value) is not int or abs(value) < _TOO_LARGE for value in there):
-        return values
-    return [None if value is None else str(value) for value in values]
+        return [encodable(value) for value in values]
+    return [None if value is None else encodable(str(value)) for value in values]
 
 
 def compress_masks(

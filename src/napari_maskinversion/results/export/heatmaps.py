@@ -10,6 +10,7 @@ import numpy as np
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
+from ...images.tiff import PROGRAM
 from ..results import MOST_PIXELS, Results
 from .bundle import Bundle
 from .export_format import ExportFormat
@@ -65,6 +66,7 @@ def write_heatmaps(bundle: Bundle, path: Path) -> None:
             photometric="minisblack",
             compression="zlib",
             bigtiff=len(results) * height * width * 4 > 2**32 - 2**25,
+            software=PROGRAM,
             metadata={
                 "axes": "ZYX",
                 "Labels": [f"region {i}" for i in results.ids],
