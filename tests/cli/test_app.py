@@ -1,6 +1,7 @@
 """Whatever happens, a command ends in one line."""
 
 import errno
+import runpy
 import subprocess
 import sys
 
@@ -23,6 +24,14 @@ def test_an_error_of_ours_is_one_line(call, broken):
     assert err.count("\n") == 1
     assert "Internal error (ZeroDivisionError: division by zero); please report it" in err
     assert "--debug" in err
+
+
+def test_the_package_is_a_program_too(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["napari_maskinversion", "--version"])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("napari_maskinversion", run_name="__main__")
+    assert not stop.value.code
+    assert capsys.readouterr().out.startswith("napari-maskinversion ")
 
 
 @pytest.mark.parametrize("arguments", [("--debug", "methods"), ("methods", "--debug")])

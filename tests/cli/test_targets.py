@@ -42,6 +42,8 @@ INPUTS = (
     ("rollout", "image.png", "--out", "image.png"),
     ("segment", "image.png", "--boxes", "boxes.csv", "--out", "plane.tif"),
     ("labels", "convert", "names.txt", "names.txt"),
+    ("bench", "paper", "--table", "1", "--out", "im", "--method-weights", "im/table-1.csv"),
+    ("bench", "tune", "--out", "im", "--data", "im"),
 )
 
 
@@ -49,6 +51,8 @@ INPUTS = (
 def test_an_input_is_not_replaced_even_where_replacing_is_allowed(call, place, command):
     (place / "labels.tif").hardlink_to(place / "masks.png")
     (place / "plane.tif").symlink_to(place / "image.png")
+    for name in ("table-1.csv", "tune.csv"):
+        (place / "im" / name).write_text("mine")
     before = contents(place)
     code, _, err = call(*command, "--overwrite")
     assert code == 2, err

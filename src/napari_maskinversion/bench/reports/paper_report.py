@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.targets import check_targets, mentions_us
+from ...results.spreadsheet import without_formula
 from ..measures.figures_file import typed_command
 from ..measures.retrieval import READINGS, Ties
 from ..paper.cells import Cell, data_title
@@ -34,9 +35,14 @@ def files_of(table: Table, folder: Path, *, plots: bool = True) -> list[Path]:
 
 
 def check_files(
-    tables: Sequence[Table], folder: Path, *, overwrite: bool, plots: bool = True
+    tables: Sequence[Table],
+    folder: Path,
+    *,
+    overwrite: bool,
+    inputs: Iterable[Path] = (),
+    plots: bool = True,
 ) -> None:
-    """Refuse files that must not be written, and plots that cannot be drawn.
+    """Refuse files that must not be written, such as ``inputs``, and plots that cannot be drawn.
 
     Raises
     ------
@@ -48,7 +54,7 @@ def check_files(
     if plots:
         check_plots(folder)
     targets = [file for one in tables for file in files_of(one, folder, plots=plots)]
-    check_targets(targets, overwrite=overwrite, is_ours=_is_ours)
+    check_targets(targets, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
 
 
 def _is_ours(file: Path) -> bool:
@@ -108,7 +114,8 @@ def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
         place = [c.table, c.row, c.backbone, c.model, c.data, c.metric, c.reading]
         told = ties if c.reading or c.table == "6" else ""
         printed = "" if c.paper is None else c.paper
-        writer.writerow([*place, told, printed, *ours, apart, c.count or "", c.note])
+        texts, note = map(without_formula, place), without_formula(c.note)
+        writer.writerow([*texts, told, printed, *ours, apart, c.count or "", note])
     return text.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -177,7 +178,8 @@ def paper_command(
         skip_bad=skip_bad,
         parser=reads,
     )
-    _check_files(plan, out, overwrite=overwrite, plots=not no_plots)
+    read = [one for one in (data, method_weights, checkpoint, decoder_file, memory) if one]
+    _check_files(plan, out, read, overwrite=overwrite, plots=not no_plots)
     for why in _left_out(plan):
         say(why)
     job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
@@ -270,12 +272,14 @@ def _sam(text: str | None) -> Path | None:
     return spec.path
 
 
-def _check_files(plan: PaperPlan, out: Path, *, overwrite: bool, plots: bool) -> None:
+def _check_files(
+    plan: PaperPlan, out: Path, inputs: Sequence[Path], *, overwrite: bool, plots: bool
+) -> None:
     """Refuse files that must not be written, and plots that cannot be drawn."""
     from ...base.targets import check_folder
     from ...bench.reports.paper_report import check_files
 
-    check_files(plan.tables, out, overwrite=overwrite, plots=plots)
+    check_files(plan.tables, out, overwrite=overwrite, inputs=inputs, plots=plots)
     check_folder(out / "records")  # its files are checked where they are opened
 
 

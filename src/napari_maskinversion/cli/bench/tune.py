@@ -60,8 +60,9 @@ def tune_command(
     from ...bench.reports.tuning_report import TUNING, cells_of, tuning_markdown
 
     json = out / f"{TUNING.file}.json"
-    check_files([TUNING], out, overwrite=overwrite, plots=not no_plots)
-    check_targets([json, records_path(json)], overwrite=overwrite, is_ours=is_ours)
+    read = [] if data is None else [data]
+    check_files([TUNING], out, overwrite=overwrite, inputs=read, plots=not no_plots)
+    check_targets([json, records_path(json)], overwrite=overwrite, inputs=read, is_ours=is_ours)
     dataset = spec.open(data, split)
     plan = tuning_plan(model, values, steps, resolution=resolution, limit=limit, skip_bad=skip_bad)
     store = open_records(json, "tune", plan, dataset, overwrite=overwrite)
