@@ -6,6 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 import skimage.io
+import tifffile
 import zarr
 from roifile import ImagejRoi, roiwrite
 
@@ -91,6 +92,20 @@ def test_what_macos_adds_to_folders_and_archives_is_no_region(tmp_path):
     with zipfile.ZipFile(tmp_path / "RoiSet.zip", "a") as archive:
         archive.writestr("__MACOSX/._car.roi", APPLE_DOUBLE)
     assert [region.name for region in read_regions(tmp_path / "RoiSet.zip", (60, 80))] == ["car"]
+
+
+def test_what_was_changed_or_is_missing_is_a_warning(tmp_path):
+    with pytest.warns(UserWarning, match="annotation 1 has no mask; its box is used"):
+        read_regions(coco(tmp_path, "boxes.json"), (60, 80))
+    zarr.create_array(tmp_path / "a.zarr", data=label_image(2), chunks=(30, 40))
+    (tmp_path / "a.zarr/c/1/1").unlink()
+    with pytest.warns(UserWarning, match="1 of 4 chunks are not stored"):
+        read_regions(tmp_path / "a.zarr", (60, 80))
+    with tifffile.TiffWriter(tmp_path / "a.ome.tif", ome=True) as file:
+        for _ in range(2):
+            file.write(picture(), photometric="rgb")
+    with pytest.warns(UserWarning, match="a.ome.tif holds 2 images; the first one is read"):
+        read_image(tmp_path / "a.ome.tif")
 
 
 def notes_of(image, masks):

@@ -67,6 +67,25 @@ def open_labels(path: str | Path, series: int = 0) -> Stack:
     return _open(labels, "masks", colours=False, series=series if labels == Path(path) else 0)
 
 
+def image_notes(path: Path) -> tuple[str, ...]:
+    """Return what a reader of a TIFF file or a picture that needs its pixels alone has to say.
+
+    Raises
+    ------
+    InputError
+        As `open_image`.
+    """
+    if is_tiff(path):
+        with open_image(path) as stack:
+            count = len(stack.images)
+            several = (f"{path} holds {count} images; the first one is read.",) * (count > 1)
+            return several + stack.notes
+    if path.suffix.lower() not in PICTURES:
+        return ()
+    with reading_errors(path, "image"):
+        return picture_notes(path)
+
+
 class _FileArray:
     """An array in a file, read piece by piece; errors name the file.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 
 from ..base.errors import InputError
 from .decoding import Array, decode
+from .opening import image_notes
 
 
 def read_image(path: str | Path) -> Array:
@@ -17,12 +19,25 @@ def read_image(path: str | Path) -> Array:
     types (12 bits in uint16, int32, other floats) have no range of their own: they are scaled from
     their minimum and maximum to float32 in 0..1, as viewers do.
 
+    Warns
+    -----
+    UserWarning
+        If it is one of several images in the file, or viewers show it in another way.
+
     Raises
     ------
     InputError
         If the file is missing, is not an image, has several planes, or contains NaN; names it.
     """
-    array = decode(Path(path), "image", colours=True)
+    array = read_plane(Path(path))
+    for note in image_notes(Path(path)):
+        warnings.warn(note, stacklevel=2)
+    return array
+
+
+def read_plane(path: Path) -> Array:
+    """Do the same as `read_image`, without a warning."""
+    array = decode(path, "image", colours=True)
     while array.ndim > 2 and array.shape[0] == 1:
         array = array[0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):

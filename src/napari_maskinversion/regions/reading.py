@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..base.errors import InputError
 from ..base.regions import Regions
 from .annotations.reading import is_annotations, read_annotations
+from .masks.reading import mask_notes
 from .masks.reading import read_regions as read_masks
 
 
@@ -32,6 +34,11 @@ def read_regions(
     -------
     Regions
 
+    Warns
+    -----
+    UserWarning
+        Says what was changed or left out, such as a polygon that reaches beyond the image.
+
     Raises
     ------
     InputError
@@ -48,11 +55,20 @@ def read_regions(
     """
     file, shape = Path(path), (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
-        return read_masks(file, shape, series=series or 0)
-    planes = read_annotations(file, shape, image=image, series=series).planes
+        regions = read_masks(file, shape, series=series or 0)
+        _warn(mask_notes(file, series or 0))
+        return regions
+    annotations = read_annotations(file, shape, image=image, series=series)
+    planes = annotations.planes
     if len(planes) != 1:
         raise InputError(
             f"{file} has regions on {len(planes)} planes of a stack, not on one; use the command "
             "napari-maskinversion run with --plane."
         )
+    _warn(annotations.notes)
     return next(iter(planes.values()))
+
+
+def _warn(notes: Sequence[str]) -> None:
+    for note in notes:
+        warnings.warn(note, stacklevel=3)

@@ -16,7 +16,7 @@ from ...base.errors import InputError
 from ...base.reading import read_text
 from ...base.regions import Regions
 from ...images.decoding import decode
-from ...images.reading import read_image
+from ...images.reading import read_plane
 from .protocol import BadRecordError, Sample
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
@@ -72,7 +72,7 @@ def read_pixels(file: Path, record: str) -> NDArray[Any]:
     BadRecordError
         If it is missing, damaged, no image, or no single plane.
     """
-    return _read(read_image, file, record, "image")
+    return _read(read_plane, file, record, "image")
 
 
 def read_labels(file: Path, record: str) -> NDArray[Any]:
