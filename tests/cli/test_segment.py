@@ -55,6 +55,15 @@ def test_boxes_become_a_label_image_that_run_takes(segment):
     assert len(regions)
 
 
+def test_boxes_that_the_image_cuts_are_said(segment, folder):
+    height, width = SHAPE
+    rows = [f"0,0,{height},{width}", f"5,5,{height + 2},20", "-3,5,9,20"]
+    (folder / "boxes.csv").write_text("y0,x0,y1,x1\n" + "\n".join(rows))
+    code, _, err = segment("--boxes", "boxes.csv", model=None)
+    assert code == 0, err
+    assert "Cut at the edge of the image: boxes.csv, line 3, boxes.csv, line 4" in err
+
+
 def test_the_table_tells_the_scores_and_the_candidate_chosen_is_written(segment):
     areas = {}
     for candidate in (1, 4):

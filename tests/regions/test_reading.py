@@ -13,8 +13,9 @@ from roifile import ImagejRoi, roiwrite
 from napari_maskinversion import Regions, read_image, read_regions
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.pipeline.inputs import open_inputs
+from napari_maskinversion.regions.sam.label_image import write_labels
 from napari_maskinversion.results.settings import RunSettings
-from tests.scenes import label_image, picture, write_scene
+from tests.scenes import label_image, picture, regions, write_scene
 
 
 def coco(folder, name, **more):
@@ -128,7 +129,9 @@ def test_results_in_a_folder_of_masks_are_no_regions_of_the_next_run(call, tmp_p
     assert all((masks / name).exists() for name in written)
     assert read_regions(masks, (60, 80)).ids == [1, 2, 3]
     assert f"{', '.join(written)} hold results of this program" in notes_of(command[1], masks)
-    for name in ("1.png", "2.png", "3.tif"):
+    write_labels(masks / "4.tif", regions(4)[3:], (60, 80))  # as `segment` does
+    assert read_regions(masks, (60, 80)).ids == [1, 2, 3, 4]
+    for name in ("1.png", "2.png", "3.tif", "4.tif"):
         (masks / name).unlink()
     with pytest.raises(InputError, match=r"contains no mask pictures .* labels\.tif, .* left out"):
         read_regions(masks, (60, 80))

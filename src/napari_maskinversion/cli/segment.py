@@ -121,6 +121,9 @@ def segment_command(
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         marks = read_boxes(boxes) if boxes else [], read_points(points) if points else []
         prompts = [] if automatic else gather(*marks, source.shape)
+        beyond = [mark.name for mark in marks[0] if mark.exceeds(source.shape)]
+        if beyond:
+            say(f"Cut at the edge of the image: {', '.join(beyond[:20])}")
         if wanted is None:
             regions = regions_of_boxes(prompts)
             say("No SAM checkpoint (--checkpoint FILE or vit_b): each box is a region.")
@@ -143,7 +146,8 @@ def segment_command(
     print_table(table)
     if hidden:
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")
-    say(f"Wrote {len(kept) - len(hidden)} region{'s' * (len(kept) != 1)} to {out}")
+    count = len(kept) - len(hidden)
+    say(f"Wrote {count} region{'s' * (count != 1)} to {out}")
 
 
 def _checkpoint(text: str) -> Path | CheckpointSpec:

@@ -12,6 +12,7 @@ import numpy as np
 from ...base.atomic_files import atomic_path, together
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...images.tiff import PROGRAM
 from .annotation import Annotation, Annotations, color_of
 from .json_files import as_score, read_json, to_json_types, write_json
 from .label_tiles import write_tiles
@@ -146,4 +147,4 @@ def _write_map(
         for position in annotations.planes
     ]
     with atomic_path(path) as part:
-        write_tiles(part, pages, annotations.shape, label_type(values), metadata)
+        write_tiles(part, pages, annotations.shape, label_type(values), metadata, PROGRAM)

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.regions import Region
-from ...images.tiff import PROGRAM
 from .annotation import binary_mask
 
 TILE: Final = 512
@@ -26,6 +25,7 @@ def write_tiles(
     shape: tuple[int, int],
     kind: np.dtype[Any],
     metadata: Mapping[str, Any] | None = None,
+    software: str | None = None,
 ) -> set[tuple[int, int]]:
     """Write a TIFF of regions; where they overlap, the smaller one is on top.
 
@@ -41,6 +41,8 @@ def write_tiles(
     kind : dtype
         Little-endian; large enough for all values.
     metadata : mapping, optional
+    software : str, optional
+        What wrote it, by default tifffile.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def write_tiles(
         compression="zlib",
         byteorder="<",
         bigtiff=int(np.prod(size)) * kind.itemsize > 2**32 - 2**25,
-        software=PROGRAM,
+        software=software,
         metadata={"axes": "YX" if len(pages) == 1 else "QYX", **(metadata or {})},
     )
     return seen

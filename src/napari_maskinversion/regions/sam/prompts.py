@@ -37,6 +37,11 @@ class BoxMark:
     name: str
     object: int | None = None
 
+    def exceeds(self, shape: tuple[int, int]) -> bool:
+        """Return whether the box extends beyond a plane (H, W), by more than half a pixel."""
+        y0, x0, y1, x1 = self.box
+        return min(y0, x0) < -1 or y1 > shape[0] or x1 > shape[1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointMark:
