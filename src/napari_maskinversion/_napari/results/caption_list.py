@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QAction, QGuiApplication
+from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QAbstractItemView, QListView, QListWidget, QListWidgetItem, QSizePolicy
 
-from ...results.spreadsheet import without_formula
 from ..widgets.keys import CAPTIONS, pressed
+from ..widgets.sections import copy_texts
 
 if TYPE_CHECKING:
     from ...results.region_result import RegionResult
@@ -62,11 +62,7 @@ class CaptionList(QListWidget):
         """Copy the selected captions, or all, to the clipboard: one a line, without numbers."""
         items = self.selectedItems() or [self.item(row) for row in range(self.count())]
         rows = sorted(items, key=self.row)
-        captions = [str(item.data(Qt.ItemDataRole.UserRole)) for item in rows]
-        text = "\n".join(map(without_formula, captions))
-        clipboard = QGuiApplication.clipboard()
-        if clipboard is not None:
-            clipboard.setText(text)
+        copy_texts(str(item.data(Qt.ItemDataRole.UserRole)) for item in rows)
 
     def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
         """Copy with Ctrl+C; Qt would copy one caption, with its number."""

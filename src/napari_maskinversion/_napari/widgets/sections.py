@@ -16,7 +16,7 @@ from qtpy.QtCore import (
     QTimer,
     Signal,
 )
-from qtpy.QtGui import QIcon, QKeyEvent, QPixmap
+from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent, QKeySequence, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -37,6 +37,7 @@ from qtpy.QtWidgets import (
 from superqt import QCollapsible
 from superqt.utils import QSignalDebouncer
 
+from ...results.spreadsheet import without_formula
 from .keys import SECTION, pressed
 
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
@@ -329,9 +330,33 @@ class _TrueIcons(QStyledItemDelegate):
             option.icon.addPixmap(pixels, QIcon.Mode.Selected)
 
 
+def copy_texts(texts: Iterable[str]) -> None:
+    """Copy texts to the clipboard, one a line, none of which a spreadsheet runs as a formula."""
+    clipboard = QGuiApplication.clipboard()
+    if clipboard is not None:
+        clipboard.setText("\n".join(map(_harmless, texts)))
+
+
+def _harmless(text: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        return str(without_formula(text))
+    return text
+
+
+class _Table(QTableView):
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Copy the current cell as Qt does, but as `copy_texts`."""
+        if event.matches(QKeySequence.StandardKey.Copy) and self.currentIndex().isValid():
+            copy_texts([str(self.currentIndex().data() or "")])
+        else:
+            super().keyPressEvent(event)
+
+
 def table_view(model: QAbstractItemModel, name: str) -> QTableView:
     """Make a table of whole rows, without a grid, that follows the dock's width."""
-    table = QTableView()
+    table = _Table()
     table.setModel(model)
     table.setItemDelegate(_TrueIcons(table))
     table.setAccessibleName(name)
