@@ -161,6 +161,11 @@ def test_two_files_of_one_name_are_refused(bench: Bench, own: Path, which: str) 
     one_line(bench(*folder_call(own)), f"holds both {first.name} and p1.tif", which)
 
 
+def test_a_table_of_names_is_one_whatever_its_ending(own: Path) -> None:
+    (own / "names.txt").write_text("image;region;name\np0;1;car\np0;2;bus\n")
+    assert ImageFolder(own / "images", own / "masks", own / "names.txt").classes == ("bus", "car")
+
+
 def test_a_region_with_two_names_is_refused(own: Path) -> None:
     (own / "names.csv").write_text("image,region,name\np0,1,car\np0,2,bus\np0.jpg,1,apple\n")
     with pytest.raises(InputError, match="line 4: region 1 of p0 has two names"):

@@ -1,5 +1,6 @@
 """Limits of flags from regions that a user has decided about."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -104,6 +105,14 @@ def test_accepted_suggestions_are_right_corrected_and_rejected_ones_wrong(tmp_pa
     assert 0.01 < limits.margin <= 0.14
     assert limits.source == "results0.npz, results1.npz, results2.npz"
     assert results.info.fingerprint == "abc123"
+
+
+def test_a_region_that_two_files_hold_counts_once(tmp_path):
+    files = [reviewed(tmp_path, seed) for seed in range(2)]
+    copy = tmp_path / "copy.npz"
+    shutil.copy(files[0], copy)
+    limits, _ = calibrate_from_files("demo", [*files, files[0], copy])
+    assert limits.right == 24
 
 
 def test_decisions_may_lie_in_a_file_of_their_own(tmp_path):

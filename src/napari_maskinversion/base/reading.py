@@ -305,6 +305,8 @@ def parse_yaml(content: bytes, name: object) -> Any:
                 )
         _check_yaml_keys(yaml.compose(text, loader), name)
         return yaml.load(text, loader)
+    except InputError:  # it is a ValueError
+        raise
     except UnicodeDecodeError:
         raise InputError(f"{name} is not YAML: it is not text in UTF-8.") from None
     except yaml.MarkedYAMLError as error:

@@ -111,6 +111,8 @@ def config_error(error: ValidationError, field: str = "") -> ConfigError:
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):
         return cause
+    if cause is not None and not name:  # of several values, which would fill pages
+        return ConfigError(f"{cause}.")
     rule = str(cause) if cause is not None else problem["msg"]
     rule = re.sub(r"a valid dictionary( or instance of \w+)?$", "an object", rule)
     name = name or "its content"

@@ -58,7 +58,12 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
     bundles = {path: open_archive(path) for path in archives}
     first = bundles[archives[0]].results
     _check(model, bundles)
-    answers = [pair for path, bundle in bundles.items() for pair in decided(bundle, runs, path)]
+    by_region = {
+        (bundle.image.get("content", path), row.position, row.id): (row, right)
+        for path, bundle in bundles.items()
+        for row, right in decided(bundle, runs, path)
+    }
+    answers = list(by_region.values())  # a region that two files hold counts once
     calibration = calibrate(
         [float("nan") if row.ranking is None else row.ranking.margin for row, _ in answers],
         [row.iou for row, _ in answers],

@@ -118,6 +118,9 @@ def test_a_file_of_another_kind_is_refused(write, tmp_path):
         read_captions(tmp_path / "gone.txt")
     with pytest.raises(InputError, match="is a folder; name one file"):
         read_captions(tmp_path)
+    (tmp_path / "captions.json").write_text('["a dog"]')
+    with pytest.raises(InputError, match=r"captions\.json is no file of captions; save them as te"):
+        read_captions(tmp_path / "captions.json")
 
 
 def test_the_hash_is_of_captions_and_order_alone():

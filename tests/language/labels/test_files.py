@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.labels.files import unsupported_fields
+from napari_maskinversion.language.labels.reading import vocabulary_of
 from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Label, Vocabulary
 
 # Whatever people write, and more of what has a meaning in one of the forms.
@@ -84,6 +85,37 @@ def test_a_csv_without_our_columns_is_text_as_before(tmp_path):
         "dog",
         "hound",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.csv", "car;dog\ncat;bus\n", r"a\.csv has semicolons between its cells and no column"),
+        ("a.json", '["car", "dog"]', r"a\.json is no label file; save the words as text"),
+    ],
+)
+def test_words_that_would_be_read_as_others_are_refused(tmp_path, name, text, says):
+    with pytest.raises(InputError, match=says):
+        read(tmp_path, name, text)
+
+
+def test_a_table_with_tabs_may_have_its_own_ending(tmp_path):
+    assert read(tmp_path, "a.tsv", "label\tgroup\ncar\ta\ndog\tb\n").words == ("car", "dog")
+
+
+def test_a_word_that_is_also_a_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "car").write_text("apple\nkey\n")
+    with pytest.raises(InputError, match=r"'car' is a word and also a file; write \./car for"):
+        vocabulary_of("car")
+    assert vocabulary_of("./car").labels == ("apple", "key")
+    assert vocabulary_of("car,").labels == ("car",)
+
+
+def test_semicolons_between_labels_are_refused(tmp_path):
+    with pytest.raises(InputError, match="Write commas between labels, not semicolons"):
+        vocabulary_of("car;dog")
+    assert vocabulary_of("a; b, dog").labels == ("a; b", "dog")
 
 
 def test_excel_reads_what_we_write(tmp_path):

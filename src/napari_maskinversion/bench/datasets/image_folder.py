@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -66,7 +67,7 @@ class ImageFolder:
                 f"{first}.png."
             )
         self._rows: dict[str, dict[int, str]] | None = None
-        if names.suffix.lower() == ".csv":
+        if names.suffix.lower() == ".csv" or _is_table(names):
             self._rows = _table(names, self._images)
             known = sorted({name for rows in self._rows.values() for name in rows.values()})
         else:
@@ -158,6 +159,11 @@ def _files(folder: Path) -> dict[str, Path]:
                 "names without ending, so rename one of them."
             )
     return entries
+
+
+def _is_table(file: Path) -> bool:
+    head = read_text(file, "list of names").split("\n", 1)[0].lower()
+    return all(name in re.split(r"[,;\t]", head.strip()) for name in COLUMNS)
 
 
 def _classes(file: Path) -> list[str]:

@@ -16,6 +16,7 @@ from .caption_files import Captions
 from .store import RECORD, TEXTS, VECTORS, BankRecord, CaptionStore, NewerBankError, size_on_disk
 
 _LOCK: Final = ".lock"
+_ANOTHER: Final = "(--out; for the cache NAPARI_MASKINVERSION_CACHE)"
 
 
 def open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
@@ -71,7 +72,7 @@ def check_folder(folder: Path, record: BankRecord, captions: Captions) -> None:
     if not begun and size > free:
         raise InputError(
             f"The caption bank takes {size / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB "
-            "free; choose another folder with --out."
+            f"free; choose another folder {_ANOTHER}."
         )
 
 
@@ -104,7 +105,7 @@ def explain_write_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(
             f"The caption bank in {folder} could not be written ({_reason(error)}); embedded "
-            "captions are kept. Make room, or choose another folder with --out."
+            f"captions are kept. Make room, or choose another folder {_ANOTHER}."
         ) from error
 
 
@@ -122,7 +123,7 @@ def _other_files(folder: Path) -> list[str]:
 
 def _cannot_write(folder: Path, error: OSError) -> InputError:
     return InputError(
-        f"{folder} cannot be written to ({_reason(error)}); choose another folder with --out."
+        f"{folder} cannot be written to ({_reason(error)}); choose another folder {_ANOTHER}."
     )
 
 

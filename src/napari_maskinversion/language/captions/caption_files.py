@@ -19,6 +19,7 @@ COLUMNS: Final = ("caption", "text", "title")
 MAX_CHARACTERS: Final = 5_000
 # A million take about 200 MB while they are embedded.
 MAX_CAPTIONS: Final = 5_000_000
+_NOT_READ: Final = (".json", ".jsonl", ".xml")
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
@@ -131,6 +132,8 @@ def read_captions(
     """
     path = Path(path)
     check_file(path, "file of captions")
+    if path.suffix.lower() in _NOT_READ:
+        raise InputError(f"{path} is no file of captions; save them as text (one a line) or CSV.")
     try:
         with path.open("rb") as raw:
             used = encoding or _encoding(raw.read(4))
@@ -178,8 +181,8 @@ def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator
         names = [name.strip() for name in next(csv.reader([header]), [])]
         raise InputError(
             f"There is no column {' or '.join(candidates)}; the columns are "
-            f"{', '.join(names[:20]) or 'missing'}. Name one with --column (in the "
-            "panel under File options)."
+            f"{', '.join(names[:20]) or 'missing'}. Name one with --column, in run and "
+            "batch --caption-column, in the panel under File options."
         )
     rows = csv.reader(file, delimiter=separator)
     try:

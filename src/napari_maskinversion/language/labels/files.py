@@ -56,8 +56,14 @@ def _read_text(text: str, file: str) -> LabelFile:
 
 def _read_csv(text: str, file: str) -> LabelFile:
     labels = parse_csv(text, file)
-    # Without columns of ours it is text with commas.
-    return _read_text(text, file) if labels is None else LabelFile(labels=tuple(labels))
+    if labels is not None:
+        return LabelFile(labels=tuple(labels))
+    if ";" in text and "," not in text:
+        raise InputError(
+            f"{file} has semicolons between its cells and no column 'label'; write label above the "
+            "words, or commas between them."
+        )
+    return _read_text(text, file)  # without columns of ours it is text with commas
 
 
 _TEXT: Final = LabelFormat(
@@ -67,20 +73,23 @@ _TEXT: Final = LabelFormat(
     lambda content: to_text(content.labels) + "\n",
     lacks=("groups", "colours", "prompts", "threshold"),
 )
+_CSV: Final = LabelFormat(
+    "CSV",
+    (".csv",),
+    _read_csv,
+    lambda content: to_csv(content.labels),
+    lacks=("prompts", "threshold"),
+    encoding="utf-8-sig",  # without the mark Excel guesses another encoding
+)
 FORMATS: Final = (
     _TEXT,
-    LabelFormat(
-        "CSV",
-        (".csv",),
-        _read_csv,
-        lambda content: to_csv(content.labels),
-        lacks=("prompts", "threshold"),
-        encoding="utf-8-sig",  # without the mark Excel guesses another encoding
-    ),
+    _CSV,
     LabelFormat("YAML", (".yaml", ".yml"), parse_yaml, to_yaml),
 )
 SUFFIXES: Final = {suffix: form for form in FORMATS for suffix in form.suffixes}
 """Formats by suffix; files with another suffix are read as text."""
+_ALSO_READ: Final = {".tsv": _CSV}
+_NOT_READ: Final = (".json", ".jsonl", ".xml")
 
 
 def read_label_file(path: str | Path) -> LabelFile:
@@ -91,8 +100,13 @@ def read_label_file(path: str | Path) -> LabelFile:
     InputError
         If the file cannot be read, is broken, or has no label; names it, and the line if possible.
     """
+    suffix = Path(path).suffix.lower()
+    if suffix in _NOT_READ:
+        raise InputError(
+            f"{path} is no label file; save the words as text (one a line), CSV or YAML."
+        )
     data = read_bytes(Path(path), "label file", most=_MOST)
-    form = SUFFIXES.get(Path(path).suffix.lower(), _TEXT)
+    form = SUFFIXES.get(suffix) or _ALSO_READ.get(suffix, _TEXT)
     content = form.read(_decode(data, path), str(path))
     if not content.labels:
         raise InputError(f"{path}: There are no labels; give at least one, for example: dog, cat.")

@@ -38,11 +38,18 @@ def vocabulary_of(
     """
     chosen = choose_templates(templates) if templates else None
     if isinstance(labels, str) and os.path.isfile(labels):  # noqa: PTH113 - long texts are no path
+        if Path(labels).name == labels and not Path(labels).suffix:
+            raise InputError(
+                f"{labels!r} is a word and also a file; write ./{labels} for the file, or "
+                f"'{labels},' for the word."
+            )
         vocabulary = Vocabulary.read(labels, chosen)
     elif isinstance(labels, str) and Path(labels).suffix.lower() in SUFFIXES:
         raise InputError(f"There is no label file at {labels}; check the path.")
     elif isinstance(labels, str) and not labels.startswith(PREFIX):
         vocabulary = Vocabulary.parse(labels, chosen or TEMPLATES["photo"])
+        if len(vocabulary.labels) == 1 and ";" in labels:
+            raise InputError(f"Write commas between labels, not semicolons; got {labels[:80]!r}.")
     else:
         if isinstance(labels, str):
             labels = preset(labels).vocabulary
