@@ -243,7 +243,8 @@ def _plan(
     backbones = choose(models)
     opened = PaperSets({}, {})
     if needed:
-        opened = open_sets(data or data_folder(), needed, chosen, splits, voc_classes)
+        folder, named = data or data_folder(), data is not None
+        opened = open_sets(folder, needed, chosen, splits, voc_classes, some=named)
     return PaperPlan(
         tables=tables,
         backbones=backbones,
