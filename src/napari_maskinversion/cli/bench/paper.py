@@ -178,9 +178,9 @@ def paper_command(
         parser=reads,
     )
     _check_files(plan, out, overwrite=overwrite, plots=not no_plots)
+    job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
     for why in _left_out(plan):
         say(why)
-    job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
     try:
         follow(job.run, out, job)
     finally:  # also after Ctrl-C or an error: what is measured so far
