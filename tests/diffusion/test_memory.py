@@ -43,7 +43,7 @@ def test_it_counts_weights_and_a_picture(folder):
         (8 * GB, {"size": 1024}, "in bfloat16 at 1024 px it would fit"),
         (6 * GB, {"size": 1024}, "in bfloat16 at 1024 px it would fit"),
         (3 * GB, {}, "in bfloat16 at 256 px it would fit"),
-        (1 * GB, {}, "use a device with 3.4 GB free"),
+        (1 * GB, {}, "use a device with 3.5 GB free"),
     ],
 )
 def test_what_would_fit_is_named(folder, free, settings, advice):

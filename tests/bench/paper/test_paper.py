@@ -167,6 +167,7 @@ def test_the_whole_images_embedding_finds_masks_by_chance_only(paper: Bench) -> 
             for c in rows
             if (c["data"], c["metric"], c["reading"]) == ("refcoco", "acc1", "mask")
         )
+    assert "alpha 5 (RefCOCO)." in Path("paper/table-1.md").read_text("utf-8")
     assert shown["last"] == 0
     assert shown["first"] == pytest.approx(100 / 3, abs=0.1)  # one of three sentences: the first
 
@@ -277,7 +278,7 @@ def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
     code, out, err = paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco")
     assert code == 0, err
     assert len(cells(Path("paper"), "alpha")) == 2 * 17
-    assert "alpha 5 (RefCOCO)" in Path("paper/alpha.md").read_text("utf-8")
+    assert "alpha as named." in Path("paper/alpha.md").read_text("utf-8")
     assert "alpha 0 (VOC)" in Path("paper/steps.md").read_text("utf-8")
     assert "| step 10 | B/16 |" in out
     assert all(row["ours"] for row in cells(Path("paper"), "steps"))
