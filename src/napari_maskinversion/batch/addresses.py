@@ -20,8 +20,22 @@ from .image_task import ImageTask
 
 _FOLDERS: Final = (".zarr",)  # how names of folders end that are one image
 _MARKS: Final = frozenset(  # what storages tell versions by, in small letters
-    "etag content-md5 digest last-modified lastmodified last_modified versionid generation updated"
-    " md5hash crc32c mtime modified created".split()
+    [
+        "etag",
+        "content-md5",
+        "digest",
+        "last-modified",
+        "lastmodified",
+        "last_modified",
+        "versionid",
+        "generation",
+        "updated",
+        "md5hash",
+        "crc32c",
+        "mtime",
+        "modified",
+        "created",
+    ]
 )
 
 
