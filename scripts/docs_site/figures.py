@@ -294,7 +294,7 @@ def batch_kills():
     for name, row in _batch().items():
         if not row.get("kills"):
             continue
-        same = row["against_one_process"]
+        same = row["against_undisturbed"]
         schedulers = row.get("scheduler_restarts", 0)
         also = f" and {schedulers} of the scheduler" if schedulers else ""
         lines.append(
