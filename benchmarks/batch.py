@@ -5,7 +5,8 @@ python benchmarks/batch.py --images 1000
 makes small images of 50 regions, and runs them by the bundled model: in memory without files (the
 engine alone), by one process, two, and a Dask cluster of two; then two processes and the cluster
 with a worker killed every 20 s, and a cluster whose scheduler is also killed and started again.
-Results of all runs are compared with those of one process, bit for bit. The engine alone is
+Results of the runs with kills are compared bit for bit with those of two undisturbed processes,
+which compute with as many threads each. The engine alone is
 measured again before and after each undisturbed run, on some of the images, since the speed of a
 machine changes. Rows of `--only` some runs replace those in the file, the others stay.
 
@@ -405,8 +406,8 @@ def main() -> None:
         row["command"] = f"python benchmarks/batch.py --images {images} --kill-every {every:.0f}"
         row |= {"processor": processor(), "cores": os.cpu_count(), "kill_every_s": every}
         row["versions"] = versions("torch", "distributed")
-        if name in outs and name != "one process" and (folder / "one").exists():
-            row["against_one_process"] = compared(folder / outs[name][0], folder / "one", images)
+        if every and row.get("kills") and (folder / "two").exists():
+            row["against_undisturbed"] = compared(folder / outs[name][0], folder / "two", images)
         keep(arguments.json, name, row)
         print(name, json.dumps(row), flush=True)
     if arguments.folder is None:

@@ -3,7 +3,12 @@
 A page asks for them with `render_macros: true` in its head, then writes `{{ measured("scenes") }}`.
 """
 
+import re
+from functools import wraps
+
 from . import figures, reference
+
+INTERVAL = re.compile(r"(\d) (\(\d[\d.]*–)(\d[\d.]*\))")  # 81.3 (78–84)
 
 MACROS = (
     figures.batch_costs,
@@ -42,4 +47,16 @@ MACROS = (
 def define_env(env):
     """Name the macros; called by mkdocs-macros."""
     for macro in MACROS:
-        env.macro(macro)
+        env.macro(_unbroken(macro))
+
+
+def _unbroken(macro):
+    """Keep a figure and its interval on one line."""
+
+    @wraps(macro)
+    def shown(*args, **options):
+        made = macro(*args, **options)
+        whole = "\\1\N{NO-BREAK SPACE}\\2\N{WORD JOINER}\\3"
+        return INTERVAL.sub(whole, made) if isinstance(made, str) else made
+
+    return shown

@@ -109,9 +109,13 @@ def _earlier(page):
     return [] if ours in str(theirs) else [EARLIER]
 
 
-def paper(kind):
-    """Return the paper's figures for an experiment of the same kind."""
-    return paper_tables(kind, "coco-panoptic").split("\n\n")[0]
+def paper(kind, columns=()):
+    """Return the paper's figures for an experiment of the same kind: all, or these columns."""
+    shown = paper_tables(kind, "coco-panoptic").split("\n\n")[0]
+    lines = [line.strip("| ").split(" | ") for line in shown.splitlines()]
+    places = [0, *map(lines[0].index, columns)] if columns else range(len(lines[0]))
+    head, _, *rows_ = [[line[place] for place in places] for line in lines]
+    return table(head, rows_)
 
 
 def plot(name):
@@ -185,16 +189,26 @@ def sample_regions():
     )
 
 
-def learning(kind):
-    """Return the learning curves of `benchmarks/learning.py` on "aerial" or "blood" images."""
+def learning(kind, brief=False):
+    """Return the learning curves of `benchmarks/learning.py` on "aerial" or "blood" images.
+
+    A brief table compares text alone with both scores, the least certain regions first.
+    """
     page = kept("learning")
     curves = page["kinds"][kind]
     about = f"{kind}: {curves['regions']} regions, {curves['images']} images; accepted"
+    orders, plain = ("random", "least certain first"), {}
+    if brief:
+        orders, plain = orders[1:], {"text": "words alone", "both": "words and accepted regions"}
     lines = [
-        [f"{place}, {order}: {scores}", *("" if one is None else percent(one) for one in values)]
-        for order in ("random", "least certain first")
+        [
+            f"{place}: {plain[scores]}" if brief else f"{place}, {order}: {scores}",
+            *("" if one is None else percent(one) for one in values),
+        ]
+        for order in orders
         for place, scored in curves[order].items()
         for scores, values in scored.items()
+        if scores in (plain or scored)
     ]
     head = [about, *map(str, page["settings"]["accepted"])]
     command = TARGETS.sub("", page["command"])
@@ -245,14 +259,11 @@ def _batch():
 def batch_note():
     """Return what the measurements of `benchmarks/batch.py` were made on."""
     rows_of = _batch().values()
-    least, most = (choose(row["images"] for row in rows_of) for choose in (min, max))
-    count = f"{least} to {most}" if least < most else str(most)
     (cores,) = {row["cores"] for row in rows_of}
     processors = " or ".join(sorted({row["processor"] for row in rows_of}))
     busy = max(row["load_before"] for row in rows_of) > cores
     also = ", with much other work on the same machine" if busy else ""
-    command = f"`python benchmarks/batch.py --images {count}`"
-    return f" by {command} on {cores} cores of an {processors}{also}"
+    return f" by `python benchmarks/batch.py` on {cores} cores of an {processors}{also}"
 
 
 def batch_rates():
@@ -283,7 +294,7 @@ def batch_kills():
     for name, row in _batch().items():
         if not row.get("kills"):
             continue
-        same = row["against_one_process"]
+        same = row["against_undisturbed"]
         schedulers = row.get("scheduler_restarts", 0)
         also = f" and {schedulers} of the scheduler" if schedulers else ""
         lines.append(
@@ -301,9 +312,9 @@ def batch_costs():
     images = MILLION / alone["regions"]
     core_hours = images * alone["cpu_s_per_image"] / share / HOUR
     lines = [
-        [f"{machines} of {cores} core{'s' * (cores != 1)}", f"{core_hours / machines / cores:.2f}"]
+        [str(machines), str(cores), f"{core_hours / machines / cores:.2f}"]
         for machines, cores in ((1, 1), (1, 16), (4, 16), (16, 16))
     ]
     gigabytes = images * one["kilobytes_per_image"] / 1e6
     text = f"The results take {gigabytes:.0f} GB."
-    return table(["machines", "hours"], lines) + f"\n\n{text}"
+    return table(["machines", "cores each", "hours"], lines) + f"\n\n{text}"

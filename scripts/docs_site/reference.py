@@ -23,6 +23,7 @@ from napari_maskinversion.results.export.catalogue import FORMATS as EXPORTS
 from napari_maskinversion.results.settings import GROUPS, fields_of
 
 ROOT = Path(__file__).parents[2]
+NAMES = re.compile(r"([^\s,]+(?:(?:, | / )-[^\s,]+)*) ?(.*)")  # "--top-k, -k <int>"
 
 
 def text(value):
@@ -56,10 +57,9 @@ def _command(command, name, level):
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record and "--help" not in parameter.opts:
-            kind = parameter.param_type_name
-            parameters[kind].append(
-                [f"`{record[0].replace('|', ' or ').strip(' /')}`", text(record[1])]
-            )
+            names, value = NAMES.fullmatch(record[0].strip(" /")).groups()
+            cell = f"`{names}` {text(value.replace('|', ', '))}".strip()
+            parameters[parameter.param_type_name].append([cell, text(record[1])])
     tables = [table([title, "meaning"], lines) for title, lines in parameters.items() if lines]
     return "\n\n".join([heading, about, f"    napari-maskinversion {name} {usage}", *tables])
 
@@ -67,7 +67,7 @@ def _command(command, name, level):
 def settings():
     """Return the settings of a run, group by group."""
     return "\n\n".join(
-        f"## {title}\n\n" + table(["setting", "key", "default", "range", "meaning"], lines)
+        f"## {title}\n\n" + table(["setting", "key", "meaning"], lines)
         for group, title in GROUPS.items()
         if (lines := [_setting(one) for one in fields_of(group)])
     )
@@ -76,10 +76,11 @@ def settings():
 def _setting(one):
     low = "" if one.minimum is None else f"{'above' if one.above else 'from'} {one.minimum:g}"
     high = "" if one.maximum is None else f"to {one.maximum:g}"
-    default = "" if one.default in (None, "", ()) else f"`{one.default}`"
-    unit = f"{one.unit}" if one.unit else ""
-    limits = " ".join(part for part in (low, high, unit) if part)
-    return [text(one.title), f"`{one.key}`", default, limits, text(one.help)]
+    limits = " ".join(part for part in (low, high, one.unit) if part)
+    default = "" if one.default in (None, "", ()) else f"default `{one.default}`"
+    range_ = ", ".join(part for part in (limits, default) if part)
+    about = f"{text(one.help)} {range_[:1].upper()}{range_[1:]}{'.' * bool(range_)}"
+    return [text(one.title), f"`{one.key}`", about.strip()]
 
 
 def preferences():
@@ -88,12 +89,11 @@ def preferences():
         [
             text(field.title),
             f"`{name}`",
-            f"`{field.default}`" if field.default else "",
-            text(field.description),
+            text(field.description) + (f" Default `{field.default}`." if field.default else ""),
         ]
         for name, field in Preferences.model_fields.items()
     ]
-    return table(["preference", "key", "default", "meaning"], lines)
+    return table(["preference", "key", "meaning"], lines)
 
 
 def columns():
@@ -156,6 +156,7 @@ def keys():
 
 def _key(key):
     names = {"Return": "enter", "Enter": "num-enter", "Escape": "esc"}
+    names |= {"PgDown": "page-down", "PgUp": "page-up"}
     names |= {f"{side}": f"arrow-{side.lower()}" for side in ("Left", "Right", "Up", "Down")}
     return "+".join(names.get(part, part.lower()) for part in key.split("+"))
 

@@ -1,15 +1,21 @@
 """Images and regions at addresses that fsspec reads, here in memory."""
 
 import json
+import os
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import fsspec
 import numpy as np
 import pandas as pd
 import pytest
 
+from napari_maskinversion.batch.fingerprint import Fingerprint
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
 from tests.stores import image_store
@@ -109,3 +115,66 @@ def test_a_worker_elsewhere_gets_the_address(away, images, call):
     task = replace(OpenProject.read(images).task("cell-1.png"), regions=Path("file:/masks.png"))
     assert task.anywhere().image == Path(f"{AWAY}/images/cell-1.png")
     assert task.anywhere().regions == Path("file:///masks.png")
+
+
+class Server(SimpleHTTPRequestHandler):
+    """Serves a folder of this machine, with or without the times of its files."""
+
+    times = True
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if self.times or keyword != "Last-Modified":
+            super().send_header(keyword, value)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class ServerWithoutTimes(Server):
+    times = False
+
+
+@pytest.fixture(params=["memory", "file", Server, ServerWithoutTimes])
+def storage(request, tmp_path) -> Iterator[tuple[str, Callable[[str, bytes], None]]]:
+    """An address, and a function that writes a file there."""
+
+    def write(name: str, content: bytes) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        seconds = (tmp_path / name).stat().st_mtime + 10 if (tmp_path / name).exists() else 1e9
+        (tmp_path / name).write_bytes(content)
+        os.utime(tmp_path / name, (seconds, seconds))
+
+    if request.param == "memory":
+        files = fsspec.filesystem("memory")
+        yield "memory://stored", lambda name, content: files.pipe(f"/stored/{name}", content)
+        files.store.clear()
+        files.pseudo_dirs[:] = [""]
+    elif request.param == "file":
+        yield tmp_path.as_uri(), write
+    else:
+        handler = partial(request.param, directory=str(tmp_path))
+        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            Thread(target=server.serve_forever, daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_port}", write
+            server.shutdown()
+
+
+def test_a_file_of_other_content_is_another_one_at_the_same_size(storage):
+    address, write = storage
+    write("a.png", b"one")
+    before = Fingerprint.of(Path(f"{address}/a.png"))
+    assert before.bytes == 3
+    assert before.fits(Path(f"{address}/a.png"))
+    write("a.png", b"two")
+    assert not before.fits(Path(f"{address}/a.png"))
+
+
+def test_a_zarr_folder_is_another_one_when_a_file_in_it_is(storage):
+    address, write = storage
+    for name in ("0/c/0", "0/c/1", "zarr.json"):
+        write(f"a.zarr/{name}", b"one")
+    before = Fingerprint.of(Path(f"{address}/a.zarr"))
+    assert before.bytes == 9
+    assert before.fits(Path(f"{address}/a.zarr"))
+    write("a.zarr/0/c/1", b"two")
+    assert not before.fits(Path(f"{address}/a.zarr"))

@@ -90,6 +90,23 @@ def test_a_check_says_what_to_do_and_names_files_as_a_user_does(images, call):
     assert out.splitlines()[0] == f"cell-1.png: There are no masks at {file}; check the path."
 
 
+def test_regions_of_another_image_are_said_before_the_work(images, call):
+    box = "<bndbox><xmin>8</xmin><ymin>8</ymin><xmax>28</xmax><ymax>28</ymax></bndbox>"
+    for image, about in (("cell-1", "cell-1"), ("cell-2", "other")):
+        (images / "masks" / f"{image}_mask.png").unlink()
+        (images / "masks" / f"{image}.xml").write_text(
+            f"<annotation><filename>{about}.png</filename>"
+            f"<object><name>car</name>{box}</object></annotation>"
+        )
+    call("project", "new", ".", "--images", "images", "--regions", "masks")
+    file = Path("masks") / "cell-2.xml"
+    line = f"cell-2.png: {file} says it is about other.png, and the image is cell-2.png."
+    for words in (("project", "check", "."), ("batch", ".", "--out", "out", "--steps", 1)):
+        code, _, err = call(*words)
+        assert code == 0, err
+        assert [one for one in err.splitlines() if "about" in one] == [line]
+
+
 def test_of_many_lines_of_one_kind_the_first_few_are_said(images, call):
     for number in range(8):
         (images / f"images/notes-{number}.txt").write_text("no image")

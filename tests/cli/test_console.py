@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from napari_maskinversion.cli.console import left
+from napari_maskinversion.cli.console import ProgressBar, left
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,9 @@ from napari_maskinversion.cli.console import left
 )
 def test_time_is_left_until_the_end(done: float, words: str) -> None:
     assert left(done, 1.0, 60) == words
+
+
+def test_a_bar_leaves_nothing_in_a_file(capfd):
+    with ProgressBar() as bar:
+        bar.show("Images", 1, 2)
+    assert capfd.readouterr().err == ""

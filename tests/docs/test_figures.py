@@ -17,6 +17,17 @@ def test_readme_has_the_kept_figures(scripts):
     )
 
 
+def test_sizes_of_an_installation_in_words_are_those_of_the_table():
+    rows = json.loads((RESULTS / "install_size.json").read_text("utf-8"))["rows"]
+    cuda, cpu = (rows[f"Linux, {build}"]["mb"] / 1000 for build in ("CUDA", "CPU only"))
+    saved = f"how to save {cuda - cpu:.1f} GB without one"
+    assert saved in " ".join((ROOT / "README.md").read_text("utf-8").split())
+    needed = r"about ([\d.]+) GB of disk space, or ([\d.]+) GB without CUDA"
+    said = re.search(needed, (ROOT / "docs" / "install.md").read_text("utf-8"))
+    assert 0 < float(said[1]) - cuda < 0.5
+    assert 0 < float(said[2]) - cpu < 0.5
+
+
 def test_the_model_card_has_the_kept_figures(scripts):
     card = (ROOT / "src/napari_maskinversion/demo_model/weights/MODEL_CARD.md").read_text("utf-8")
     tables = scripts("docs_site.figures").measured("scenes")

@@ -1,15 +1,34 @@
 """The site builds without a warning and without a network, and says enough, not too much."""
 
+import html
 import re
 
 import pytest
+import typer
 import yaml
+
+from napari_maskinversion._napari.widgets.keys import KEYS
+from napari_maskinversion.base.preferences import Preferences
+from napari_maskinversion.cli.app import app
+from napari_maskinversion.engine.models.registry import list_models
+from napari_maskinversion.results.columns import columns_in
+from napari_maskinversion.results.export.catalogue import FORMATS
+from napari_maskinversion.results.settings import fields_of
 
 from .conftest import ADDRESS, DOCS, REPOSITORY, ROOT, links_of, text_of
 
 GENERATED = {"reference/licences.md"}
 NO_FIGURES = {"100 %", "95 %", "90 %"}  # the whole, an interval, a setting of the panel
 FENCED = re.compile(r"```.*?```|`[^`]*`|\{\{.*?\}\}", re.S)
+CODE = re.compile(r"<(pre|code|script|style)\b.*?</\1>", re.S)
+MARKUP = re.compile(r"\+\+\w[\w+-]*\+\+|\{\{|\]\(|\*\*[a-z]|!!! |```", re.I)
+REFERENCE = {
+    "command-line": typer.main.get_command(app).commands,
+    "settings": [*(one.key for one in fields_of()), *Preferences.model_fields],
+    "models": [spec.name for spec in list_models()],
+    "formats": [*FORMATS, *(column.name for column in columns_in("files"))],
+    "keys": [key.what for key in KEYS],
+}
 
 
 def test_the_site_builds_strictly_and_has_every_page(site):
@@ -17,6 +36,25 @@ def test_the_site_builds_strictly_and_has_every_page(site):
     written = [path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")]
     names = {(path.parent if path.name == "index" else path).as_posix() for path in written}
     assert names <= pages
+
+
+def shown(page, code=True):
+    """Return what a reader sees of a built page's text, with or without code."""
+    (article,) = re.findall(r"<article.*?</article>", page.read_text("utf-8"), re.S)
+    text = re.sub(r"<[^>]+>", "", article if code else CODE.sub("", article))
+    return html.unescape(text)
+
+
+def test_no_markup_is_left_on_a_page(site):
+    """A key or a link that is written wrong shows as it was typed."""
+    left = {page: MARKUP.findall(shown(page, code=False)) for page in site.rglob("index.html")}
+    assert {page: found for page, found in left.items() if found} == {}
+
+
+@pytest.mark.parametrize("page", REFERENCE)
+def test_a_page_of_the_reference_lists_all_that_the_code_has(site, page):
+    text = " ".join(shown(site / "reference" / page / "index.html").split())
+    assert [name for name in REFERENCE[page] if name not in text] == []
 
 
 def test_no_page_asks_another_server_for_anything(site):

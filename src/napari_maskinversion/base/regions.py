@@ -81,6 +81,7 @@ class Regions(Sequence[Region]):
     shape : tuple of int
         ``(H, W)`` of the plane in pixels.
     regions : iterable of Region
+        They may overlap.
 
     Raises
     ------

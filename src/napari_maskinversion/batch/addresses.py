@@ -5,6 +5,7 @@ They pass through the program as paths, which write ``s3:/bucket/a.tif``.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +19,24 @@ from ..base.reading import ADDRESS
 from .image_task import ImageTask
 
 _FOLDERS: Final = (".zarr",)  # how names of folders end that are one image
+_MARKS: Final = frozenset(  # what storages tell versions by, in small letters
+    [
+        "etag",
+        "content-md5",
+        "digest",
+        "last-modified",
+        "lastmodified",
+        "last_modified",
+        "versionid",
+        "generation",
+        "updated",
+        "md5hash",
+        "crc32c",
+        "mtime",
+        "modified",
+        "created",
+    ]
+)
 
 
 def is_address(path: Path | str) -> bool:
@@ -71,16 +90,30 @@ def is_one(place: str) -> bool:
 
 
 def size_and_version(path: Path) -> tuple[int, str]:
-    """Return the bytes of a file at an address, and what its storage tells versions by.
+    """Return the bytes of a file or folder at an address, and what tells it from other versions.
+
+    A storage tells versions by tags, hashes or times; a file that has none of them is read.
 
     Raises
     ------
     InputError
         If it cannot be asked.
     """
+    whole, size = hashlib.sha256(), 0
     with _at(path) as (files, place):
-        about = files.info(place)
-        return int(about.get("size") or 0), f"{files.ukey(place)} {about.get('ETag') or ''}".strip()
+        files.invalidate_cache(place)
+        for name in sorted(files.find(place)) if files.isdir(place) else [place]:
+            about = files.info(name)
+            size += int(about.get("size") or 0)
+            marks = {key: mark for key, mark in about.items() if key.lower() in _MARKS and mark}
+            version = sorted(map(str, marks.items())) or _sha256(files, name)
+            whole.update(f"{name.removeprefix(place)} {about.get('size')} {version}\n".encode())
+    return size, whole.hexdigest()
+
+
+def _sha256(files: Any, name: str) -> str:
+    with files.open(name, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextmanager

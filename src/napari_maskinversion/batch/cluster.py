@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"
 PATIENCE: Final = 60.0  # seconds that a scheduler may be away
+_FIRST: Final = 10.0  # seconds for its first answer
 _ALLOWED_FAILURES: Final = 0  # `run_batch` counts the workers that died with a task
 _TOLD: Final = 0.5  # seconds between two messages of a worker
 _ASKED: Final = 2.0  # seconds between two questions about the workers
@@ -93,7 +94,7 @@ class DaskCluster(TaskExecutor):
         try:
             self._client: Client = Client(
                 self._cluster if self._cluster is not None else place,
-                timeout=patience,
+                timeout=min(patience, _FIRST),
                 set_as_default=False,
             )
         except (OSError, ValueError) as error:
@@ -291,7 +292,10 @@ def _local(count: int) -> Any:
 
 def _quiet() -> None:
     """Keep the tracebacks of Dask away: what it tells of lost workers and schedulers we say."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # Dask's configuration gives some of its loggers levels of their own.
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.split(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _own_gpu(gpus: Sequence[str]) -> Any:

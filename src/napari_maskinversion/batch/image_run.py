@@ -106,13 +106,16 @@ def _opened(path: Path, *_: int) -> AnnotationFile:
 def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: None) -> str:
     """Return one line about what a run of the task would refuse; "" if there is nothing.
 
-    ``on_note`` is called with a line about each choice that the user may not know of.
+    ``on_note`` is called with a line about each choice that the user may not know of, and about
+    regions that may be of another image or were changed.
     """
     try:
         if away := [path for path in (task.image, task.regions) if is_address(path)]:
             gone = [path for path in away if not exists(path)]  # copied once, for the work
             return f"There is no file at {address_of(gone[0])}." if gone else ""
         inputs, _ = open_task(task, on_note)
+        if inputs.notes:
+            on_note(f"{task.name}: {inputs.notes}")
     except (MaskInversionError, OSError) as error:
         return _one_line(error, task)
     inputs.stack.close()

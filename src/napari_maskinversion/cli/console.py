@@ -58,13 +58,15 @@ class ProgressBar:
 
     def __init__(self, *columns: ProgressColumn, remaining: bool = False) -> None:
         more = (TimeRemainingColumn(),) if remaining else ()
+        console = PlainConsole(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             *(columns or (TaskProgressColumn(),)),
             *more,
-            console=PlainConsole(stderr=True),
+            console=console,
             transient=True,
+            disable=not console.is_interactive,  # each bar would be an empty line in a file
         )
         self._task: TaskID | None = None
         self._parts: dict[str, TaskID] = {}

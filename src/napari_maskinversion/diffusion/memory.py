@@ -11,7 +11,7 @@ from .settings import SMALLEST, PictureSettings
 
 _BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2}
 # Numbers in memory for each pixel while latents become a picture, which takes more than a step.
-_PER_PIXEL: Final = 1400
+_PER_PIXEL: Final = 1500
 _SMALL: Final = 256
 
 

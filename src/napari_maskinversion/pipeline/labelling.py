@@ -68,6 +68,7 @@ def label_regions(
         Writes a sentence about each region: the name of a decoder ("demo", "clipcap-coco", ...), or
         a request with its search, seed and norm.
     settings : RunSettings or InversionConfig, optional
+        An `InversionConfig` alone leaves the other settings at their defaults.
     on_progress : callable, optional
         Called with each `Progress` and `RegionChunk`. If it raises, the run stops.
     **changes

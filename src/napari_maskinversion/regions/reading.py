@@ -33,6 +33,7 @@ def read_regions(
     Returns
     -------
     Regions
+        With their names, if the file has any.
 
     Warns
     -----

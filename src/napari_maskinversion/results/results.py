@@ -148,6 +148,7 @@ class Results:
         Returns
         -------
         ndarray, shape (H, W), float32 in 0..1
+            Over the whole plane.
 
         Raises
         ------

@@ -239,6 +239,7 @@ class RunSettings(BaseModel):
         Parameters
         ----------
         settings : RunSettings or InversionConfig, optional
+            What to start from; default: all defaults.
         **changes
             Fields of `RunSettings`, or of its `InversionConfig`. None stands for the default.
         """

@@ -9,6 +9,7 @@ from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.samples import everyday_1
 from napari_maskinversion._napari.session import ResultRecord
 from napari_maskinversion.images.sample_scenes import load_scene
+from napari_maskinversion.language.generation.settings import GenerationSettings
 from napari_maskinversion.language.generation.small_gpt import SmallDecoder
 from napari_maskinversion.pipeline.labelling import label_regions
 from tests.scenes import demo_model
@@ -81,13 +82,16 @@ def test_the_settings_are_those_of_the_form(panel, results, qtbot):
     part.search.setCurrentText("top-p")
     part.seed.setValue(7)
     part.top_p.setValue(0.5)
+    part.temperature.setValue(2)
+    part.beams.setValue(3)
     part.norm.setCurrentText("cls")
     assert not part.beams.isEnabled()
     part.generate.click()
     qtbot.waitUntil(lambda: all(sentences(panel)), timeout=60_000)
     settings = panel.session.results.info.generated.settings
-    assert (settings.search, settings.seed, settings.top_p) == ("top-p", 7, 0.5)
-    assert settings.norm == "cls"
+    assert settings == GenerationSettings(
+        search="top-p", seed=7, top_p=0.5, temperature=2, beams=3, norm="cls"
+    )
 
 
 def test_cancel_leaves_the_results_as_they_are(panel, results, qtbot, monkeypatch):

@@ -64,34 +64,44 @@ def test_a_region_is_drawn_beside_the_whole_image_and_saved(panel, part, qtbot, 
     assert checked(panel, qtbot, "needed").startswith("Drawing on the CPU")
     assert part.draw.text() == "Draw region 2"
     part.pictures.setValue(2)
+    part.seed.setValue(5)
+    part.guidance.setValue(3)
+    part.norm.setCurrentIndex(part.norm.findData("cls"))
     part.draw.click()
     assert not part.draw.isEnabled()
     assert not part.progress.isHidden()
+    part.seed.setValue(9)  # for the next drawing
     finished(panel, qtbot)
-    names = ["Region 2, seed 0", "Region 2, seed 1", "[CLS], seed 0", "[CLS], seed 1"]
+    names = ["Region 2, seed 5", "Region 2, seed 6", "[CLS], seed 5", "[CLS], seed 6"]
     assert part.shown() == names
     assert part.progress.isHidden()
     panel.imagine.save(tmp_path / "pictures")
     record = json.loads((tmp_path / "pictures" / "imagine.json").read_text())
     assert record["run_id"] == panel.session.results.info.run_id
-    first = skimage.io.imread(tmp_path / "pictures" / "region-2_seed-0.png")
+    numbers = ("seed", "pictures", "steps", "size", "guidance", "norm")
+    assert [record["settings"][name] for name in numbers] == [5, 2, 2, 64, 3, "cls"]
+    first = skimage.io.imread(tmp_path / "pictures" / "region-2_seed-5.png")
     panel.imagine.save(tmp_path / "pictures")  # refused: nothing is replaced
     assert "already has" in panel.session.notice.text
+    part.seed.setValue(5)
     part.draw.click()
     finished(panel, qtbot)
     panel.imagine.save(tmp_path / "again")
-    again = skimage.io.imread(tmp_path / "again" / "region-2_seed-0.png")
+    again = skimage.io.imread(tmp_path / "again" / "region-2_seed-5.png")
     np.testing.assert_array_equal(again, first)
 
 
 def test_the_drawing_can_be_cancelled(panel, part, qtbot):
-    part.steps.setValue(500)
     part.draw.click()
-    qtbot.waitUntil(lambda: "step" in part.progress.bar.format(), timeout=60_000)
+    finished(panel, qtbot)
+    part.steps.setValue(500)
+    part.seed.setValue(1)
+    part.draw.click()
+    qtbot.waitUntil(lambda: "of 500" in part.progress.bar.format(), timeout=60_000)
     part.progress.cancel.click()
     finished(panel, qtbot)
-    assert part.shown() == []
-    assert not part.save.isEnabled()
+    assert part.shown() == ["Region 2, seed 0", "[CLS], seed 0"]  # those before it
+    assert part.save.isEnabled()
     assert part.draw.isEnabled()
 
 

@@ -19,6 +19,7 @@ from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
@@ -125,6 +126,19 @@ def test_regions_of_another_size_are_told_and_the_image_is_shown(project, opened
     assert not shown.labels.any()
     shutil.rmtree(project / "masks")
     assert "masks" in open_project_image(opened, "cell-1.png").problem
+
+
+def test_regions_that_may_be_of_another_image_are_shown_and_said(project):
+    box = "<bndbox><xmin>8</xmin><ymin>8</ymin><xmax>28</xmax><ymax>28</ymax></bndbox>"
+    (project / "a.xml").write_text(
+        "<annotation><filename>other.png</filename>"
+        f"<object><name>car</name>{box}</object></annotation>"
+    )
+    image = ProjectImage(name="cell-1.png", image="images/cell-1.png", regions="a.xml")
+    write_project(Project(images=(image,)), project / "own.yaml")
+    shown = open_project_image(OpenProject.read(project / "own.yaml"), "cell-1.png")
+    assert "says it is about other.png, and the image is cell-1.png." in shown.problem
+    assert shown.labels.any()
 
 
 def test_words_are_kept_for_the_images_that_follow_with_groups_in_a_file_of_our_own(project):

@@ -41,6 +41,7 @@ from napari_maskinversion.bench.reports import paper_report
 from napari_maskinversion.bench.reports.plots import LOOKS
 from napari_maskinversion.cli import console
 from napari_maskinversion.cli.bench import paper as command
+from napari_maskinversion.cli.loading import load
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
@@ -166,6 +167,7 @@ def test_the_whole_images_embedding_finds_masks_by_chance_only(paper: Bench) -> 
             for c in rows
             if (c["data"], c["metric"], c["reading"]) == ("refcoco", "acc1", "mask")
         )
+    assert "alpha 5 (RefCOCO)." in Path("paper/table-1.md").read_text("utf-8")
     assert shown["last"] == 0
     assert shown["first"] == pytest.approx(100 / 3, abs=0.1)  # one of three sentences: the first
 
@@ -276,7 +278,7 @@ def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
     code, out, err = paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco")
     assert code == 0, err
     assert len(cells(Path("paper"), "alpha")) == 2 * 17
-    assert "alpha 5 (RefCOCO)" in Path("paper/alpha.md").read_text("utf-8")
+    assert "alpha as named." in Path("paper/alpha.md").read_text("utf-8")
     assert "alpha 0 (VOC)" in Path("paper/steps.md").read_text("utf-8")
     assert "| step 10 | B/16 |" in out
     assert all(row["ours"] for row in cells(Path("paper"), "steps"))
@@ -314,6 +316,9 @@ def test_every_figure_of_a_table_is_in_its_plot(
     frames = [frame for frame in figures[0].axes if frame.axison]
     assert len(frames) == 3 * 3 * 2
     names = [label.get_text() for label in frames[0].get_yticklabels()]
+    assert all(
+        frame.get_yticklabels()[0].get_visible() for frame in frames[::3]
+    )  # each row's first
     assert names[:2] == [
         "CPT \N{DOUBLE DAGGER}, RN50x16+B/32",
         "GradCAM \N{DOUBLE DAGGER}, RN50x16+B/32",
@@ -380,12 +385,8 @@ def test_a_plot_explains_only_what_it_shows() -> None:
     ):
         cell = paper_report.Cell(row="224", metric="direct", **part, **more)
         figure = paper_report.draw(resolution, [cell], LOOKS["light"])
-        assert [text.get_text() for one in figure.axes for text in legend(one)] == names
+        assert [text.get_text() for one in figure.legends for text in one.get_texts()] == names
         assert figure.axes[0].get_title() == "inversion, without decomposition"
-
-
-def legend(frame: Any) -> list[Any]:
-    return frame.get_legend().get_texts() if frame.get_legend() else []
 
 
 def test_plots_are_drawn(paper: Bench) -> None:
@@ -435,6 +436,8 @@ def test_without_models_or_data_the_tables_show_the_papers_figures(
     [
         (("--table", "2,6", "--decoder", "demo", "--decoder-file", "bad.safetensors"), "damaged"),
         (("--table", "2,4", "--sam", "bad.pth"), "bad.pth"),
+        (("--table", 2, "--method-weights", "other.pt"), "not a checkpoint of AlphaCLIP"),
+        (("--table", 2, "--models", "L/14=demo,B/16=other.pt:ViT-B-16"), "other.pt does not fit"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused_before_anything_is_measured(
@@ -442,6 +445,10 @@ def test_a_damaged_checkpoint_is_refused_before_anything_is_measured(
 ) -> None:
     for name in ("bad.safetensors", "bad.pth"):
         Path(name).write_bytes(b"no weights" * 100)
+    torch.save({"other": torch.zeros(3)}, "other.pt")
+    monkeypatch.setattr(
+        command, "load", lambda name, *_: demo_model() if name == "demo" else load(name, *_)
+    )
     monkeypatch.setattr(measuring._OneModel, "measure", lambda *_: pytest.fail("too late"))
     one_line(paper(*options), says)
     assert not Path("paper").exists()
@@ -896,9 +903,14 @@ def without_one_image(data: Path) -> None:
     next((data / "coco/val2017").iterdir()).unlink()
 
 
+def without_any(data: Path) -> None:
+    shutil.rmtree(data / "coco")
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
+        (without_any, "own holds none of these data sets: VOC, Context, COCO, OpenImagesV7"),
         (without_images, "holds only a part of COCO instances: there is no coco/val2017"),
         (without_masks, "holds only a part of Pascal VOC 2012: there is no VOCdevkit/VOC2012/Segm"),
         (without_one_image, "COCO instances is not complete: 1 of 2 images"),

@@ -1,5 +1,6 @@
 """Training a caption decoder on text alone, on a tiny model; and the bundled one."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -61,10 +62,13 @@ def test_the_bundled_decoder_belongs_to_the_bundled_weights():
     record = read_record(bundled_decoder())
     assert record.fingerprint == demo_model().fingerprint  # else: bash scripts/demo_captions.sh
     assert bundled_decoder().stat().st_size < 2_000_000
-    page = json.loads(FIGURES.read_text())
-    assert page["settings"]["fingerprint"] == record.fingerprint
     card = bundled_decoder().with_name("CARD.md").read_text()
     assert record.fingerprint in card
+    assert "sentence names the right thing" in card
+    figures = json.loads(FIGURES.read_text())["settings"]
+    weights = hashlib.sha256(bundled_decoder().read_bytes()).hexdigest()
+    assert figures["decoder weights"] == weights
+    assert figures["fingerprint"] == record.fingerprint
 
 
 def test_its_sentences_name_the_right_thing_about_as_often_as_the_nearest_label():

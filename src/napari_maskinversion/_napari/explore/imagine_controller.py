@@ -48,6 +48,7 @@ class ImagineController(QObject):
         self._kept = KeptDecoder()  # used in the worker
         self._record: ResultRecord | None = None
         self._imagined: Imagined | None = None
+        self._first_seed: int | None = None  # of the pictures in view
         self.worker = Worker("single", "The drawing", parent=self)
         self.checker = Worker("latest", "The check of the decoder", parent=self)
         self._checking = debouncer(self, _PAUSE, self._check)
@@ -90,7 +91,7 @@ class ImagineController(QObject):
             self._refuse(str(error))
             return
         self._session.settle("imagine")
-        self._forget()
+        self._first_seed = None  # earlier pictures stay in view until the first new one
         self.part.progress.begin()
         self.worker.start(partial(draw_region, wanted, self._store, self._kept))
         self._show_state()
@@ -157,8 +158,10 @@ class ImagineController(QObject):
         if isinstance(news, Update):
             self.part.progress.update_from(news)
         elif isinstance(news, Picture):
-            first = self.part.seed.value()
-            self.part.add(news, 0 if news.regions else 1, news.seed - first)
+            if self._first_seed is None:
+                self._clear()
+                self._first_seed = news.seed
+            self.part.add(news, 0 if news.regions else 1, news.seed - self._first_seed)
 
     def _drawn(self, imagined: Imagined) -> None:
         self._imagined = imagined
@@ -173,9 +176,12 @@ class ImagineController(QObject):
         self._show_state()
 
     def _forget(self) -> None:
+        self._clear()
+        self.part.progress.hide()
+
+    def _clear(self) -> None:
         self._imagined = None
         self.part.clear()
-        self.part.progress.hide()
 
     def _show_state(self) -> None:
         results, row = self._session.results, self._session.row

@@ -143,7 +143,7 @@ def ahead_work(
     except MaskInversionError as error:  # it can still be looked at
         problem = " ".join(str(error).split())
     opened = open_project_image(project, name)
-    if problem and not opened.problem and _NAMELESS not in problem:
+    if problem and _NAMELESS not in problem:
         import dataclasses
 
         opened = dataclasses.replace(opened, problem=problem)

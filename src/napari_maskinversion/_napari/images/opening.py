@@ -82,7 +82,7 @@ class OpenedImage:
     results_of : tuple of RegionIdentity
     summary : Summary
     problem : str
-        Why its regions or results cannot be shown; one line.
+        Why its regions or results cannot be shown, or may be those of another image; one line.
     """
 
     name: str
@@ -157,7 +157,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
                 regions = [(place, mask.unpack()) for (place, _), mask in bundle.masks.items()]
                 results_of, table = identities_of(bundle), bundle.results.to_frame()
             else:
-                regions = _regions(project, name)
+                regions, problem = _regions(project, name)
                 summary = Summary(regions=len(regions))
         except MaskInversionError as error:
             problem = " ".join(str(error).split())
@@ -193,13 +193,15 @@ def _results(project: OpenProject, name: str) -> Bundle | None:
     return open_archive(file)
 
 
-def _regions(project: OpenProject, name: str) -> list[tuple[Position, Region]]:
+def _regions(project: OpenProject, name: str) -> tuple[list[tuple[Position, Region]], str]:
+    """Return the regions of an image, and what the user should know about their file."""
     file = project.regions(name)
     if file is None:
-        return []
+        return [], ""
     inputs = open_inputs(project.path(name), file, project.settings_of(name))
     with inputs.stack:
-        return [(task.position, region) for task in inputs.tasks for region in task.regions]
+        regions = [(task.position, region) for task in inputs.tasks for region in task.regions]
+    return regions, inputs.notes
 
 
 def _names(stack: Stack) -> tuple[str, ...]:

@@ -141,5 +141,7 @@ def _references(file: Path) -> list[_Reference]:
         with file.open("rb") as stream:
             rows = load_plain(stream)
     except (PlainPickleError, OSError) as error:
-        raise InputError(f"{file} cannot be read as a list of expressions: {error}.") from None
+        raise InputError(
+            f"{file} is damaged, or no list of expressions ({error}); unpack its archive again."
+        ) from None
     return validated(list[_Reference], rows, file)

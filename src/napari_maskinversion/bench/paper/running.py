@@ -14,7 +14,7 @@ from ..measures.entries import SAM, Entry
 from ..measures.figures_file import FiguresFile
 from ..measures.measuring import Measuring, MeasuringPlan, open_records
 from ..measures.relations import Parser, by_words
-from .backbones import Backbones
+from .backbones import Backbones, parts_of
 from .sets import PaperSets, inversion_of
 from .tables import TIMED, Row, Table
 from .timing import TimedPart, time_part, timed_parts
@@ -114,8 +114,8 @@ class PaperBench:
     Raises
     ------
     MaskInversionError
-        If the generator of captions, its judge or Segment Anything is needed and cannot be loaded,
-        or kept records are of other settings.
+        If a file of weights cannot be loaded (of a model, AlphaCLIP, Segment Anything, the
+        generator of captions or its judge), or kept records are of other settings.
 
     Attributes
     ----------
@@ -165,8 +165,14 @@ class PaperBench:
         """Load what only some rows need, before anything is measured."""
         from ...engine.compute.devices import choose_device
 
-        for model in self.plan.backbones.names:
+        for model in reversed(self.plan.backbones.names):  # the first one stays loaded
             rows = [e for name in self.plan.sets.opened for e in self.plan.entries(name, model)]
+            if rows and Path(parts_of(model)[0]).exists():
+                self.load(model)  # a file of the user's may be anything
+            if self.plan.weights is not None and any(e.method.name == "alphaclip" for e in rows):
+                from ...engine.methods.alphaclip import read_branch
+
+                read_branch(self.plan.weights)
             if self._captioner is not None and any(entry.captions for entry in rows):
                 self._captioner.open(self.load(model))
             if self.plan.sam is not None and any(entry.masks == SAM for entry in rows):

@@ -87,6 +87,8 @@ def open_sets(
     chosen: Sequence[str],
     splits: Mapping[str, str],
     voc_classes: int = 19,
+    *,
+    some: bool = False,
 ) -> PaperSets:
     """Open the data sets that are needed and there.
 
@@ -101,6 +103,8 @@ def open_sets(
     splits : mapping
         See `read_splits`.
     voc_classes : {19, 20}
+    some : bool
+        Refuse a folder that holds none of the sets.
 
     Raises
     ------
@@ -123,4 +127,10 @@ def open_sets(
             lacks[name] = f"{spec.layout.title} is not in --data"
         else:
             opened[name] = spec.open(data, split)
+    wanted = [SETS[name] for name in needed if name in chosen]
+    if some and wanted and not opened:
+        raise InputError(
+            f"{data} holds none of these data sets: {', '.join(wanted)}; bench datasets --data "
+            f"{data} shows where their files go."
+        )
     return PaperSets(opened, lacks)

@@ -22,6 +22,7 @@ from .method_tables import table as markdown_table
 from .plots import check_plots, in_both_looks, new_figure, plot_files
 
 MARK: Final = "<!-- napari-maskinversion bench paper -->"
+_SECONDS: Final = ("direct", "decomposed")  # metrics
 COLUMNS: Final = (
     *("table", "row", "backbone", "model", "data", "metric", "reading", "ties", "paper"),
     *("ours", "low", "high", "difference", "count", "note"),
@@ -143,6 +144,8 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
         said.append(f"Measured on {', '.join(names)}." if names else "Nothing is measured.")
     if table.sets and here:
         alphas = [f"{plan.inversion_of(name).alpha:g} ({data_title(name)})" for name in here]
+        if any("alpha" in row.changes for row in table.rows):
+            alphas = ["as named"]
         points = next((row.points for row in table.rows if row.points), ())
         steps = f"K to {points[-1]}" if points else f"K = {plan.inversion.steps}"
         said.append(
@@ -180,7 +183,7 @@ def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
             cell = own[metric]
             note, told = "" if cell.note == told else cell.note, cell.note
             shown = "; ".join(part for part in (_ours(cell), note) if part)
-            line += [shown.replace("|", "/"), _number(cell.paper), _signed(cell.difference)]
+            line += [shown.replace("|", "/"), _printed(cell), _signed(cell.difference)]
         rows.append(line)
     return markdown_table(head, rows)
 
@@ -195,15 +198,19 @@ def _ours(cell: Cell) -> str:
     if cell.ours is None:
         return ""
     value, low, high = (cell.ours[end] for end in ("value", "low", "high"))
-    if cell.metric in ("direct", "decomposed"):
+    if cell.metric in _SECONDS:
         return f"{value:.2f} ({low:.2f}–{high:.2f})"
     if low == high:  # one image: nothing to resample
         return f"{value:.1f}"
     return f"{value:.1f} ({low:.1f}–{high:.1f})"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+def _printed(cell: Cell) -> str:
+    """Return the paper's figure with the decimals that it has there."""
+    if cell.paper is None:
+        return ""
+    few = f"{cell.paper:.2f}" if cell.metric in _SECONDS else f"{cell.paper:.1f}"
+    return few if float(few) == cell.paper else f"{cell.paper:g}"
 
 
 def _signed(value: float | None) -> str:
@@ -243,10 +250,13 @@ def draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
         names = [f"{row}, {backbone}" for row, backbone in rows]
         frames[0, 0].set_yticks(range(len(rows)), names)
         frames[0, 0].invert_yaxis()  # of all panels, which share it
+        for row in frames:
+            next(frame for frame in row if frame.axison).tick_params(labelleft=True)
     labelled = (zip(*frame.get_legend_handles_labels(), strict=True) for frame in frames.flat)
     drawn = {name: line for pairs in labelled for line, name in pairs}
     if drawn:
-        frames[0, 0].legend(drawn.values(), drawn, frameon=False, fontsize=7)
+        style = {"loc": "outside lower center", "ncols": 2, "frameon": False, "fontsize": 7}
+        figure.legend(drawn.values(), drawn, **style)
     return figure
 
 

@@ -180,9 +180,9 @@ def paper_command(
     )
     read = [one for one in (data, method_weights, checkpoint, decoder_file, memory) if one]
     _check_files(plan, out, read, overwrite=overwrite, plots=not no_plots)
+    job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
     for why in _left_out(plan):
         say(why)
-    job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
     try:
         follow(job.run, out, job)
     finally:  # also after Ctrl-C or an error: what is measured so far
@@ -245,7 +245,8 @@ def _plan(
     backbones = choose(models)
     opened = PaperSets({}, {})
     if needed:
-        opened = open_sets(data or data_folder(), needed, chosen, splits, voc_classes)
+        folder, named = data or data_folder(), data is not None
+        opened = open_sets(folder, needed, chosen, splits, voc_classes, some=named)
     return PaperPlan(
         tables=tables,
         backbones=backbones,

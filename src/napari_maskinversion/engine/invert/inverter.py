@@ -325,6 +325,7 @@ class MaskInverter(RegionEmbedder):
             As `Regions.from_masks` takes, on the plane of the image; after `set_image_tensor`, of
             any size (resampled by area). A label image: ``Regions.from_labels(labels)``.
         config : InversionConfig, optional
+            Settings of this call; default: those of the inverter.
         on_step : callable, optional
             Called with (updates finished, updates in total). If it raises, the inversion stops.
         **settings
@@ -333,6 +334,7 @@ class MaskInverter(RegionEmbedder):
         Returns
         -------
         InversionResult
+            One row per mask, in their order.
 
         Raises
         ------
@@ -419,6 +421,7 @@ class MaskInverter(RegionEmbedder):
         Returns
         -------
         ndarray, shape (grid_h, grid_w), float32, >= 0
+            One value per token.
         """
         image: _Image = self._current()
         patches = math.prod(image.grid)

@@ -62,7 +62,14 @@ class AlphaClip(RegionMethod):
         return torch.cat(rows)
 
 
-def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
+def read_branch(weights: Path) -> tuple[dict[str, Tensor], Tensor]:
+    """Read the image tower of a checkpoint, which may be empty, and the kernel of its mask.
+
+    Raises
+    ------
+    ModelError
+        If it is no checkpoint of AlphaCLIP.
+    """
     state, _ = read_weights(weights)
     # Only the image tower of a whole model: the text tower's blocks have the same names.
     start = "visual." if any(key.startswith("visual.") for key in state) else ""
@@ -72,9 +79,14 @@ def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
         if key.startswith(start)
     }
     kernel = plain.pop(KERNEL, None)
-    first = visual.conv1.weight
     if kernel is None:
         raise ModelError(f"{weights} has no {KERNEL}: it is not a checkpoint of AlphaCLIP.")
+    return plain, kernel
+
+
+def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
+    plain, kernel = read_branch(weights)
+    first = visual.conv1.weight
     own = visual.state_dict()
     other = [k for k, v in own.items() if k in plain and plain[k].shape != v.shape]
     missing = [k for k in own if k not in plain] if plain else []

@@ -76,6 +76,7 @@ def export(
     Parameters
     ----------
     results : Results or Bundle
+        A bundle also brings masks and decisions.
     path : str or Path
         Its folder is created if needed.
     format : str, optional
