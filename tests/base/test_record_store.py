@@ -78,6 +78,16 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path, torn: str) -> None:
     assert images(file) == ["a", "b"]
 
 
+def test_a_file_of_the_user_without_a_whole_line_is_refused_and_stays(tmp_path: Path) -> None:
+    file = tmp_path / "mine.records.jsonl"
+    file.write_text("my diary")
+    with pytest.raises(InputError, match=r"mine\.records\.jsonl holds no records"):
+        opened(file)
+    assert file.read_text() == "my diary"
+    file.write_text(json.dumps(HEADER)[:30])  # a header that was cut off
+    assert opened(file).records == {}
+
+
 @pytest.mark.parametrize(
     ("header", "message"),
     [

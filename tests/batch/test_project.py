@@ -155,7 +155,8 @@ def test_a_project_is_replaced_only_if_wanted(project, call):
         ({"colour": "red"}, "There is no setting 'colour'"),
         (
             {"images": [{"name": "A", "image": "x/a"}, {"name": "a", "image": "y/a"}]},
-            "project.yaml: 2 images are called A (x/a, y/a)",
+            "project.yaml: 2 images are called A (x/a, y/a); name them in a table with the columns "
+            "image, regions and name, or rename the files.\n",
         ),
     ],
 )

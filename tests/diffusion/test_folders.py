@@ -61,6 +61,7 @@ def test_weights_that_can_run_code_are_not_read(broken):
     [
         ("unet/config.json", "{", "broken JSON"),
         ("unet/config.json", "[]", "not a configuration"),
+        ("unet/config.json", '{"dropout": [NaN]}', "numbers that are not finite"),
         ("unet/config.json", '{"_class_name": "UNet1DModel"}', "UNet1DModel, not UNet2DCondition"),
         ("unet/config.json", '{"_class_name": "UNet2DConditionModel"}', "takes no image embedd"),
         ("movq/config.json", '{"_class_name": "AutoencoderKL"}', "AutoencoderKL, not VQModel"),

@@ -16,6 +16,7 @@ from .reading import MOST_JSON, parse_json, read_bytes, validated
 
 FORMAT: Final = 1
 ENDING: Final = ".records.jsonl"
+_BEGIN: Final = b'{"format": '
 Key = tuple[Any, ...]
 
 
@@ -133,8 +134,9 @@ class RecordStore:
             content = read_bytes(file, "file of records", most=MOST_JSON)
             # A line without line end was cut off.
             lines = [line + b"\n" for line in content.split(b"\n")[:-1]]
-            if not lines:
+            if not lines and _may_be_begun(content):
                 return
+            lines = lines or [content]
             header = validated(_Header, parse_json(lines[0], "the first line"), "the first line")
         except InputError as error:
             raise InputError(
@@ -167,6 +169,11 @@ class RecordStore:
             self._end += len(line)
         if self._end < len(content):
             os.truncate(file, self._end)
+
+
+def _may_be_begun(content: bytes) -> bool:
+    """Return whether a file without a whole line may be the beginning of a header."""
+    return content.startswith(_BEGIN) or _BEGIN.startswith(content)
 
 
 def check_settings(file: Path, kept: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -112,7 +112,7 @@ def config_error(error: ValidationError, field: str = "") -> ConfigError:
     if isinstance(cause, ConfigError):
         return cause
     if cause is not None and not name:  # of several values, which would fill pages
-        return ConfigError(f"{cause}.")
+        return ConfigError(f"{str(cause).rstrip('.')}.")
     rule = str(cause) if cause is not None else problem["msg"]
     rule = re.sub(r"a valid dictionary( or instance of \w+)?$", "an object", rule)
     name = name or "its content"

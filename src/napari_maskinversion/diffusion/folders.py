@@ -5,6 +5,7 @@ Imports neither torch nor diffusers, and reads only configurations and the heads
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass
 from functools import lru_cache
@@ -213,6 +214,10 @@ def _config(path: Path, part: Part) -> dict[str, Any]:
     values = read_json(file)
     if not isinstance(values, dict):
         raise ModelError(f"{file} is not a configuration of diffusers; download it again.")
+    try:
+        json.dumps(values, allow_nan=False)
+    except ValueError:
+        raise ModelError(f"{file} has numbers that are not finite; download it again.") from None
     kind = values.get("_class_name")
     if part.kind and kind != part.kind:
         raise ModelError(
