@@ -1,5 +1,7 @@
 """Which regions belong to which image."""
 
+from pathlib import Path
+
 import pytest
 
 from napari_maskinversion.base.errors import InputError
@@ -85,6 +87,12 @@ def test_one_file_is_about_all_images(touch):
     touch("a.png", "b.jpg", "all.json")
     pairs = pair("*", "all.json")
     assert names(pairs) == {"a.png": "all.json", "b.jpg": "all.json"}
+
+
+def test_an_image_that_is_a_link_to_nothing_is_not_left_out(touch):
+    touch("in/a.png", "of/a.png", "of/b.png")
+    Path("in/b.png").symlink_to("a disk that is gone.png")
+    assert names(pair("in", "of")) == {"a.png": "of/a.png", "b.png": "of/b.png"}
 
 
 def test_what_is_left_out_or_missing_is_said_in_a_line_each(touch):

@@ -286,12 +286,13 @@ def _files(
 
 def _matching(pattern: str) -> list[Path]:
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
-    # The parts of a zarr folder are files, too; those that a pattern names in it are meant.
+    # The parts of a zarr folder are files, too; those that a pattern names in it are meant. A link
+    # to nothing counts: the image that is gone is named where it is read.
     stores = {file for file in files if is_zarr(file)}
     return [
         file
         for file in files
-        if not stores.intersection(file.parents) and (file in stores or file.is_file())
+        if not stores.intersection(file.parents) and (file in stores or not file.is_dir())
     ]
 
 
