@@ -231,3 +231,26 @@ def test_the_centroid_is_the_centre_of_coverage():
     mask[0, 2, 3], mask[0, 4, 7] = 1, 0.5
     y, x = Regions.from_masks(mask)[0].centroid
     assert (y, x) == pytest.approx(((2 + 0.5 * 4) / 1.5, (3 + 0.5 * 7) / 1.5))
+
+
+META = torch.zeros(6, 8, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Regions.from_masks(META), "A tensor cannot be read .* pass a dense one"),
+        (lambda: Regions.from_masks(torch.ones(6, 8).to_sparse()), "A tensor cannot be read"),
+        (lambda: Regions.from_labels(np.full((6, 8), "a")), "must be numbers; got type <U1"),
+        (
+            lambda: Regions.from_labels(np.ma.masked_equal(np.ones((6, 8), int), 1)),
+            "has masked values; fill them first",
+        ),
+        (lambda: Regions.from_masks(np.ones((2, 6, 8)), ids=[3, 3]), "Two regions have the id 3"),
+        (lambda: Regions.from_masks(np.ones((1, 6, 8)), ids=[2**31]), "from 0 to 2147483647"),
+        (lambda: Regions.from_masks(np.ones((1, 6, 8)), ids=["x"]), "whole numbers; got .'x'"),
+    ],
+)
+def test_what_would_be_read_as_other_regions_is_refused(make, says):
+    with pytest.raises(InputError, match=says):
+        make()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import EmptyMaskError, InputError, MaskShapeError
-from .label_blocks import crop_labels, join
+from .label_blocks import LARGEST, crop_labels, join
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -182,7 +182,7 @@ class Regions(Sequence[Region]):
             raise MaskShapeError(
                 f"Masks must be an array (N, H, W), or (H, W) for one; got shape {stack.shape}."
             )
-        names = list(range(len(stack))) if ids is None else [int(i) for i in ids]
+        names = list(range(len(stack))) if ids is None else _checked(ids)
         if len(names) != len(stack):
             raise MaskShapeError(f"There are {len(stack)} masks but {len(names)} ids.")
         regions = []
@@ -280,16 +280,44 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
     ------
     MaskShapeError
         If a list has ``parts`` of several sizes.
+    InputError
+        If it holds texts, masked values, or a tensor without values of its own.
     """
     if isinstance(values, (list, tuple)):
         values = [as_array(value, parts) for value in values]
     elif hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
-        values = values.detach().cpu()
-        values = values.float() if values.is_floating_point() else values
+        values = _dense(values)
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError("An array has masked values; fill them first, as in array.filled(0).")
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError as error:
         raise MaskShapeError(f"{parts} must have one size: {error}.") from None
+    if array.dtype.kind in "USVMm":
+        raise InputError(f"{parts} must be numbers; got type {array.dtype}.")
+    return array
+
+
+def _dense(tensor: Any) -> Any:
+    try:
+        values = tensor.detach().cpu()
+        return (values.float() if values.is_floating_point() else values).numpy()
+    except (NotImplementedError, TypeError) as error:  # of the device meta, sparse, quantized
+        raise InputError(f"A tensor cannot be read ({error}); pass a dense one.") from None
+
+
+def _checked(ids: Sequence[int]) -> list[int]:
+    try:
+        names = [int(one) for one in ids]
+    except (TypeError, ValueError):
+        raise InputError(f"Ids of regions are whole numbers; got {list(ids)[:5]}.") from None
+    wrong = [name for name in names if not 0 <= name <= LARGEST]
+    if wrong:
+        raise InputError(f"Ids of regions go from 0 to {LARGEST}; got {wrong[0]}.")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InputError(f"Two regions have the id {twice[0]}; give each its own.")
+    return names
 
 
 def _coverage(mask: npt.NDArray[Any], name: int) -> npt.NDArray[Any]:

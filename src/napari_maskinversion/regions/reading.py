@@ -54,6 +54,8 @@ def read_regions(
     >>> rgb = read_image("photo.png")
     >>> regions = read_regions("masks.png", rgb.shape)
     """
+    if len(image_shape) < 2:
+        raise InputError(f"The shape of an image has two sides or more; got {image_shape}.")
     file, shape = Path(path), (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
         regions = read_masks(file, shape, series=series or 0)

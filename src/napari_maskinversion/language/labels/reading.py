@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def vocabulary_of(
 
     Parameters
     ----------
-    labels : str, sequence of str, or Vocabulary
+    labels : str, path, sequence of str, or Vocabulary
         A text is what ``--labels`` takes: labels separated by commas, a file, or ``preset:coco``.
     templates : sequence of str
         Names of sets, and sentences. By default those of the file, preset or vocabulary, else
@@ -36,6 +36,8 @@ def vocabulary_of(
     InputError
         If there are no such labels.
     """
+    templates = (templates,) if isinstance(templates, str) else templates
+    labels = os.fspath(labels) if isinstance(labels, os.PathLike) else labels
     chosen = choose_templates(templates) if templates else None
     if isinstance(labels, str) and os.path.isfile(labels):  # noqa: PTH113 - long texts are no path
         if Path(labels).name == labels and not Path(labels).suffix:
@@ -54,6 +56,14 @@ def vocabulary_of(
         if isinstance(labels, str):
             labels = preset(labels).vocabulary
         elif not isinstance(labels, Vocabulary):
-            labels = Vocabulary(tuple(labels))
+            labels = Vocabulary(_texts(labels))
         vocabulary = labels if chosen is None else replace(labels, templates=chosen)
     return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)
+
+
+def _texts(labels: Iterable[object]) -> tuple[str, ...]:
+    names = tuple(labels)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"Labels are texts; got {name!r}.")
+    return tuple(map(str, names))
