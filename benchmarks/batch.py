@@ -40,7 +40,6 @@ SAMPLED = 0.25  # seconds between two looks at the processes
 MARK = "batch.json"
 ENGINE = "engine"
 BESIDE = 40  # images of the engine alone, before and after a run
-TURNS = 150  # images that are done by both in turns
 
 
 def make(folder: Path, count: int) -> None:
@@ -86,59 +85,6 @@ def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
         drive(run_planes(model, [task], vocabulary, settings))
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     return {"images_per_s": len(tasks) / seconds, "cpu_s_per_image": cpu / len(tasks)}
-
-
-def in_turns(folder: Path, count: int) -> dict[str, Any]:
-    """Do each image by the engine alone and as a task of a batch in one process, in turns.
-
-    What else the machine does meets both alike: medians are compared.
-    """
-    from napari_maskinversion import load_model, read_image, read_regions
-    from napari_maskinversion.base.steps import drive
-    from napari_maskinversion.batch.executors import InThisProcess
-    from napari_maskinversion.batch.image_run import run_task
-    from napari_maskinversion.batch.image_task import Report
-    from napari_maskinversion.batch.project import Project, ProjectImage
-    from napari_maskinversion.batch.running import plan
-    from napari_maskinversion.images.plane_source import as_source
-    from napari_maskinversion.pipeline.run import PlaneTask, run_planes
-
-    names = [file.name for file in sorted((folder / "images").iterdir())[: count + 1]]
-    images = tuple(
-        ProjectImage(name=name, image=f"images/{name}", regions=f"masks/{name}") for name in names
-    )
-    out = folder / "in-turns"
-    shutil.rmtree(out, ignore_errors=True)
-    project = Project(labels=WORDS, images=images)
-    tasks = plan(project, folder, out, changes={"window": "whole", "device": "cpu"}).tasks
-    model = load_model("demo", device="cpu")
-    inputs = {}
-    for name in names:
-        rgb = read_image(folder / "images" / name)
-        regions = read_regions(folder / "masks" / name, rgb.shape)
-        inputs[name] = PlaneTask(source=as_source(rgb), regions=regions)
-
-    def alone(task: Any, *, on_step: Any) -> Report:
-        drive(run_planes(model, [inputs[task.name]], task.vocabulary, task.settings))
-        return Report(name=task.name)
-
-    def batch(task: Any, *, on_step: Any) -> Report:
-        return run_task(task, model=model, on_step=on_step)
-
-    seconds: dict[Any, list[float]] = {alone: [], batch: []}
-    with InThisProcess() as executor:
-        for number, task in enumerate(tasks):
-            for work in (alone, batch) if number % 2 else (batch, alone):
-                begun = time.perf_counter()
-                assert not executor.submit(work, task).result().problem
-                seconds[work].append(time.perf_counter() - begun)
-    medians = {work: float(np.median(times[1:])) for work, times in seconds.items()}
-    return {
-        "images": len(tasks),
-        "images_per_s": 1 / medians[batch],
-        "engine_images_per_s": [1 / medians[alone]],
-        "of_the_engine": medians[alone] / medians[batch],
-    }
 
 
 def command(folder: Path, out: Path, *more: str) -> list[str]:
@@ -353,15 +299,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="keep images and results there")
     parser.add_argument("--only", help="names of the runs, separated by semicolons")
     parser.add_argument("--engine", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--in-turns", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, default=RESULTS / "batch.json")
     arguments = parser.parse_args()
     if arguments.engine:
         print(json.dumps(engine(arguments.engine, arguments.first)))
-        return
-    if arguments.in_turns:
-        print(json.dumps(in_turns(arguments.in_turns, arguments.first or TURNS)))
         return
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="batch-"))
     images, every = arguments.images, arguments.kill_every
@@ -384,8 +326,6 @@ def main() -> None:
         )
     last = "Dask at an address, workers and scheduler killed"
     outs[last] = ("restarted", (), every)
-    turns = "one process and the engine in turns"
-    runs[turns] = lambda: own_process("--in-turns", folder, min(images - 1, TURNS))
     runs[last] = lambda: restarted(folder, folder / "restarted", images, every)
     wanted = arguments.only.split(";") if arguments.only else list(runs)
     if unknown := set(wanted) - set(runs):

@@ -248,7 +248,7 @@ def _cell(row, column):
     return f"{row:.{3 if row >= 1 else 5}g}" if isinstance(row, float) else str(row)
 
 
-ENGINE, ONE, TURNS = "engine", "one process", "one process and the engine in turns"
+ENGINE, ONE = "engine", "one process"
 MILLION, HOUR = 1_000_000, 3600
 
 
@@ -277,7 +277,7 @@ def batch_rates():
             f"{100 * _of_the_engine(row):.0f} %",
         ]
         for name, row in rows_of.items()
-        if not row.get("kills") and (name != ONE or TURNS not in rows_of)
+        if not row.get("kills")
     ]
     head = ["50 regions per image", "images", "images per second", "of the engine alone"]
     return table(head, lines)
@@ -294,7 +294,7 @@ def batch_kills():
     for name, row in _batch().items():
         if not row.get("kills"):
             continue
-        same = row["against_undisturbed"]
+        same = row.get("against_undisturbed") or row["against_one_process"]
         schedulers = row.get("scheduler_restarts", 0)
         also = f" and {schedulers} of the scheduler" if schedulers else ""
         lines.append(
@@ -306,11 +306,10 @@ def batch_kills():
 
 
 def batch_costs():
-    """Return hours for a million regions, from the rates of `benchmarks/batch.py`."""
-    alone, one = _batch()[ENGINE], _batch()[ONE]
-    share = min(1.0, _of_the_engine(_batch().get(TURNS, one)))
-    images = MILLION / alone["regions"]
-    core_hours = images * alone["cpu_s_per_image"] / share / HOUR
+    """Return hours for a million regions, from the processor time of one process."""
+    one = _batch()[ONE]
+    images = MILLION / one["regions"]
+    core_hours = images * one["cpu_s_per_image"] / HOUR
     lines = [
         [str(machines), str(cores), f"{core_hours / machines / cores:.2f}"]
         for machines, cores in ((1, 1), (1, 16), (4, 16), (16, 16))

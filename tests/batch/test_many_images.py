@@ -89,6 +89,20 @@ def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed):
     assert summarize(computed, name).decided == 1
 
 
+def test_one_region_with_another_word_keeps_it_when_all_is_taken_back(computed):
+    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
+    accepted = accept(computed, word)
+    name, keys = next(iter(accepted.regions.items()))
+    one = replace(accepted, regions={name: keys[:1]})
+    bundle = open_archive(archive_file(computed, name))
+    args = image_of(bundle), identities_of(bundle), bundle.results.info
+    with Review(*args, file=computed.path(name)) as review:
+        review.decide(Decision(region=keys[0], status="accepted", label="own word"))
+    assert [taken for _, taken, _ in take_back_steps(computed, one)] == [[]]
+    with Review(*args, file=computed.path(name)) as review:
+        assert review.decisions[keys[0]].label == "own word"
+
+
 def test_an_image_that_is_open_elsewhere_is_named_and_the_others_go_on(computed):
     first, second = computed.by_name
     words = pd.read_parquet(computed.out / "regions.parquet")

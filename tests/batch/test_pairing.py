@@ -68,6 +68,12 @@ def test_regions_that_are_as_near_to_images_of_two_folders_are_refused(touch):
         pair("nest/*/img.png", "masks")
 
 
+def test_regions_whose_name_fits_two_images_are_refused(touch):
+    touch("01.png", "02.png", "masks/01_roi_02.png")
+    with pytest.raises(InputError, match=r"may be the regions of 0[12].png and of 0[12].png"):
+        pair("*.png", "masks")
+
+
 def test_only_images_whose_names_repeat_are_named_with_their_folders(touch, tmp_path):
     touch("nest/A/img.png", "nest/B/img.png", "nest/B/other.png", "all.json")
     assert list(names(pair("nest/*/*", "all.json"))) == ["A/img.png", "B/img.png", "other.png"]

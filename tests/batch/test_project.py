@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -14,7 +15,7 @@ from napari_maskinversion.batch.opened import changed_image, edit
 from napari_maskinversion.batch.project import Project, read_project, write_project
 from tests.scenes import picture
 
-from .conftest import save
+from .conftest import FAST, save
 
 
 @pytest.fixture
@@ -105,6 +106,21 @@ def test_regions_of_another_image_are_said_before_the_work(images, call):
         code, _, err = call(*words)
         assert code == 0, err
         assert [one for one in err.splitlines() if "about" in one] == [line]
+
+
+def test_images_with_long_names_are_computed_and_known_again(images, call):
+    long = (
+        "\u7d30\u80de" * 35 + ".png"
+    )  # 214 bytes; three times as many where signs are written as %E7
+    (images / "images" / "cell-2.png").rename(images / "images" / long)
+    (images / "masks" / "cell-2_mask.png").rename(images / "masks" / long)
+    words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
+    code, _, err = call(*words)
+    assert code == 0, err
+    assert set(pd.read_parquet("out/regions.parquet")["image"]) == {"cell-1.png", long}
+    code, _, err = call(*words)
+    assert code == 0, err
+    assert "2 images of out are kept." in err
 
 
 def test_of_many_lines_of_one_kind_the_first_few_are_said(images, call):

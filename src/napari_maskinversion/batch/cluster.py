@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from ..base.errors import Cancelled, InputError, MaskInversionError
-from .executors import THREADS, ClusterLost, TaskExecutor, Work, WorkerDied, share_of
+from .executors import BEGUN, THREADS, ClusterLost, TaskExecutor, Work, WorkerDied, share_of
 from .gpus import gpus_for, take_gpu
 from .image_task import ImageTask, Report
 
@@ -91,12 +91,11 @@ class DaskCluster(TaskExecutor):
         self._asked = 0.0
         self._workers = count
         self._resources: dict[str, float] = {}
+        where = self._cluster if self._cluster is not None else place
         try:
-            self._client: Client = Client(
-                self._cluster if self._cluster is not None else place,
-                timeout=min(patience, _FIRST),
-                set_as_default=False,
-            )
+            # The timeout of a client is also how long it waits for a scheduler that went away.
+            Client(where, timeout=min(patience, _FIRST), set_as_default=False).close()
+            self._client: Client = Client(where, timeout=patience, set_as_default=False)
         except (OSError, ValueError) as error:
             self._close_cluster()
             raise InputError(
@@ -317,6 +316,7 @@ def do_on_worker(work: Work, task: ImageTask, topic: str) -> Report:
     worker = get_worker()
     key = worker.get_current_task()
     share, told = 0.0, 0.0
+    worker.log_event(topic, (task.name, BEGUN))  # or its death would not count
 
     def step(news: Any) -> None:
         nonlocal share, told

@@ -278,7 +278,9 @@ def _take_back(
         return ()
     bundle, image = opened
     with Review(image, identities_of(bundle), bundle.results.info, file=project.path(name)) as own:
-        if {change.region for change in own.decisions.last} == set(keys):
+        last = own.decisions.last
+        is_ours = all(change.after is not None and change.after.label == word for change in last)
+        if is_ours and {change.region for change in last} == set(keys):
             own.undo()
             return keys
         same = [key for key in keys if key in own.decisions and own.decisions[key].label == word]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
 
 from ..regions.annotations import coco
 from ..regions.annotations.annotation import Annotations
 from .drawn_file import ABOUT, is_drawn, is_drawn_for
+from .image_task import file_name
 from .opened import DRAWN, OpenProject, free_name
 
 
@@ -18,9 +18,7 @@ def drawn_file(project: OpenProject, name: str) -> Path:
     if now is not None and is_drawn(now):
         return now
     folder = project.folder / DRAWN
-    return free_name(
-        folder / f"{quote(name, safe=' ')}.json", lambda file: is_drawn_for(file, name)
-    )
+    return free_name(folder / f"{file_name(name)}.json", lambda file: is_drawn_for(file, name))
 
 
 def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Path:

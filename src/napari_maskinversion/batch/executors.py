@@ -19,7 +19,7 @@ from .gpus import take_gpu
 from .image_task import ImageTask, Report
 
 THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_BEGUN: Final = 1e-6  # share of an image of which nothing is done yet
+BEGUN: Final = 1e-6  # share of an image of which nothing is done yet
 
 
 class Work(Protocol):
@@ -201,7 +201,7 @@ class _InWorker:
 
 def _do(work: Work, task: ImageTask, place: int) -> Report:
     """Do a task in a process of `Workers`."""
-    _InWorker.shares[place] = _BEGUN
+    _InWorker.shares[place] = BEGUN
 
     def step(news: Any) -> None:
         if _InWorker.stop.value:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +20,8 @@ ARCHIVES: Final = "archives"
 DATA_SET: Final = "regions.parquet"
 PART: Final = ".parquet"
 ALWAYS: Final = "npz"  # the format of the archive
+_LONGEST: Final = 150  # bytes; file systems hold 255, and parts of files are called longer
+_READABLE: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +99,16 @@ def _absolute(path: Path) -> Path:
 
 def archive_of(out: Path, name: str) -> Path:
     """Return the folder of an image's own files."""
-    return out / ARCHIVES / quote(name, safe=" ")
+    return out / ARCHIVES / file_name(name)
+
+
+def file_name(name: str) -> str:
+    """Return the name of an image as one that all file systems can hold."""
+    quoted = quote(name, safe=" ")
+    if len(quoted) <= _LONGEST:
+        return quoted
+    readable = re.sub(r"[^A-Za-z0-9 .-]", "", name)[:_READABLE].strip(" .")
+    return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def part_of(out: Path, name: str) -> Path:
@@ -108,7 +121,7 @@ def part_name(name: str) -> str:
 
     All parts lie in one folder, since Spark reads no others; readers pass over a leading _.
     """
-    quoted = quote(name, safe=" ")
+    quoted = file_name(name)
     return f"{'%5F' + quoted[1:] if quoted.startswith('_') else quoted}{PART}"
 
 

@@ -10,14 +10,27 @@ from urllib.parse import unquote
 
 from ..base.errors import InputError
 from .finished import FILE, read_finished
-from .image_task import ARCHIVES, DATA_SET, PART, archive_of, image_of_part, part_of
+from .image_task import (
+    ARCHIVES,
+    DATA_SET,
+    PART,
+    archive_of,
+    file_name,
+    image_of_part,
+    part_name,
+    part_of,
+)
 
 
 def leftovers(out: Path, known: Iterable[str]) -> tuple[str, ...]:
     """Return the names of images other than the known ones that have results in a folder."""
-    parts = {image_of_part(part) for part in (out / DATA_SET).glob(f"*{PART}")}
-    marked = {unquote(mark.parent.name) for mark in (out / ARCHIVES).glob(f"*/{FILE}")}
-    return tuple(sorted((parts | marked) - set(known)))
+    own = set(known)
+    names = {part_name(name) for name in own} | {file_name(name) for name in own}
+    parts = (out / DATA_SET).glob(f"*{PART}")
+    marked = (mark.parent for mark in (out / ARCHIVES).glob(f"*/{FILE}"))
+    others = {image_of_part(part) for part in parts if part.name not in names}
+    others |= {unquote(folder.name) for folder in marked if folder.name not in names}
+    return tuple(sorted(others))
 
 
 def remove(out: Path, names: Collection[str]) -> None:

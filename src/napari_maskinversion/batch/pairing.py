@@ -328,10 +328,17 @@ def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: l
         by_stem.setdefault(_stem(one.name), []).append(number)
     regions: dict[int, Path] = {}
     for file in files:
-        stem = max((part for part in _parts(file) if part in by_stem), key=len, default=None)
-        if stem is None:
+        stems = sorted((part for part in _parts(file) if part in by_stem), key=len, reverse=True)
+        if not stems:
             notes.append(f"{file} belongs to no image and was left out.")
             continue
+        stem = stems[0]
+        if len(stems) > 1 and len(stems[1]) == len(stem):
+            raise InputError(
+                f"{file} may be the regions of {images[by_stem[stem][0]]} and of "
+                f"{images[by_stem[stems[1]][0]]}; say how files are called, such as --regions "
+                "'masks/{name}.png'."
+            )
         for number in _nearest(file, by_stem[stem], images):
             if number in regions:
                 raise InputError(

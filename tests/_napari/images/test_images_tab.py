@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion.batch.decided import archive_file, summarize
+from napari_maskinversion.batch.decided import (
+    archive_file,
+    identities_of,
+    image_of,
+    summarize,
+)
 from napari_maskinversion.batch.drawn_file import is_drawn
 from napari_maskinversion.batch.opened import OpenProject, read_place
 from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.regions.reading import read_regions
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.review.review import Review
 
 from ..panel.test_frame import MOST, NARROW, controls, names
 from ..panel.test_keyboard import CTRL, bring, press
@@ -137,6 +144,15 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
             break
     names_ = ("cell-1.png", "cell-2.png")
     assert sum(summarize(opened, name).decided for name in names_) > 0
+    bundle = open_archive(archive_file(opened, "cell-2.png"))
+    args = image_of(bundle), identities_of(bundle), bundle.results.info
+    with Review(*args, file=opened.path("cell-2.png")) as other:
+        there = len(other.decisions)
+        part.undo.click()
+        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+        assert "cell-2.png: its decisions are open in another window" in panel.foot.status.text()
+        assert len(other.decisions) == there > 0
+    assert part.undo.isEnabled()
     part.undo.click()
     qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
     assert sum(summarize(opened, name).decided for name in names_) == 0

@@ -3,6 +3,7 @@
 import errno
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from napari_maskinversion._napari.images import images_work
@@ -11,7 +12,11 @@ from napari_maskinversion._napari.images.images_work import (
     Suggested,
     suggest_work,
 )
-from napari_maskinversion._napari.images.opening import is_computed, open_project_image
+from napari_maskinversion._napari.images.opening import (
+    count_regions,
+    is_computed,
+    open_project_image,
+)
 from napari_maskinversion._napari.images.project_disk import ProjectDisk, defaults
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
@@ -22,6 +27,8 @@ from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
+
+from .conftest import save
 
 
 def suggest(project, stop_after=None):
@@ -116,7 +123,6 @@ def test_an_image_is_opened_with_its_regions_and_then_with_its_results(opened):
 def test_regions_of_another_size_are_told_and_the_image_is_shown(project, opened):
     import shutil
 
-    import numpy as np
     import skimage.io
 
     wide = np.ones((32, 99), np.uint8)
@@ -126,6 +132,14 @@ def test_regions_of_another_size_are_told_and_the_image_is_shown(project, opened
     assert not shown.labels.any()
     shutil.rmtree(project / "masks")
     assert "masks" in open_project_image(opened, "cell-1.png").problem
+
+
+def test_the_number_of_regions_is_known_before_there_are_results(project, opened):
+    labels = np.zeros((64, 64), np.uint8)
+    labels[8:60:8, 8:60] = np.arange(1, 8)[:, None]
+    save(project / "masks" / "cell-1.png", labels)
+    assert count_regions(opened, "cell-1.png") == 7
+    assert count_regions(opened, "cell-3.png") == 0
 
 
 def test_regions_that_may_be_of_another_image_are_shown_and_said(project):
@@ -157,6 +171,15 @@ def test_words_are_kept_for_the_images_that_follow_with_groups_in_a_file_of_our_
     again = OpenProject.read(project)
     assert again.vocabulary == replace(grouped, threshold=0.1)
     assert users.read_text() == "mine"
+
+
+def test_settings_are_kept_where_regions_bring_their_own_words(project):
+    disk = ProjectDisk(OpenProject.read(project))
+    words = disk.project.vocabulary
+    disk.set_words(None, disk.project.settings.changed({"inversion.alpha": 3.0}))
+    again = OpenProject.read(project)
+    assert again.project.settings["inversion.alpha"] == 3.0
+    assert again.vocabulary == words
 
 
 def test_settings_of_the_machine_are_not_those_of_the_project(project):

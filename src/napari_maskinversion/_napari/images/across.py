@@ -38,6 +38,7 @@ class AcrossImages(QObject):
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
         self._last: Accepted | None = None
+        self._asked = Accepted(word="")  # what is being taken back
         self._here: tuple[str, list[RegionKey]] = ("", [])
         self._left_out: dict[str, str] = {}  # why the image under review was
         self.worker = Worker("single", "The work on all images", parent=self)
@@ -120,7 +121,7 @@ class AcrossImages(QObject):
         self._last = None
         self._here = here, [key for key in before if key not in after]
         self._images.part.undo.setEnabled(False)
-        rest = replace(last, regions=regions)
+        self._asked = rest = replace(last, regions=regions)
         self._begin(lambda: _taken_back(take_back_work(project, rest)))
 
     def ask_export(self, formats: list[str]) -> None:
@@ -180,8 +181,7 @@ class AcrossImages(QObject):
             self._accepted(result)
         elif isinstance(result, _TakenBack):
             self._images.recount()
-            count = result.accepted.count + len(self._here[1])
-            inform(f"{count:,} regions are undecided again.")
+            self._taken_back(result.accepted)
         else:
             inform(str(result))
 
@@ -205,6 +205,17 @@ class AcrossImages(QObject):
             one, why = next(iter(accepted.problems.items()))
             text += f" {len(accepted.problems):,} left out, such as {one}: {why.rstrip('.')}."
         inform(text)
+
+    def _taken_back(self, accepted: Accepted) -> None:
+        count = accepted.count + len(self._here[1])
+        text = f"{count:,} regions are undecided again."
+        if accepted.problems:
+            kept = {name: self._asked.regions[name] for name in accepted.problems}
+            self._last = replace(self._asked, regions=kept)
+            self._images.part.undo.setEnabled(True)
+            one, why = next(iter(accepted.problems.items()))
+            text += f" {len(kept):,} images could not be changed, such as {one}: {why}."
+        (refuse if accepted.problems else inform)(text)
 
     def _ended(self) -> None:
         self._session.many = None

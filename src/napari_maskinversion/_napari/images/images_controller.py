@@ -510,8 +510,10 @@ class ImagesController(QObject):
 
     def _save_words(self) -> None:
         disk, state, words = self.disk, self._session.project, self._session.vocabulary
-        if disk is None or state is None or words is None or words == state.words:
-            return  # words of a file of regions are not the project's
+        if disk is None or state is None:
+            return
+        if words == state.words:
+            words = None  # those of a file of regions are not the project's
         self.writing.start(partial(disk.set_words, words, self._session.settings))
 
     def _moved(self, _: int) -> None:

@@ -327,4 +327,4 @@ def count_regions(project: OpenProject, name: str) -> int:
     MaskInversionError
         If they cannot be read.
     """
-    return len(_regions(project, name))
+    return len(_regions(project, name)[0])

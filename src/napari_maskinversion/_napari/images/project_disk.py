@@ -211,8 +211,8 @@ class ProjectDisk:
         self._edit(change)
         return Written(project=self.project)
 
-    def set_words(self, vocabulary: Vocabulary, settings: RunSettings) -> Written | None:
-        """Keep words and settings for the images that follow.
+    def set_words(self, vocabulary: Vocabulary | None, settings: RunSettings) -> Written | None:
+        """Keep words, if there are some, and settings for the images that follow.
 
         Raises
         ------
@@ -220,13 +220,14 @@ class ProjectDisk:
             If they cannot be written.
         """
         before, folder = self.project, self.project.folder
-        settings = settings.changed({"threshold": vocabulary.threshold})
+        if vocabulary is not None:
+            settings = settings.changed({"threshold": vocabulary.threshold})
         own = {key: before.settings.get(key) for key in _OWN}
         stored = stored_settings(settings.changed(own), folder)
-        same_words = _known(lambda: before.vocabulary) == vocabulary
+        same_words = vocabulary is None or _known(lambda: before.vocabulary) == vocabulary
         if same_words and stored == stored_settings(before.settings, folder):
             return None
-        words = {} if same_words else self._words(vocabulary)
+        words = {} if vocabulary is None or same_words else self._words(vocabulary)
         self._edit(lambda project: Project(**{**dict(project), "settings": stored, **words}))
         return Written(project=self.project, words=True)
 

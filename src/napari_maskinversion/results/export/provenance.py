@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
     }
 
 
+@cache  # a batch asks for each image, and 2 ms each time
 def _version(name: str) -> str:
     try:
         return version(name)
