@@ -106,6 +106,17 @@ def test_an_image_of_refcoco_has_all_its_masks_and_sentences_about_some(
     assert other.read(key).expressions == (("left cat", 0),)
 
 
+def test_a_crowd_is_a_region_of_refcoco_where_a_sentence_is_about_it(tmp_path: Path) -> None:
+    archives.refcoco(tmp_path)
+    said = archives.references("val")
+    said[0]["ann_id"] = 13
+    archives.save_references(tmp_path / "refcoco/refs(unc).p", said)
+    dataset = DATASETS["refcoco"].open(tmp_path)
+    sample = dataset.read(dataset.keys()[0])
+    assert sample.regions.ids == [11, 12, 13, 16]
+    assert ("the apple", 2) in sample.expressions
+
+
 def test_refcoco_plus_has_no_splits_of_google(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"RefCOCO\+ has no split 'google-test'; it has val, testA"

@@ -35,6 +35,7 @@ from napari_maskinversion.bench.measures.retrieval import (
 )
 from napari_maskinversion.bench.paper import backbones, captions, quoted, timing
 from napari_maskinversion.bench.paper.backbones import choose
+from napari_maskinversion.bench.paper.sets import inversion_of
 from napari_maskinversion.bench.paper.tables import TABLES, tables_by_name
 from napari_maskinversion.bench.paper.timing import TimedPart, time_part
 from napari_maskinversion.bench.reports import paper_report
@@ -608,11 +609,19 @@ def test_a_curve_over_steps_is_that_of_separate_inversions(all_sets: Path) -> No
     assert len(curve["0"]) == len(whole["ranks"])
 
 
-def test_box_and_sam_is_the_best_mask_of_the_box(tmp_path: Path, all_sets: Path) -> None:
+def test_box_and_sam_is_the_best_mask_of_the_box(
+    tmp_path: Path, all_sets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = save_tiny(tmp_path / "sam.pth")
     sample = DATASETS["coco"].open(all_sets).read("000000000001")
     segmenter = load_segmenter(file, "cpu")
+    asked: list[Any] = []
+    honest = segmenter.segment
+    monkeypatch.setattr(type(segmenter), "segment", lambda _, *a: asked.extend(a[1]) or honest(*a))
     redrawn = changed(sample.regions, SAM, sample.image, segmenter)
+    # Segment Anything counts from centres of pixels, boxes of regions from edges.
+    boxes = [tuple(side + 0.5 for side in one.boxes[0]) for one in asked]
+    assert boxes == [region.bbox for region in sample.regions]
     assert redrawn.ids == sample.regions.ids
     assert redrawn.shape == sample.regions.shape
     same = [
@@ -632,6 +641,19 @@ def test_table_four_takes_a_checkpoint_of_sam(paper: Bench, tmp_path: Path) -> N
     code, out, err = paper("--table", 4, "--limit", 1, "--sam", file)
     assert code == 0, err
     assert all(row["ours"] for row in cells(Path("paper"), "table-4"))
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha"), [("refcoco", 5), ("refcoco+", 5), ("phrasecut", 0), ("voc", 0)]
+)
+def test_alpha_is_that_of_the_paper_for_each_data_set(name: str, alpha: float) -> None:
+    assert inversion_of(name, InversionConfig(alpha=2)).alpha == alpha
+
+
+def test_the_adapted_cpt_asks_for_the_red_one_as_published() -> None:
+    (table,) = tables_by_name("1")
+    (row,) = (one for one in table.rows if one.title == "CPT (adapted)")
+    assert (row.method, row.template) == ("shade", "{} is in red color.")
 
 
 def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
