@@ -65,17 +65,28 @@ def test_the_same_seed_gives_the_same_pictures(imagine):
     other = by_file(imagine(3))
     np.testing.assert_array_equal(other["cls_seed-0.png"], first["cls_seed-0.png"])
     assert (other["region-3_seed-0.png"] != first["region-2_seed-0.png"]).any()
+    # Each picture has its own seed, whatever others are drawn.
+    both = by_file(imagine(2, pictures=2, seed=1))
+    (alone, _) = by_file(imagine(2, seed=2)).values()
+    np.testing.assert_array_equal(both["region-2_seed-2.png"], alone)
+    assert (both["region-2_seed-1.png"] != alone).any()
 
 
-def test_it_draws_the_embedding_as_optimised(imagine, monkeypatch):
-    drawn = []
+@pytest.fixture
+def drawn(monkeypatch):
+    """What decoders are asked to draw."""
+    asked = []
 
     class Recorder:
         def draw(self, condition, settings, seed, on_step):
-            drawn.append(condition)
+            asked.append(condition)
             return np.zeros((64, 64, 3), np.uint8)
 
     monkeypatch.setattr(imagining, "load_decoder", lambda _: Recorder())
+    return asked
+
+
+def test_it_draws_the_embedding_as_optimised(imagine, drawn):
     imagine(2)
     results = label_regions(
         picture(), label_image(), None, model=demo_model(), window="whole", only="2"
@@ -111,6 +122,15 @@ def test_regions_take_the_place_of_words(imagine, decoders):
     assert list(both) == ["region-2+3_seed-0.png", "cls_seed-0.png"]
     swapped = drawn("a photo of a dog with a hat", ["hat", "dog"], [2, 3])
     assert (both["region-2+3_seed-0.png"] != swapped["region-2+3_seed-0.png"]).any()
+
+
+def test_the_prior_has_the_seed_of_each_picture(imagine, decoders, drawn):
+    words = {"prompt": "a photo of a dog", "subjects": ["dog"], "prior": decoders / "prior"}
+    imagine(2, pictures=2, seed=1, **words)
+    first, second = (one.embedding for one in drawn[:2])
+    assert (first != second).any()
+    imagine(2, seed=2, **words)
+    np.testing.assert_array_equal(drawn[4].embedding, second)
 
 
 def test_unclip_takes_a_prompt_of_its_own(imagine, decoders):

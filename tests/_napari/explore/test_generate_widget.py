@@ -1,6 +1,7 @@
 """Generated captions, as their user meets them; on the bundled model."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -72,7 +73,11 @@ def test_decoders_of_other_models_say_so_and_cannot_be_pressed(panel, results):
     assert not part.generate.isEnabled()
     part.decoder.setCurrentText("decap")
     assert "needs a file" in part.about.text()
+    part.choose_file(Path("decap.pt"))
+    request = panel.captions.generating.request
+    assert (request.decoder, request.file) == ("decap", Path("decap.pt"))
     part.decoder.setCurrentText("demo")
+    assert panel.captions.generating.request.file is None
     assert part.generate.isEnabled()
 
 
