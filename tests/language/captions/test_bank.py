@@ -399,7 +399,7 @@ def test_a_disk_that_fills_keeps_what_is_embedded(model, tmp_path, monkeypatch):
 def test_a_disk_without_room_is_refused_before_the_work(model, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=90_000)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(InputError, match=r"takes 0.0 GB and .* --out"):
+    with pytest.raises(InputError, match=r"takes 0.0 GB and .*--out"):
         build_bank(model, numbered_captions(), tmp_path / "bank")
     assert model.asked == []
     build_bank(model, numbered_captions(1000), tmp_path / "small")
