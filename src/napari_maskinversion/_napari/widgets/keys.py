@@ -110,6 +110,11 @@ def pressed(event: Any, place: str) -> str:
     return _actions(place).get((int(event.key()), modifiers), "")
 
 
+def copies(event: Any) -> bool:
+    """Return whether a key press copies, by the system's own key."""
+    return bool(event.matches(QKeySequence.StandardKey.Copy))
+
+
 @cache
 def _actions(place: str) -> dict[tuple[int, Any], str]:
     actions = {}

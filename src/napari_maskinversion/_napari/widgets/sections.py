@@ -16,7 +16,7 @@ from qtpy.QtCore import (
     QTimer,
     Signal,
 )
-from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent, QKeySequence, QPixmap
+from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -38,7 +38,7 @@ from superqt import QCollapsible
 from superqt.utils import QSignalDebouncer
 
 from ...results.spreadsheet import without_formula
-from .keys import SECTION, pressed
+from .keys import SECTION, copies, pressed
 
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
 
@@ -348,7 +348,7 @@ def _harmless(text: str) -> str:
 class _Table(QTableView):
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         """Copy the current cell as Qt does, but as `copy_texts`."""
-        if event.matches(QKeySequence.StandardKey.Copy) and self.currentIndex().isValid():
+        if copies(event) and self.currentIndex().isValid():
             copy_texts([str(self.currentIndex().data() or "")])
         else:
             super().keyPressEvent(event)
