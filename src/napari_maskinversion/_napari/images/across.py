@@ -196,8 +196,8 @@ class AcrossImages(QObject):
         if shown is not None and not name and shown.name in regions:
             self._session.ask("show decisions")  # made while the image had no review
         text = (
-            f"{accepted.count:,} regions of {len(regions):,} images are accepted as "
-            f"{accepted.word}. Undo on this tab takes all of them back."
+            f"Accepted as {accepted.word}: {_several(accepted.count, 'region')} of "
+            f"{_several(len(regions), 'image')}. Undo on this tab takes all of them back."
             if accepted.count
             else f"Nothing is suggested as {accepted.word} so surely."
         )
@@ -208,7 +208,7 @@ class AcrossImages(QObject):
 
     def _taken_back(self, accepted: Accepted) -> None:
         count = accepted.count + len(self._here[1])
-        text = f"{count:,} regions are undecided again."
+        text = f"Undecided again: {_several(count, 'region')}."
         if accepted.problems:
             kept = {name: self._asked.regions[name] for name in accepted.problems}
             self._last = replace(self._asked, regions=kept)
@@ -219,6 +219,10 @@ class AcrossImages(QObject):
 
     def _ended(self) -> None:
         self._session.many = None
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 class _TakenBack:
