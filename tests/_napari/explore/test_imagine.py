@@ -84,8 +84,10 @@ def test_a_region_is_drawn_beside_the_whole_image_and_saved(panel, part, qtbot, 
     panel.imagine.save(tmp_path / "pictures")  # refused: nothing is replaced
     assert "already has" in panel.session.notice.text
     part.seed.setValue(5)
+    part.pictures.setValue(1)
     part.draw.click()
     finished(panel, qtbot)
+    assert part.shown() == ["Region 2, seed 5", "[CLS], seed 5"]  # the earlier ones are gone
     panel.imagine.save(tmp_path / "again")
     again = skimage.io.imread(tmp_path / "again" / "region-2_seed-5.png")
     np.testing.assert_array_equal(again, first)
