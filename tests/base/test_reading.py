@@ -11,6 +11,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.reading import (
     check_file,
     parse_json,
+    parse_yaml,
     read_bytes,
     read_rows,
     validated,
@@ -55,6 +56,12 @@ def test_a_file_that_is_larger_than_its_kind_is_refused(tmp_path):
     (tmp_path / "a.json").write_bytes(b" " * 3_000_000)
     with pytest.raises(InputError, match="a.json has 3 MB; a file has at most 2 MB"):
         read_bytes(tmp_path / "a.json", most=2_000_000)
+
+
+@pytest.mark.parametrize("levels", [101, 100_000])
+def test_yaml_that_is_nested_too_deeply_is_refused(levels):
+    with pytest.raises(InputError, match="a.yaml is broken YAML: it is nested too deeply"):
+        parse_yaml(b"[" * levels, "a.yaml")
 
 
 @pytest.mark.parametrize(

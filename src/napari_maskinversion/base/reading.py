@@ -310,6 +310,8 @@ def parse_yaml(content: bytes, name: object) -> Any:
     except UnicodeDecodeError:
         raise InputError(f"{name} is not YAML: it is not text in UTF-8.") from None
     except yaml.MarkedYAMLError as error:
+        if "nesting depth" in str(error.problem):  # libyaml's own limit, before any event
+            raise InputError(f"{name} is broken YAML: it is nested too deeply.") from None
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InputError(f"{name} is not YAML{line} ({error.problem}).") from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or number that is none

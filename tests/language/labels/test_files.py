@@ -197,6 +197,7 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("- dog\n- [cat\n", "line 3: this is not YAML .*begins on line 2"),
         ("- dog\n\t- cat", "line 2: this is not YAML"),
         ("- dog\n- \x07", "line [12]: this is not YAML"),
+        ("[" * 100, "line 1: this is nested too deeply"),
         ("[" * 100_000, "line 1: this is nested too deeply"),
         ("dog", "line 1: here should be a list"),
         ("- dog\n- ''", "line 2: a label is blank"),

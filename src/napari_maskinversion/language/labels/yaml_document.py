@@ -44,6 +44,8 @@ def _compose(text: str) -> Node | None:
     except yaml.MarkedYAMLError as error:
         first, last = error.context_mark, error.problem_mark or error.context_mark
         line = 1 if last is None else last.line + 1
+        if "nesting depth" in str(error.problem):  # libyaml's own limit, before any event
+            raise LineError(line, _TOO_DEEP) from None
         why = ", ".join(filter(None, (error.context, error.problem)))
         if first is not None and first.line + 1 < line:
             why += f"; it begins on line {first.line + 1}"
