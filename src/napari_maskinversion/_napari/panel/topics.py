@@ -17,7 +17,7 @@ from qtpy.QtWidgets import QScrollArea, QTabWidget, QVBoxLayout, QWidget
 from ..widgets.sections import scrolled
 
 TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore", "images": "Images"}
-_TOPICS: Final = ("inputs", "model", "vocabulary", "run", "results", "review", "explore", "images")
+_TOPICS: Final = ("model", "inputs", "vocabulary", "run", "results", "review", "explore", "images")
 
 
 class Tabs(QTabWidget):

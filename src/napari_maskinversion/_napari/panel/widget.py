@@ -148,12 +148,12 @@ class MaskInversionWidget(QWidget):
         self.controller.start()
         if self.controller.preferences.live:
             self.live.part.switch.setChecked(True)
+        self.drops = FileDrops(self, session)
         yield False
         yield True
         for name in TABS:
             self.tabs.fill(name)
             yield True
-        FileDrops(self, session)
 
     def _build(self) -> None:
         stack(self, self.controller.part, self.tabs, self.foot)
