@@ -145,9 +145,9 @@ def test_the_dialog_holds_every_setting_by_its_title(widget):
     settings = widget.controller.settings
     titles = [settings.list.item(row).text() for row in range(settings.list.count())]
     assert titles == [
-        "Regions and windows",
         "Model",
         "Method",
+        "Regions and windows",
         "Words and limits",
         "Display",
         "Storage",

@@ -45,6 +45,7 @@ class Tabs(QTabWidget):
         if bar is not None:
             bar.setDrawBase(False)
             bar.setExpanding(True)
+            bar.setAccessibleName("Tabs")
         self.setAccessibleName("Steps of the work")
         self._panel, self._empty = panel, set(TABS)
         self.areas: dict[str, QScrollArea] = {}
