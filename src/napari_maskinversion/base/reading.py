@@ -50,14 +50,14 @@ def as_path(path: Any, what: str) -> Path:
         If it is no path, or no file can have such a name.
     """
     try:
-        path = Path(path)
-        path.lstat()
+        file = Path(path)
+        file.lstat()
     except (TypeError, ValueError) as error:  # ValueError: a null character, a lone surrogate
         raise InputError(f"{path!r} is no path of {what} ({error}).") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise _unreadable(path, what, error) from None
-    return path
+            raise _unreadable(file, what, error) from None
+    return file
 
 
 def check_file(
