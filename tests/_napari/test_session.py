@@ -309,6 +309,14 @@ def test_an_image_that_is_added_does_not_take_the_place_of_one_with_results(sess
     assert viewer_regions is not session.regions
 
 
+def test_layers_that_are_added_during_a_run_do_not_take_the_place_of_its_own(session, ready):
+    layers = session.layers
+    session.begin_run(3)
+    ready.add(image=True)
+    ready.add()
+    assert session.layers == layers
+
+
 def test_results_of_live_mode_keep_their_image_but_new_regions_are_taken(session, ready):
     image = session.image
     record = ResultRecord(results=results_of(), snapshot=session.snapshot(), live=True)

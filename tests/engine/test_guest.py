@@ -1,8 +1,9 @@
 """The engine in a host's process: the host's modes of torch change no bit, and come back."""
 
 import itertools
+import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import numpy as np
@@ -291,6 +292,74 @@ def test_threads_that_share_an_inverter_get_embeddings_of_one_image_or_the_other
             done.set()
         other.result(60)
     assert {result.tobytes() for result in results} <= set(of_either)
+
+
+@contextmanager
+def before_line(number, module, act):
+    """Act once: before this thread comes to the line of this number of a module."""
+    lines, tracer = itertools.count(), sys.gettrace()
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "line" and next(lines) == number:
+            act()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield lambda: next(lines) > number
+    finally:
+        sys.settrace(tracer)
+
+
+CALLS = {
+    "embeddings": lambda inverter: drive(work_of(inverter, CONFIGS["more layers"])),
+    "less memory": MaskInverter.spare_memory,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_image_that_another_thread_sets_at_any_moment_is_the_image_from_then_on(name):
+    config = CONFIGS["more layers"]
+    of_either = [embeddings_of(seed, config) for seed in (0, 1)]
+    inverter = inverter_of()
+    setting = []
+
+    def set_another():
+        setting[:] = [other.submit(set_image, inverter, 1)]
+        wait(setting, 0.05)  # it may have to wait until this thread has come further
+
+    with ThreadPoolExecutor(1) as other:
+        for number in itertools.count():
+            set_image(inverter, 0)
+            with before_line(number, inverters, set_another) as was_reached:
+                result = CALLS[name](inverter)
+            if not was_reached():
+                break
+            setting[0].result(60)
+            if result is not None:
+                assert any((result.raw_embeddings == one).all() for one in of_either), number
+            now = drive(work_of(inverter, config)).raw_embeddings
+            np.testing.assert_array_equal(now, of_either[1], err_msg=str(number))
+    assert number > 5
+
+
+@pytest.mark.parametrize("name", ["fast", "more layers", "another map"])
+def test_what_an_image_keeps_may_be_dropped_at_any_moment(name, monkeypatch):
+    monkeypatch.setattr(map_builder, "estimates_pay", lambda *_: True)  # of a tiny model too
+    config = CONFIGS[name]
+    expected = embeddings_of(0, config)
+    inverter = inverter_of()
+    for number in itertools.count():
+        set_image(inverter, 0)
+        # In this thread no lock is in its way.
+        with before_line(number, map_builder, lambda: set_image(inverter, 1)) as was_reached:
+            result = drive(work_of(inverter, config)).raw_embeddings
+        if not was_reached():
+            break
+        np.testing.assert_array_equal(result, expected, err_msg=str(number))
+    assert number > 5
 
 
 def test_threads_with_other_modes_share_a_model():

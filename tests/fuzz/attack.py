@@ -3,12 +3,14 @@
 import functools
 import hashlib
 import re
+import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pytest
 
 try:
     import resource
@@ -19,6 +21,9 @@ except ImportError:  # not on Windows
 OUT = "out"
 # A tiny image and the demo model need less than a tenth.
 MOST_MEMORY = 1 << 30  # bytes more than before
+# A case takes up to three seconds. Each example of a property counts for itself, and the time that
+# other programs take does not count.
+MOST_TIME = 60  # seconds of this process
 # Keeps a command that fails the test from taking the machine with it.
 _ADDRESSES = 8 << 30
 _LEFTOVERS = re.compile(r"\.(part|commit|commit-new|tmp)$")
@@ -104,17 +109,25 @@ def _check_refusal(ending, names, said):
 
 @contextmanager
 def _limited():
-    """Let allocations of many gigabytes fail, on systems that can."""
+    """Let allocations of many gigabytes and work without end fail, on systems that can."""
     if resource is None:
         yield
         return
     before = resource.getrlimit(resource.RLIMIT_AS)
     wanted = psutil.Process().memory_info().vms + _ADDRESSES
     resource.setrlimit(resource.RLIMIT_AS, (wanted, before[1]))
+    handler = signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, MOST_TIME)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, handler)
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _stop(*_):
+    pytest.fail(f"the command takes more than {MOST_TIME} seconds")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from . import ROUNDS
 from .kinds import write_all
@@ -16,6 +16,7 @@ settings.register_profile(
     deadline=None,
     max_examples=8 * ROUNDS,
     derandomize=ROUNDS == 1,
+    phases=[Phase.explicit, Phase.generate],  # an example is small, and shrinking runs it often
     suppress_health_check=list(HealthCheck),
 )
 

@@ -77,11 +77,12 @@ def test_every_level_of_a_pyramid_is_read_on_the_same_plane(kind):
         ((7,), {}, "no plane"),
         ((5, 4, 3), {"axes": (1, 1)}, "no plane"),
         ((0, 4), {}, "no pixels"),
+        ((10**9, 80), {}, "declares 1000000000 x 80 px"),
     ],
 )
 def test_a_plane_that_is_not_there_is_refused(shape, arguments, says):
     with pytest.raises(InputError, match=says):
-        LazyPlane([np.zeros(shape)], **arguments)
+        LazyPlane([da.zeros(shape)], **arguments)
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from .plane_source import Array, Box, Level
 
 # Recent chunks are cached: neighbouring windows and the strips of one window share them.
 _CACHE_BYTES: Final = 128 * 2**20
+# Far above any image: stores of a few bytes declare any size, and reading a whole plane never ends.
+_LONGEST: Final = 10_000_000  # pixels
 
 
 class ArrayLike(Protocol):
@@ -50,7 +52,7 @@ class LazyPlane:
     Raises
     ------
     InputError
-        If the index is out of range, or the plane has no pixels.
+        If the index is out of range, or the plane has no pixels or a side beyond all images.
     """
 
     def __init__(
@@ -82,6 +84,11 @@ class LazyPlane:
         height, width = shapes[0]
         if 0 in shapes[0]:
             raise InputError(f"The image has no pixels: its shape is {tuple(first.shape)}.")
+        if max(shapes[0]) > _LONGEST:
+            raise InputError(
+                f"The image declares {height} x {width} px; at most {_LONGEST:,} px along a side "
+                "are possible."
+            )
         self.levels = tuple(Level(s, (height / s[0], width / s[1])) for s in shapes)
         self._chunks: OrderedDict[tuple[int, ...], Array] = OrderedDict()
         self._bytes = 0

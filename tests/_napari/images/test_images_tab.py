@@ -206,6 +206,9 @@ def test_a_project_opened_again_goes_on_at_the_same_image_and_region(
     suggested(qtbot, panel)
     go(qtbot, panel, "cell-2.png")
     qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
+    on_disk(qtbot, panel)
+    assert panel.session.row == 0
+    assert read_place(project / "project.yaml").region is None  # it was only looked at
     panel.session.select(1)
     on_disk(qtbot, panel)
     region = panel.session.results.regions[1].id
@@ -217,6 +220,8 @@ def test_a_project_opened_again_goes_on_at_the_same_image_and_region(
     open_project(qtbot, other, project)
     assert other.session.project.current == "cell-2.png"
     assert other.session.row == 1
+    on_disk(qtbot, other)
+    assert read_place(project / "project.yaml").region == region
     other.shut_down()
 
 

@@ -43,8 +43,10 @@ def small(widget, monkeypatch):
     assert opened == []
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.geojson"])
-@pytest.mark.parametrize("place", ["panel", "words", "foot"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("a.json", "panel"), ("a.geojson", "words"), ("a.json", "foot"), ("a.geojson", "find")],
+)
 def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
     small, tmp_path, qtbot, name, place
 ):
@@ -52,13 +54,18 @@ def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
     item = Annotation(region=RING, label="ring")
     write(Annotations(shape=SHAPE, items=(item,), image="photo"), tmp_path / name)
     words = small.vocabulary.text
-    onto = {"panel": small, "words": words.viewport(), "foot": small.foot.status}[place]
+    onto = {
+        "panel": small,
+        "words": words.viewport(),
+        "foot": small.foot.status,
+        "find": small.finder.part.words,
+    }[place]
     assert drop(onto, tmp_path / name)
     qtbot.waitUntil(lambda: small.session.regions is not None, timeout=20_000)
     qtbot.waitUntil(lambda: not small.from_file.reading.busy, timeout=20_000)
     assert len(small._viewer.layers) == 2
     assert np.count_nonzero(small.session.regions.data) == RING.area
-    assert words.toPlainText() == "cat\ndog"
+    assert (words.toPlainText(), small.finder.part.words.text()) == ("cat\ndog", "")
 
 
 def test_results_are_opened_again(widget, slow, run_to_end, export, tmp_path, qtbot):

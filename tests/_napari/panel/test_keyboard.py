@@ -2,7 +2,7 @@
 
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QRadioButton
+from qtpy.QtWidgets import QApplication, QRadioButton, QWidget
 
 from napari_maskinversion._napari.panel.topics import TABS
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
@@ -55,7 +55,10 @@ def test_the_lists_of_words_are_one_press_away(qtbot, widget):
 
 
 def tabbed(first):
-    """The controls that Tab reaches from a control on, until it leaves the panel or dialog."""
+    """The controls that Tab reaches from a control on, until it leaves the panel or dialog.
+
+    Each has a name, and a ring while it has the focus.
+    """
     front = first.window()
     inside = next((one for one in front.findChildren(MaskInversionWidget)), front)
     first.setFocus(Qt.FocusReason.TabFocusReason)
@@ -65,6 +68,10 @@ def tabbed(first):
         now = QApplication.focusWidget()
         if now in reached or not (now and inside.isAncestorOf(now)):
             return reached
+        assert now.accessibleName() or getattr(now, "text", str)(), now
+        (ring,) = now.window().findChildren(QWidget, "focus ring")
+        assert ring.isVisible()
+        assert (ring.parent(), ring.geometry()) == (now.parent(), now.geometry())
         reached.append(now)
 
 

@@ -286,6 +286,8 @@ def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
     for note in notes:
         wanted = note.heightForWidth(note.width()) if note.wordWrap() else note.sizeHint().height()
         qtbot.waitUntil(lambda n=note, w=wanted: n.height() >= w, timeout=3000)
+    area = dialog.pages.currentWidget()  # scrolls downwards only
+    assert area.widget().width() <= area.viewport().width()
 
 
 def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QApplication
 from napari_maskinversion._napari.panel import widget as panel_module
 from napari_maskinversion._napari.plugin import commands
 from napari_maskinversion._napari.plugin.dock import PanelDock
+from tests._napari.panel.test_file_drops import drop
 
 
 @pytest.fixture
@@ -104,6 +105,21 @@ def test_a_tab_that_is_opened_meanwhile_is_filled_at_once(opened, qtbot):
     panel.tabs.show_tab("images")
     assert panel.tabs.isAncestorOf(panel.images.part)
     assert dock.panel() is panel
+
+
+@pytest.mark.parametrize("place", ["the note", "the words"])
+def test_files_dropped_before_all_is_there_are_opened(opened, qtbot, tmp_path, place):
+    folder = tmp_path / "no images"
+    folder.mkdir()
+    dock = opened()
+    onto = dock
+    if place == "the words":
+        qtbot.waitUntil(lambda: dock.layout().count() == 2, timeout=20_000)
+        onto = dock._panel.vocabulary.text.viewport()
+    assert drop(onto, folder)
+    panel = made(qtbot, dock)
+    qtbot.waitUntil(lambda: "no images" in panel.foot.status.text(), timeout=20_000)
+    assert panel.vocabulary.text.toPlainText() == ""
 
 
 def test_a_menu_entry_asked_for_meanwhile_is_followed_afterwards(opened, qtbot, viewer):

@@ -757,6 +757,8 @@ def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, 
     part.form.set_values({"order": "given"})
     show(qtbot, widget, results_of(widget))
     press(qtbot, canvas(widget), "12")
+    qtbot.keyClicks(part.label, "wolf")
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
     other = tmp_path / "other.png"
     imsave(other, scene[0][::-1])
     (layer,) = widget._viewer.open(str(other), plugin="napari")
@@ -766,6 +768,11 @@ def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, 
     settled(qtbot, widget)
     assert states(widget) == {}  # another image
     assert model.index(1, 1).data() == "cat *"
+    state = widget.review.state
+    assert "wolf" not in {one.label for row in range(50) for one in state.top(row)}
+    part.form.set_values({"other_words": True})
+    settled(qtbot, widget)
+    assert "wolf" in {one.label for row in range(50) for one in state.top(row)}
     show(qtbot, widget, results_of(widget, fingerprint="model b"))
     settled(qtbot, widget)
     assert model.index(1, 1).data() == "dog"  # embeddings of two models cannot be compared

@@ -362,6 +362,16 @@ def test_more_regions_than_one_batch_are_embedded_as_alone(
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["crop", "maskclip", "crop+maskclip", "maskinversion"])
+@pytest.mark.parametrize("resolution", [0, -448, 1])
+def test_a_resolution_that_is_too_small_is_refused(model, image, name, resolution):
+    with pytest.raises(InputError, match=f"resolution of {resolution} px is too small"):
+        region_embedder(name, model, resolution=resolution)
+    embedder = region_embedder(name, model)
+    with pytest.raises(InputError, match=f"resolution of {resolution} px is too small"):
+        embedder.set_image(image, resolution=resolution)
+
+
 @pytest.mark.parametrize("name", [*METHODS, "crop+maskclip", "MaskInverter"])
 def test_set_image_and_embed_are_all_that_a_method_needs(model, image, masks, tmp_path, name):
     if name == "MaskInverter":

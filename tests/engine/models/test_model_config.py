@@ -5,6 +5,7 @@ import json
 import pytest
 
 from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.engine.models import openclip
 from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import CONFIG_FILE, WEIGHTS_FILE, bundled_folder
 
@@ -32,6 +33,8 @@ def changed(tmp_path):
     [
         ("model_cfg.vision_cfg.layers", 1_000_000, "must be less than or equal to 500"),
         ("model_cfg.text_cfg.layers", 10**30, "must be less than or equal to 500"),
+        ("model_cfg.vision_cfg.width", 10**9, "must be less than or equal to 100000"),
+        ("model_cfg.text_cfg.vocab_size", 10**12, "must be less than or equal to 10000000"),
         ("model_cfg.vision_cfg.width", -1, "must be greater than or equal to 1; got -1"),
         ("model_cfg.vision_cfg.patch_size", "x", "must be a valid integer; got 'x'"),
         ("model_cfg.text_cfg.heads", 1.5, "must be a valid integer"),
@@ -46,7 +49,8 @@ def changed(tmp_path):
         ("preprocess_cfg.interpolation", "nearest", "must be 'bicubic' or 'bilinear'"),
     ],
 )
-def test_a_wrong_value_is_named_by_file_and_key(changed, key, value, says):
+def test_a_wrong_value_is_named_by_file_and_key(changed, key, value, says, monkeypatch):
+    monkeypatch.setattr(openclip, "build", lambda *_, **__: pytest.fail("a model was built"))
     with pytest.raises(ModelError, match=CONFIG_FILE) as refusal:
         load_model(changed(key, value))
     assert says in str(refusal.value)

@@ -324,6 +324,17 @@ def test_a_record_that_cannot_be_read_is_made_again(model, tmp_path, content):
         build_bank(model, numbered_captions(), tmp_path)
 
 
+def test_a_file_of_the_user_with_the_name_of_a_record_stays(model, tmp_path):
+    (tmp_path / "bank.jsonl").write_text("mine\n")
+    with pytest.raises(InputError, match="choose another folder, or delete the file"):
+        build_bank(model, numbered_captions(10), tmp_path)
+    assert (tmp_path / "bank.jsonl").read_text() == "mine\n"
+    (tmp_path / "bank.jsonl").unlink()
+    (tmp_path / "bank.jsonl").symlink_to("nowhere")
+    with pytest.raises(InputError, match=r"bank\.jsonl is a link to nothing"):
+        build_bank(model, numbered_captions(10), tmp_path)
+
+
 @pytest.mark.parametrize("step", ["write_texts", "lay_out"])
 def test_a_bank_whose_beginning_was_stopped_is_begun_again(model, tmp_path, monkeypatch, step):
     folder = tmp_path / "bank"

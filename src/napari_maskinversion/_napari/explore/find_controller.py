@@ -42,7 +42,7 @@ class FindController(QObject):
         super().__init__(parent)
         self.part = part = FindWidget()
         self.section = Section(
-            "Find by words", part, opened=False, tip="Show where in the image typed words are"
+            "Find by words", part, opened=False, tip="Show where typed words are"
         )
         self._viewer, self._session = viewer, session
         self._bindings = Bindings()

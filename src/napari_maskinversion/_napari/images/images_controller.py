@@ -524,9 +524,11 @@ class ImagesController(QObject):
         session, disk, state = self._session, self.disk, self._session.project
         if disk is None or state is None or not state.current:
             return
-        region = None
-        if session.results is not None and 0 <= session.row < len(session.results):
-            region = session.results.regions[session.row]
+        region, row = None, session.row
+        # The row that new results select says nothing about where somebody was.
+        gone_to = session.picked or session.reviewed is not None or row == session.place
+        if gone_to and session.results is not None and 0 <= row < len(session.results):
+            region = session.results.regions[row]
         place = Place(image=state.current)
         if region is not None and self._own() is not None:
             place = Place(image=state.current, region=region.id, position=dict(region.position))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from qtpy.QtCore import QEvent, QObject
+from qtpy.QtCore import QEvent, QObject, QUrl
 from qtpy.QtWidgets import QWidget
 
 from ...batch.pairing import is_image
@@ -25,18 +26,22 @@ class FileDrops(QObject):
     Parameters
     ----------
     panel : QWidget
-        With all its fields.
+        With ``tabs``; those that are filled later are watched then.
     session : Session
         Asked to open them.
     """
 
-    def __init__(self, panel: QWidget, session: Session) -> None:
+    def __init__(self, panel: Any, session: Session) -> None:
         super().__init__(panel)
         self._panel, self._session = panel, session
         panel.setAcceptDrops(True)
-        for widget in (panel, *panel.findChildren(QWidget)):
+        self._watch()
+        panel.tabs.filled.connect(self._watch)
+
+    def _watch(self, _: str = "") -> None:
+        for widget in (self._panel, *self._panel.findChildren(QWidget)):
             if widget.acceptDrops():
-                widget.installEventFilter(self)
+                widget.installEventFilter(self)  # a second time changes nothing
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
         """Take files; whatever else is dragged is left to the field under it."""
@@ -51,10 +56,11 @@ class FileDrops(QObject):
         else:
             drag.acceptProposedAction()
             if dropped:
-                self._open(drag.mimeData().urls())
+                self.open(drag.mimeData().urls())
         return True
 
-    def _open(self, urls: list[Any]) -> None:
+    def open(self, urls: Sequence[QUrl]) -> None:
+        """Open files, or say in the status line why that is not possible."""
         foreign = next((url for url in urls if not url.isLocalFile()), None)
         if foreign is not None:
             refuse(f"{foreign.toString()} is not on this machine; download it first.")

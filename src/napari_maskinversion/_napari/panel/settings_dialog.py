@@ -29,8 +29,9 @@ class SettingsDialog(ToolDialog):
         self.list.setSpacing(3)
         self.list.addItems(list(pages))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        for page in pages.values():
-            self.pages.addWidget(scrolled(page))
+        self._areas = [scrolled(page) for page in pages.values()]
+        for area in self._areas:
+            self.pages.addWidget(area)
         self.list.currentRowChanged.connect(self.pages.setCurrentIndex)
         self.list.setCurrentRow(0)
         self.resize(580, 520)
@@ -40,4 +41,8 @@ class SettingsDialog(ToolDialog):
         for item in self.list.findItems(page, Qt.MatchFlag.MatchExactly):
             self.list.setCurrentItem(item)
         self.list.setFixedWidth(self.list.sizeHintForColumn(0) + 28)
+        # Pages scroll downwards only.
+        widest = max(area.widget().minimumSizeHint().width() for area in self._areas)
+        bar = self._areas[0].verticalScrollBar().sizeHint().width()
+        self.pages.setMinimumWidth(widest + bar)
         super().bring()

@@ -17,7 +17,7 @@ from qtpy.QtWidgets import QScrollArea, QTabWidget, QVBoxLayout, QWidget
 from ..widgets.sections import scrolled
 
 TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore", "images": "Images"}
-_TOPICS: Final = ("inputs", "model", "vocabulary", "run", "results", "review", "explore", "images")
+_TOPICS: Final = ("model", "inputs", "vocabulary", "run", "results", "review", "explore", "images")
 
 
 class Tabs(QTabWidget):
@@ -45,6 +45,7 @@ class Tabs(QTabWidget):
         if bar is not None:
             bar.setDrawBase(False)
             bar.setExpanding(True)
+            bar.setAccessibleName("Tabs")
         self.setAccessibleName("Steps of the work")
         self._panel, self._empty = panel, set(TABS)
         self.areas: dict[str, QScrollArea] = {}

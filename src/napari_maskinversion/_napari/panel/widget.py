@@ -40,6 +40,7 @@ from ..sam.segment_controller import SegmentController
 from ..session import Asked, Bindings, RunState, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
+from ..widgets.focus_ring import FocusRing
 from ..widgets.keys import PANEL, pressed, shortcut
 from ..widgets.sections import stack
 from ..workers.driver import any_driven
@@ -138,6 +139,7 @@ class MaskInversionWidget(QWidget):
         self.controller = PanelController(self)
         yield False
         self.warming = Warming(self)
+        self.ring = FocusRing(self)
         self.closing = WindowClosing(self)
         self.closing.closing.connect(self.keep)
         self._build()
@@ -148,12 +150,12 @@ class MaskInversionWidget(QWidget):
         self.controller.start()
         if self.controller.preferences.live:
             self.live.part.switch.setChecked(True)
+        self.drops = FileDrops(self, session)
         yield False
         yield True
         for name in TABS:
             self.tabs.fill(name)
             yield True
-        FileDrops(self, session)
 
     def _build(self) -> None:
         stack(self, self.controller.part, self.tabs, self.foot)
@@ -242,6 +244,7 @@ class MaskInversionWidget(QWidget):
             self.exports,
             self.image_check,
             self.foot,
+            self.ring,
         )
 
     def _follow_session(self) -> None:
@@ -486,6 +489,7 @@ class MaskInversionWidget(QWidget):
         colors = colors_of(theme)
         self.controller.part.set_colors(colors)
         self.foot.set_colors(colors)
+        self.ring.set_color(colors["text"])
 
 
 def _reached_by_tab(part: QWidget) -> list[QWidget]:

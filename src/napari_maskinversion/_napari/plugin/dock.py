@@ -46,6 +46,7 @@ class PanelDock(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._note)
         self.setMinimumWidth(300)
+        self.setAcceptDrops(True)
         self._timer = QTimer(self)
         self._timer.setInterval(5)
         self._timer.timeout.connect(self._go_on)
@@ -99,6 +100,17 @@ class PanelDock(QWidget):
         """Shut down when closed as a separate window."""
         self.shut_down()
         super().closeEvent(event)
+
+    def dragEnterEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Take files before the panel is there to take them."""
+        if not self._made and event.mimeData().hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Keep files for the panel."""
+        urls = event.mimeData().urls()
+        event.acceptProposedAction()
+        self.when_made(lambda panel: panel.drops.open(urls))
 
     def _go_on(self) -> None:
         """Make the next part of the panel."""

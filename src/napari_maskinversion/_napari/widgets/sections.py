@@ -18,6 +18,7 @@ from qtpy.QtCore import (
 )
 from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
+    QAbstractButton,
     QAbstractItemView,
     QComboBox,
     QFormLayout,
@@ -232,9 +233,16 @@ def form(rows: Sequence[tuple[str | QWidget, QWidget] | QWidget]) -> QWidget:
         else:
             label, field = row
             layout.addRow(label, field)
-            if isinstance(label, str) and not field.accessibleName():
-                field.setAccessibleName(label.replace("&", ""))
+            if isinstance(label, str):
+                _name(field, label.replace("&", ""))
     return widget
+
+
+def _name(field: QWidget, name: str) -> None:
+    """Name a field, and the controls in it that have neither a name nor a text."""
+    for one in (field, *field.findChildren(QWidget)):
+        if not one.accessibleName() and not isinstance(one, QAbstractButton | QLabel):
+            one.setAccessibleName(name)
 
 
 def stack(

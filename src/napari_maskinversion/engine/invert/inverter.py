@@ -247,13 +247,11 @@ class MaskInverter(RegionEmbedder):
     ) -> Generator[tuple[int, int], None, None]:
         config = InversionConfig.of(config)
         self._check(config, tensor.device)
-        with computing():
-            if self._image is not None:
-                self._image.maps.clear()
+        before = self._image
+        if before is not None:
+            before.maps.clear()
         dtype = self._dtype(config)
-        image = yield from locked_steps(self._encode(tensor, plane, config.layers, dtype))
-        with computing():
-            self._image = image
+        self._image = yield from locked_steps(self._encode(tensor, plane, config.layers, dtype))
 
     def _check(self, config: InversionConfig, device: torch.device) -> None:
         config.check(self._tower)
@@ -292,7 +290,8 @@ class MaskInverter(RegionEmbedder):
     @property
     def kept_bytes(self) -> int:
         """Bytes cached to make later masks on this image cheap."""
-        return 0 if self._image is None else self._image.maps.kept_bytes
+        image = self._image
+        return 0 if image is None else image.maps.kept_bytes
 
     def spare_memory(self) -> None:
         """Free the cache and use half as much memory from now on."""

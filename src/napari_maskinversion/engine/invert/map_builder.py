@@ -28,7 +28,8 @@ class MapBuilder:
     """Builds the maps of one image.
 
     What it builds depends on the image, the settings, the number of masks and the memory alone,
-    never on what it built before: what it keeps only saves time.
+    never on what it built before: what it keeps only saves time. Another thread may clear it at any
+    moment.
 
     Parameters
     ----------
@@ -39,6 +40,11 @@ class MapBuilder:
 
     def __init__(self, encoding: ImageEncoding, memory_bytes: int) -> None:
         self.encoding, self._memory = encoding, memory_bytes
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything that is kept."""
+        # Others than those that a call at work holds.
         self._decomposed: dict[tuple[int, str], DecomposedRoute] = {}
         self._prepared: dict[tuple[int, str], _Prepared] = {}
         self._compressed: dict[int, LayerConstants | None] = {}
@@ -47,24 +53,17 @@ class MapBuilder:
     @property
     def kept_bytes(self) -> int:
         """Bytes of the decompositions."""
-        return sum(route.nbytes for route in self._decomposed.values())
-
-    def clear(self) -> None:
-        """Drop everything that is kept."""
-        self._decomposed.clear()
-        self._prepared.clear()
-        self._compressed.clear()
-        self._other_maps.clear()
+        return sum(route.nbytes for route in list(self._decomposed.values()))
 
     def other_map(self, config: InversionConfig) -> ExplainabilityMap | None:
         """Return a map that has no routes; None for LeGrad of a class-token tower."""
         if config.explainer == "legrad" and self.encoding.layers:
             return None
-        key = (config.explainer, config.layers)
-        if key not in self._other_maps:
+        key, kept = (config.explainer, config.layers), self._other_maps
+        if key not in kept:
             encoding = self.encoding.last(config.layers)
-            self._other_maps[key] = make_map(config.explainer, encoding, self._step_bytes)
-        return self._other_maps[key]
+            kept[key] = make_map(config.explainer, encoding, self._step_bytes)
+        return kept[key]
 
     def exact(self, config: InversionConfig, masks: int) -> Generator[StepState, None, LeGrad]:
         """Return LeGrad for inverting ``masks`` masks; yields so that the caller can stop."""
@@ -84,9 +83,10 @@ class MapBuilder:
         compressed = []
         for place, layer in self._places(config):
             yield _state(config)
-            if place not in self._compressed:
-                self._compressed[place] = compress(layer)
-            constants = self._compressed[place]
+            kept = self._compressed
+            if place not in kept:
+                kept[place] = compress(layer)
+            constants = kept[place]
             if constants is None:
                 return None
             compressed.append(constants)
@@ -147,9 +147,9 @@ class MapBuilder:
     def _decompose(
         self, place: int, layer: LayerConstants, config: InversionConfig
     ) -> Generator[StepState, None, Route]:
-        key = (place, config.precision)
-        if key in self._decomposed:
-            return self._decomposed[key]
+        key, kept = (place, config.precision), self._decomposed
+        if key in kept:
+            return kept[key]
         joint, hidden = len(layer.jacobian), layer.slope.shape[1]
         rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
         try:
@@ -159,18 +159,18 @@ class MapBuilder:
                 raise
             # The direct route needs only a step's buffers.
             return DirectRoute(layer)
-        self._decomposed[key] = route
+        kept[key] = route
         return route
 
     def _prepare(self, place: int, layer: LayerConstants, precision: str) -> _Prepared:
         """Return a layer in a precision, with the p of the image's embedding."""
-        key = (place, precision)
-        if key not in self._prepared:
+        key, kept = (place, precision), self._prepared
+        if key not in kept:
             vectors = layer.offset.new_empty(1, *layer.offset.shape)
             with torch.no_grad():
                 DirectRoute(layer).project(self.encoding.embedding[None], vectors)
-                self._prepared[key] = _prepared(layer, vectors[0], STORED.get(precision))
-        return self._prepared[key]
+                kept[key] = _prepared(layer, vectors[0], STORED.get(precision))
+        return kept[key]
 
 
 def _prepared(layer: LayerConstants, start: Tensor, dtype: torch.dtype | None) -> _Prepared:

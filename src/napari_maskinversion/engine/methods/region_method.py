@@ -46,6 +46,11 @@ class RegionMethod(RegionEmbedder):
         else the native one.
     keep_aspect : bool
         False resizes the whole image to a square.
+
+    Raises
+    ------
+    InputError
+        If the resolution is too small.
     """
 
     whole_image = False
@@ -58,6 +63,11 @@ class RegionMethod(RegionEmbedder):
         default = model.working_resolution if self.whole_image else model.native_resolution
         self.resolution = default if resolution is None else resolution
         self.keep_aspect = keep_aspect
+        self._check(self.resolution)
+
+    def _check(self, resolution: int) -> None:
+        """Refuse a resolution that is too small or does not fit into memory."""
+        self.model.input_size(resolution, resolution, resolution, self.keep_aspect)
 
     def set_image_steps(
         self,
@@ -71,7 +81,9 @@ class RegionMethod(RegionEmbedder):
         array = as_array(image)
         yield 0, 1
         keep_aspect = self.keep_aspect if keep_aspect is None else keep_aspect
-        scale = (resolution or self.resolution) / self.resolution
+        if resolution is not None:
+            self._check(resolution)
+        scale = 1.0 if resolution is None else resolution / self.resolution
         with computing():
             encoded = self.encode(array, scale, keep_aspect)
         height, width = array.shape[:2]

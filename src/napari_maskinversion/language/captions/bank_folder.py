@@ -25,18 +25,21 @@ def open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
     Raises
     ------
     InputError
-        If the folder has another bank, or a damaged one among other files.
+        If the folder has another bank, or a damaged one alone or among other files.
     """
-    if not (folder / RECORD).exists():
+    path = folder / RECORD
+    if not path.exists():
+        if path.is_symlink():
+            raise InputError(f"{path} is a link to nothing; delete it, or choose another folder.")
         return None
     try:
         store = CaptionStore.open(folder)
     except NewerBankError:
         raise
     except InputError:
-        # A damaged bank can be built again, unless other files make the folder look like the
-        # user's own.
-        if _other_files(folder):
+        # A damaged bank can be built again, unless other files or missing ones make the folder look
+        # like the user's own.
+        if _other_files(folder) or not all((folder / name).exists() for name in (TEXTS, VECTORS)):
             raise
         return None
     same = (store.record.sha256, store.record.fingerprint) == (record.sha256, record.fingerprint)

@@ -310,8 +310,8 @@ def _npy_header(record: BankRecord) -> bytes:
 
 def _unreadable(folder: Path, reason: str) -> InputError:
     return InputError(
-        f"{folder / RECORD} is damaged or no caption bank ({reason.rstrip('.')}); build the bank "
-        "again in this folder, or choose another."
+        f"{folder / RECORD} is damaged or no caption bank ({reason.rstrip('.')}); choose another "
+        "folder, or delete the file and build the bank again."
     )
 
 
