@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
+from napari_maskinversion import export, read_image, read_regions
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.reading import (
     check_file,
@@ -27,6 +28,30 @@ def bound_socket(path):
     with socket.socket(socket.AF_UNIX) as opened:
         opened.bind(str(path))
     return path
+
+
+PATHS = {
+    "image": read_image,
+    "regions": lambda path: read_regions(path, (60, 80)),
+    "results": lambda path: export(None, path),
+}
+
+
+@pytest.mark.parametrize("what", PATHS)
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (None, "None is no path of .*{what}"),
+        (5, "5 is no path of .*{what}"),
+        ("a\0b.csv", "no path of .*{what} .*null"),
+        ("\ud800.csv", "no path of .*{what} .*surrogates"),
+        ("x" * 300 + ".csv", "There is no .*{what} at x.*: the name is too long"),
+    ],
+)
+def test_what_can_be_no_path_is_refused_in_one_line(what, path, says):
+    with pytest.raises(InputError, match=says.format(what=what)) as refusal:
+        PATHS[what](path)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,24 @@ def test_names_of_any_characters_come_back(images, call):
     assert set(pd.read_parquet("out/regions.parquet")["image"]) == {name, "cell-2.png"}
 
 
+def test_names_that_other_systems_forbid_are_written_otherwise(images, call):
+    """Windows drops a dot at the end, and takes CON.png for the console."""
+    names = ["CON.png", "nul", "com1.tif", "end."]
+    rows = (f"images/cell-1.png,masks/cell-1_mask.png,{name}" for name in names)
+    (images / "table.csv").write_text("\n".join(["image,regions,name", *rows]))
+    new = ("project", "new", "p", "--table", "table.csv", "--labels", "car,dog", *FAST)
+    out = "p/maskinversion_batch"
+    for words in (new, ("batch", "p", "--out", out), ("project", "export", "p", "--out", "e")):
+        code, _, err = call(*words)
+        assert code == 0, err
+    assert set(pd.read_parquet(f"{out}/regions.parquet")["image"]) == set(names)
+    written = [path.name for folder in (out, "e") for path in (images / folder).rglob("*")]
+    assert len(written) > 2 * len(names)
+    assert [name for name in written if name.endswith((".", " "))] == []
+    devices = {"con", "nul", "com1"}
+    assert [name for name in written if name.split(".")[0].lower() in devices] == []
+
+
 @pytest.fixture
 def spoilt(project):
     """A project of which one image is broken."""

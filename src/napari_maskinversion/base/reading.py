@@ -41,6 +41,25 @@ ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
 Model = TypeVar("Model")
 
 
+def as_path(path: Any, what: str) -> Path:
+    """Return what a caller passed as the path of ``what``.
+
+    Raises
+    ------
+    InputError
+        If it is no path, or no file can have such a name.
+    """
+    try:
+        file = Path(path)
+        file.lstat()
+    except (TypeError, ValueError) as error:  # ValueError: a null character, a lone surrogate
+        raise InputError(f"{path!r} is no path of {what} ({error}).") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _unreadable(file, what, error) from None
+    return file
+
+
 def check_file(
     path: Path, what: str = "file", *, most: int | None = None, folder: bool = False
 ) -> int:

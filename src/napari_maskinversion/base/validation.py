@@ -8,6 +8,7 @@ import reprlib
 from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, Final, get_type_hints
+from unicodedata import normalize
 
 import numpy as np
 from pydantic import (
@@ -48,6 +49,24 @@ def _plain(text: str) -> str:
 
 PlainText = Annotated[str, AfterValidator(_plain)]
 """A text without `CONTROL`."""
+
+
+# Two words that differ in signs without a width look the same. Joiners between letters other than
+# ASCII shape Persian, scripts of India, and emoji.
+_WITHOUT_WIDTH: Final = re.compile(
+    "[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+    "|(?<![^ -~])[\u200c\u200d]|[\u200c\u200d](?![^ -~])"
+)
+
+
+def composed(text: str) -> str:
+    """Return a text in Unicode's form NFC: letters with accents that look the same are the same."""
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def without_hidden(text: str) -> str:
+    """Return a text without signs that have no width and shape no letter."""
+    return text if text.isascii() else _WITHOUT_WIDTH.sub("", text)
 
 
 def encodable(value: Any) -> Any:

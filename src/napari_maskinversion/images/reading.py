@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import InputError
+from ..base.reading import as_path
 from .decoding import Array, decode
 from .opening import image_notes
 
@@ -29,8 +30,9 @@ def read_image(path: str | Path) -> Array:
     InputError
         If the file is missing, is not an image, has several planes, or contains NaN; names it.
     """
-    array = read_plane(Path(path))
-    for note in image_notes(Path(path)):
+    file = as_path(path, "an image")
+    array = read_plane(file)
+    for note in image_notes(file):
         warnings.warn(note, stacklevel=2)
     return array
 

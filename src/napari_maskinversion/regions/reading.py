@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..base.errors import InputError
+from ..base.reading import as_path
 from ..base.regions import Regions
 from .annotations.reading import is_annotations, read_annotations
 from .masks.reading import mask_notes
@@ -56,7 +57,7 @@ def read_regions(
     """
     if len(image_shape) < 2:
         raise InputError(f"The shape of an image has two sides or more; got {image_shape}.")
-    file, shape = Path(path), (int(image_shape[0]), int(image_shape[1]))
+    file, shape = as_path(path, "regions"), (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
         regions = read_masks(file, shape, series=series or 0)
         _warn(mask_notes(file, series or 0))

@@ -35,6 +35,12 @@ def test_the_bundled_model_loads_and_reads_texts_without_a_network(no_network, c
     assert vectors.shape == (2, demo.embed_dim)
 
 
+@pytest.mark.parametrize("name", [None, 5, ["demo"]])
+def test_what_is_no_name_of_a_model_is_refused(name):
+    with pytest.raises(ModelError, match="A model is a name or a path; got "):
+        load_model(name)
+
+
 def test_the_bundled_model_is_what_its_table_entry_says():
     demo = load_model(device="cpu")
     assert demo.name == "demo"

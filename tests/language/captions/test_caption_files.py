@@ -2,6 +2,7 @@
 
 import csv
 import io
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,10 @@ from napari_maskinversion.language.captions.caption_files import (
 )
 
 words = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=8)
-lines = st.lists(st.lists(words, min_size=1, max_size=3).map(" ".join), min_size=1, unique=True)
+some_words = st.lists(words, min_size=1, max_size=3)
+lines = st.lists(
+    some_words.map(lambda parts: normalize("NFC", " ".join(parts))), min_size=1, unique=True
+)
 
 
 @pytest.fixture
@@ -42,6 +46,12 @@ def test_blank_lines_and_repetitions_are_counted_and_order_stays(write):
     assert skipped_lines(captions.blank, captions.repeated) == "2 blank and 2 repeated left out"
     assert captions.source == "captions.txt"
     assert skipped_lines(0, 0) == ""
+
+
+def test_captions_that_look_the_same_are_one(write):
+    captions = read_captions(write("a café\na cafe\u0301\na c\u200bafé\n\u200b\n"))
+    assert captions.texts == ("a café",)
+    assert (captions.blank, captions.repeated) == (1, 2)
 
 
 @given(lines, st.sampled_from(",;\t"), st.sampled_from(["caption", "Text", "TITLE"]))
@@ -75,6 +85,7 @@ def test_the_column_is_the_one_named_or_the_likeliest(write):
         ("id,caption\n1,dog\n", "note", "no column note; the columns are id, caption"),
         ("", None, "the columns are missing"),
         ("caption\n", None, "There are no captions"),
+        ("caption,n,caption\na dog,1,a cat\n", None, "two columns 'caption'; keep one"),
         ('caption\n"a dog' + "\nmore words" * 1000, None, "double quote"),
         ('caption\n"a dog' + "\nmore words" * 20000, None, "double quote"),
     ],

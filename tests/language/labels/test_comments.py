@@ -1,5 +1,7 @@
 """Labels that are changed in a text whose comments stay."""
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +45,9 @@ def test_comments_stay_above_their_labels(change, expected):
     assert rewrite(TEXT, change(parse_text(TEXT))) == expected
 
 
-names = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=4)
+names = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=4).map(
+    lambda text: normalize("NFC", text)
+)
 labels = st.lists(
     st.lists(names, min_size=1, max_size=3, unique=True).map(
         lambda words: Label(words[0], tuple(words[1:]))

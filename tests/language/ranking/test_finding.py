@@ -48,6 +48,7 @@ def test_equal_regions_have_no_margin_and_none_gives_none():
     ("words", "templates", "says"),
     [
         (" ", ("{}",), "expression is blank"),
+        ("\u200b", ("{}",), "expression is blank"),
         ("dog", (), "no prompt template"),
         ("dog", ("a photo",), "'a photo' needs exactly one"),
     ],

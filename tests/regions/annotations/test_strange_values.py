@@ -94,11 +94,30 @@ def test_signs_that_cannot_be_shown_are_replaced_in_labels(read, name, content, 
     label = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in wanted)
     assert label in result.labels
     assert wanted not in [item.label for item in result.items]
-    assert "signs that cannot be shown were replaced in labels" in result.notes_text
+    assert "signs that cannot be shown were replaced or left out in labels" in result.notes_text
     assert all(text.isprintable() for text in result.labels)
 
 
-def test_letters_of_all_languages_stay(read):
-    result = read("a.xml", VOC.replace("car", "Zelle größer 細胞 🧫"))
-    assert result.items[0].label == "Zelle größer 細胞 🧫"
+@pytest.mark.parametrize("word", ["Zelle größer 細胞 🧫", "ماهی\u200cها", "👩\u200d👧"])
+def test_letters_of_all_languages_stay(read, word):
+    result = read("a.xml", VOC.replace("car", word))
+    assert result.items[0].label == word
     assert not result.notes
+
+
+def test_labels_that_look_the_same_are_one(read):
+    """An accent may be a sign of its own."""
+    categories = [{"id": 5, "name": "Äpfel"}, {"id": 7, "name": "A\u0308pfel"}]
+    boxes = [
+        {"id": n, "image_id": 1, "category_id": 5 + 2 * n, "bbox": [1, 1, 3, 3]} for n in (0, 1)
+    ]
+    result = read("a.json", json.dumps(COCO | {"categories": categories, "annotations": boxes}))
+    assert [item.label for item in result.items] == ["Äpfel", "Äpfel"]
+    assert result.labels == ("Äpfel",)
+    assert any("labels that look the same" in note for note in result.notes)
+
+
+def test_signs_without_a_width_are_left_out_of_labels(read):
+    result = read("b.json", json.dumps(COCO).replace(CATEGORY, '"name": "c\\u200bar\\u200d"'))
+    assert "car" in result.labels
+    assert "signs that cannot be shown were replaced or left out" in result.notes_text

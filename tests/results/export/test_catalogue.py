@@ -235,6 +235,13 @@ def test_export_refuses_what_names_no_format(results, tmp_path, name, format, sa
         catalogue.export(results, tmp_path / name, format)
 
 
+@pytest.mark.parametrize("value", [None, "regions.csv", []])
+def test_export_refuses_what_are_no_results(tmp_path, value):
+    with pytest.raises(InputError, match=f"the results of a run; got {type(value).__name__}"):
+        catalogue.export(value, tmp_path / "a.csv")
+    assert not list(tmp_path.iterdir())
+
+
 def test_results_print_in_one_line(results):
     assert repr(results) == "<Results: 4 regions, model demo, method maskinversion>"
     first = results.regions[0]

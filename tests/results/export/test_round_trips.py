@@ -22,7 +22,7 @@ from napari_maskinversion.regions.masks.reading import read_regions
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.results import Results
-from tests.regions.annotations.shapes import NAMES, same
+from tests.regions.annotations.shapes import names, same
 
 PLANE = (35, 20)  # two tiles and a piece of 16 pixels down, one and a piece across
 quick = settings(
@@ -30,9 +30,6 @@ quick = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-# Control signs are replaced where an archive is read: `tests.cli.test_control_signs`.
-LETTERS = st.characters(exclude_categories=("Cc", "Cs"))
-names = st.sampled_from(NAMES) | st.text(LETTERS, max_size=5).map(str.strip)
 
 
 @st.composite

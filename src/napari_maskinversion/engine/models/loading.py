@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -152,6 +153,8 @@ def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Lo
 
 
 def _as_path(name_or_path: str | Path) -> Path | None:
+    if not isinstance(name_or_path, str | PathLike):
+        raise ModelError(f"A model is a name or a path; got {name_or_path!r}.")
     if not str(name_or_path):
         return None
     path = Path(name_or_path).expanduser()

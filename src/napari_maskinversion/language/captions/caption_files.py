@@ -13,6 +13,7 @@ from typing import Final
 
 from ...base.errors import InputError
 from ...base.reading import check_file
+from ...base.validation import composed, without_hidden
 
 COLUMNS: Final = ("caption", "text", "title")
 # Models read some 77 tokens; a longer line suggests another kind of file.
@@ -36,7 +37,7 @@ class Captions:
     Attributes
     ----------
     texts : tuple of str
-        At least one; white space within them is single spaces.
+        At least one; white space within them is single spaces, letters are in Unicode's form NFC.
     source : str
         Name of the file; empty if there is none.
     blank, repeated : int
@@ -72,7 +73,7 @@ class Captions:
                     f"Caption {number} has a null character: this is not text, or UTF-16 "
                     "without its mark; save it as UTF-8, or use --encoding utf-16-le."
                 )
-            text = " ".join(line.split())
+            text = " ".join(without_hidden(composed(line)).split())
             if not text:
                 blank += 1
             elif text in texts:
@@ -176,6 +177,8 @@ def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator
         names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
         place = _place(names, candidates)
         if place is not None:
+            if names.count(names[place]) > 1:
+                raise InputError(f"There are two columns {names[place]!r}; keep one.")
             break
     else:
         names = [name.strip() for name in next(csv.reader([header]), [])]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...base.errors import InputError
+from ...base.validation import composed, without_hidden
 
 # Control characters, line ends, byte order marks, lone surrogates: not every file can keep them.
 _UNWRITABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
@@ -23,7 +24,8 @@ class Label:
     Parameters
     ----------
     name : str
-        Shown in tables. Spaces around name, synonyms and group are dropped.
+        Shown in tables. Spaces around name, synonyms and group are dropped, and letters with
+        accents are kept in one form (NFC).
     synonyms : tuple of str
         Other words for it; the word that fits a region best counts.
     group : str
@@ -34,8 +36,8 @@ class Label:
     Raises
     ------
     InputError
-        If a word is blank, repeated or has a line end or another control character, or if the
-        colour is not valid.
+        If a word is blank, repeated or has a line end, another control character or a sign
+        without a width, or if the colour is not valid.
     """
 
     name: str
@@ -47,14 +49,15 @@ class Label:
         refuse_text(self.synonyms, f"The synonyms of {self.name!r} must be a list of words.")
         texts = {"name": self.name, "group": self.group, "color": self.color.lower()}
         for field, text in texts.items():
-            object.__setattr__(self, field, text.strip())
-        object.__setattr__(self, "synonyms", tuple(word.strip() for word in self.synonyms))
+            object.__setattr__(self, field, composed(text).strip())
+        synonyms = tuple(composed(word).strip() for word in self.synonyms)
+        object.__setattr__(self, "synonyms", synonyms)
         if not self.name:
             raise InputError("A label is blank; remove it.")
         if not all(self.synonyms):
             raise InputError(f"A synonym of {self.name!r} is blank; remove it.")
         for text in (*self.words, self.group):
-            if _UNWRITABLE.search(text):
+            if _UNWRITABLE.search(text) or without_hidden(text) != text:
                 raise InputError(
                     f"{text!r} has a line end or another character that cannot be shown; remove it."
                 )
@@ -113,8 +116,8 @@ def split_words(cell: str) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Replace tabs and line ends by spaces and strip the text."""
-    return _BREAKS.sub(" ", text).strip()
+    """Replace tabs and line ends by spaces, strip the text, and bring it to Unicode's form NFC."""
+    return composed(_BREAKS.sub(" ", text)).strip()
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.validation import without_hidden
 from ..labels.templates import check_templates
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def check_expression(expression: str, templates: Sequence[str] = ("{}",)) -> Non
     InputError
         If the expression is blank, there is no template, or a template lacks its ``{}``.
     """
-    if not expression.strip():
+    if not without_hidden(expression).strip():
         raise InputError(
             "The expression is blank; describe the region, for example: the dog on the left."
         )

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ...base.errors import InputError
 from ...base.reading import check_kind
 from ...base.units import Georeference
+from ...base.validation import composed, without_hidden
 from .annotation import Annotations
 from .annotation_format import AnnotationFormat, ImageReference
 from .cellpose import CELLPOSE
@@ -145,20 +146,25 @@ class AnnotationFile:
 
 
 def _with_plain_labels(annotations: Annotations, path: Path) -> Annotations:
-    """Replace what no file or terminal can show in labels: control signs, halves of letters."""
-    strange = [label for label in annotations.labels if _STRANGE.search(label)]
-    if not strange:
+    """Make labels that look the same the same, and replace what cannot be shown in them."""
+    changed = [label for label in annotations.labels if _plain(label) != label]
+    if not changed:
         return annotations
     items = tuple(replace(item, label=_plain(item.label)) for item in annotations.items)
     colors = {_plain(label): color for label, color in annotations.colors.items()}
-    note = f"{path}: signs that cannot be shown were replaced in labels, such as {strange[0]!a}."
     numbers = {_plain(label): number for label, number in annotations.category_ids.items()}
-    notes = (*annotations.notes, note)
+    notes = annotations.notes
+    strange = [label for label in changed if _plain(label) != composed(label)]
+    if strange:
+        what = f"{path}: signs that cannot be shown were replaced or left out in labels"
+        notes = (*notes, f"{what}, such as {strange[0]!a}.")
+    if len({_plain(label) for label in annotations.labels}) < len(annotations.labels):
+        notes = (*notes, f"{path}: labels that look the same, such as {changed[0]!a}, are one.")
     return replace(annotations, items=items, colors=colors, category_ids=numbers, notes=notes)
 
 
 def _plain(label: str) -> str:
-    return _STRANGE.sub("\N{REPLACEMENT CHARACTER}", label)
+    return without_hidden(_STRANGE.sub("\N{REPLACEMENT CHARACTER}", composed(label)))
 
 
 def open_annotations(path: Path) -> AnnotationFile:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ...base.atomic_files import together
 from ...base.errors import ConfigError, InputError
+from ...base.reading import as_path
 from ...base.regions import Regions
 from ...regions.masks.label_images import PlaneRegions
 from ..results import Results
@@ -55,7 +56,7 @@ def check_formats(formats: Sequence[str]) -> list[str]:
     if not formats:
         raise ConfigError(f"Name at least one format; choose from {', '.join(FORMATS)}.")
     for name in formats:
-        if name not in FORMATS:
+        if not isinstance(name, str) or name not in FORMATS:
             raise ConfigError(f"Unknown format {name!r}; choose from {', '.join(FORMATS)}.")
     entries = [FORMATS[name] for name in formats]
     for entry in entries:
@@ -105,7 +106,9 @@ def export(
     >>> export(results, "regions.csv")
     >>> export(results, "cells.json", "coco", regions=regions)
     """
-    file = Path(path)
+    file = as_path(path, "results")
+    if not isinstance(results, Results | Bundle):
+        raise InputError(f"Pass the results of a run; got {type(results).__name__}.")
     entry = _format_of(file, format)
     bundle = results if isinstance(results, Bundle) else Bundle(results=results)
     if regions is not None:
