@@ -63,6 +63,7 @@ def demo_figures():
     def regions(style):
         return share(f"regions/{style}/3", "ways", "maskinversion", "top1")
 
+    wide = figure("windows", "test", "aerial", "automatic", "macro", scale=100) + " %"
     return (
         f"It knows {knows['drawn']} drawn things and {knows['real']} classes in real images: "
         f"{knows['aerial']} kinds of land cover, {knows['blood']} kinds of blood cells and "
@@ -71,8 +72,9 @@ def demo_figures():
         f"style that it never saw. In drawn scenes with three regions, MaskInversion names "
         f"{regions('seen')} of them correctly ({regions('unseen')} in the unseen style). On real "
         f"test images it names {share('real/blood', 'ways', 'maskinversion')} of blood cells and "
-        f"{share('real/aerial', 'ways', 'maskinversion')} of aerial regions correctly, averaged "
-        "over the classes. It was not trained on photographs."
+        f"{share('real/aerial', 'ways', 'maskinversion')} of aerial regions in close windows "
+        f"({wide} in automatic ones) correctly, averaged over the classes. It was not trained on "
+        "photographs."
     )
 
 

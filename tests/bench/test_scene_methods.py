@@ -101,7 +101,7 @@ def test_a_crop_is_its_box_and_nothing_else(subject: ModelUnderTest) -> None:
     other = case.image.copy()
     other[:10], other[50:], other[:, :20], other[:, 70:] = 0, 0, 0, 0
     first = replace(case, masks=case.masks[:1])
-    setting = Setting(resolution=96)
+    setting = Setting(resolution=96, context=1.0)
     one, two = (
         SCENE_METHODS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
         for i in (case.image, other)
@@ -140,6 +140,44 @@ def test_a_setting_survives_the_record() -> None:
     way = SCENE_METHODS["masked_crop"]
     assert read_setting(way.describe(setting)) == setting
     assert SCENE_METHODS["cls"].describe(setting) == {"resolution": 128}
+
+
+def alone(seed: int) -> Case:
+    case = picture(seed, 128, 160)
+    return replace(case, masks=case.masks[:1], labels=case.labels[:1])
+
+
+@pytest.mark.parametrize(
+    ("context", "window"),
+    [
+        (math.inf, (0, 0, 128, 160)),
+        (2.4, (0, 0, 120, 120)),  # 2.4 times the longer side of the region's box
+        (1.2, (0, 0, 96, 96)),  # at least the model's input
+    ],
+)
+def test_maskinversion_sees_a_window_around_the_regions(
+    subject: ModelUnderTest, context: float, window: tuple[int, int, int, int]
+) -> None:
+    case, (top, left, bottom, right) = alone(1), window
+    setting = Setting(resolution=96, context=context)
+    embeddings = SCENE_METHODS["maskinversion"].embed(subject, [case], setting, TWO)
+    inverter = MaskInverter(subject.model)
+    inverter.set_image(case.image[top:bottom, left:right], resolution=96)
+    expected = inverter.invert(case.masks[:, top:bottom, left:right], TWO).embeddings
+    np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+
+
+def test_windows_of_maskinversion_are_chosen_for_single_regions_only(
+    subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fewer_choices(monkeypatch)
+    texts = (np.arange(len(subject.names)), subject.texts)
+    several, single = (
+        choose_settings(subject, cases, texts, TWO, resolution=96)["maskinversion"]
+        for cases in ([picture(1), picture(2)], [alone(1), alone(2)])
+    )
+    assert (several["tried"], several["setting"]["context"]) == (1, "whole image")
+    assert single["tried"] == len(SCENE_METHODS["maskinversion"].choices["context"]) > 1
 
 
 def test_the_best_setting_is_chosen_for_every_way(

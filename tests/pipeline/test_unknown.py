@@ -58,6 +58,12 @@ def test_the_words_that_it_was_taught_stay_ok_beside_others(smear):
     assert WORD not in "".join(statuses(smear))
 
 
+def test_flags_are_by_the_limits_that_come_with_the_model_and_by_those_chosen(smear):
+    limits, calibration = smear.info.limits, smear.info.calibration
+    assert calibration.margin > 0
+    assert (limits.margin, limits.overlap) == (calibration.margin, 0)
+
+
 def test_no_word_is_ok_on_an_image_of_a_kind_that_it_was_not_trained_on(photograph):
     assert all(status.startswith(f"doubtful: {IMAGE}") for status in statuses(photograph))
     assert WORD not in "".join(statuses(photograph))

@@ -21,7 +21,7 @@ Texts = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 def usual_settings(subject: ModelUnderTest, resolution: int | None = None) -> dict[str, Setting]:
     """Return the usual setting of every method that the model allows."""
-    native = Setting(resolution=subject.model.native_resolution)
+    native = Setting(resolution=subject.model.native_resolution, context=1.0)
     settings = dict.fromkeys((key for key in SCENE_METHODS if key not in why_not(subject)), native)
     settings["maskinversion"] = Setting(resolution=subject.resolution(resolution))
     return settings
@@ -38,6 +38,8 @@ def choose_settings(
     on_step: Callable[[float], None] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
     """Choose each method's setting by top-1: first its own options, then the resolution.
+
+    MaskInversion sees images of several regions whole.
 
     Parameters
     ----------
@@ -72,7 +74,8 @@ def choose_settings(
         method = SCENE_METHODS[name]
         fixed = name == "maskinversion" and resolution is not None
         tried: dict[Setting, float] = {}
-        if method.choices:
+        whole = name == "maskinversion" and any(len(case.labels) > 1 for case in cases)
+        if method.choices and not whole:
             for values in product(*method.choices.values()):
                 setting = replace(start, **dict(zip(method.choices, values, strict=True)))
                 tried[setting] = score(name, setting)

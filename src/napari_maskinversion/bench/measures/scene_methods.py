@@ -1,6 +1,7 @@
 """The methods of ``bench scenes``, each with a chosen setting.
 
-MaskInversion is compared with methods that need only the model: the whole image's embedding
+MaskInversion sees a scene whole, and a real region in a window whose size is chosen on validation
+images. It is compared with methods that need only the model: the whole image's embedding
 (CLIP [CLS]), the cut-out box (Crop), the same with everything else painted over (Masked Crop), and
 the mean of the mask's own tokens (after MaskCLIP). The other methods compare as they are published,
 see `methods`.
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from ...base.errors import ModelError
 from ...engine.invert.inverter import MaskInverter
 from ...engine.methods.dense import Reading
-from ...engine.methods.edits import Fill
+from ...engine.methods.edits import Fill, cut_box
 from ...engine.methods.factory import region_embedder
 from ...engine.settings import InversionConfig
 from ..datasets.cases import Case
@@ -38,8 +39,8 @@ class Setting:
     resolution : int
         Side in pixels of the model's input.
     context : float
-        Side of the crop as a multiple of the longer side of the region's box; infinite is the whole
-        image.
+        Side of the window or crop as a multiple of the longer side of the region's box; infinite is
+        the whole image.
     fill : str
         What a masked crop shows outside the mask.
     reading : {"values", "block"}
@@ -47,7 +48,7 @@ class Setting:
     """
 
     resolution: int
-    context: float = 1.0
+    context: float = math.inf
     fill: Fill = "image mean"
     reading: Reading = "values"
 
@@ -108,14 +109,24 @@ def read_setting(described: dict[str, Any]) -> Setting:
 def invert(
     subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, inversion: InversionConfig
 ) -> tuple[Embeddings, NDArray[np.float64]]:
-    """Invert every mask; return embeddings (regions, e) and heatmap-to-mask IoU (map > 0.5)."""
+    """Invert every mask; return embeddings (regions, e) and heatmap-to-mask IoU (map > 0.5).
+
+    The setting's context is about the box of all masks of a case; no window is smaller than the
+    model's input.
+    """
     inverter = MaskInverter(subject.model)
     embeddings, overlaps = [], []
     for case in cases:
-        inverter.set_image(case.image, resolution=setting.resolution)
-        result = inverter.invert(case.masks, inversion)
+        ys, xs = (np.flatnonzero(case.masks.any((0, axis))) for axis in (2, 1))
+        box = (int(ys[0]), int(xs[0]), int(ys[-1]) + 1, int(xs[-1]) + 1)
+        longer = max(box[2] - box[0], box[3] - box[1])
+        context = max(setting.context, setting.resolution / longer)
+        y0, x0, y1, x1 = cut_box(box, case.image.shape[:2], context)
+        masks = case.masks[:, y0:y1, x0:x1]
+        inverter.set_image(case.image[y0:y1, x0:x1], resolution=setting.resolution)
+        result = inverter.invert(masks, inversion)
         embeddings.append(result.embeddings)
-        overlaps.append(overlap(result.heatmaps, case.masks))
+        overlaps.append(overlap(result.heatmaps, masks))
     return np.concatenate(embeddings), np.concatenate(overlaps)
 
 
@@ -128,7 +139,9 @@ def overlap(heatmaps: NDArray[np.float32], masks: NDArray[np.bool_]) -> NDArray[
 
 CONTEXTS: Final = (1.0, 1.15, 1.4, 2.0)
 SCENE_METHODS: Final[dict[str, SceneMethod]] = {
-    "maskinversion": SceneMethod("MaskInversion", "maskinversion"),
+    "maskinversion": SceneMethod(
+        "MaskInversion", "maskinversion", {"context": (math.inf, 1.4, 1.2)}
+    ),
     "cls": SceneMethod("CLIP [CLS]", "cls"),
     "maskclip": SceneMethod("token means (MaskCLIP)", "maskclip", {"reading": ("values", "block")}),
     "crop": SceneMethod("Crop", "crop", {"context": CONTEXTS}),
