@@ -203,6 +203,7 @@ def test_export_writes_what_the_table_shows(
     record = json.loads((tmp_path / "photo_result.json").read_text())
     assert [region["id"] for region in record["regions"]] == shown.ids
     assert record["source"]["image_layer"] == "photo"
+    assert (record["source"]["channels"], record["source"]["channels_used"]) == ("this layer", [])
     sidecar = json.loads((tmp_path / "photo_embeddings.json").read_text())
     assert sidecar["embeddings"]["ids"] == shown.ids
 
