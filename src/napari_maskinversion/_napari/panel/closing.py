@@ -37,6 +37,8 @@ class WindowClosing(QObject):
         QTimer.singleShot(0, self._find)
 
     def _find(self) -> None:
+        if not isalive(self._panel):  # PySide calls this also if the panel is gone meanwhile
+            return
         window = self._panel.window()
         if isinstance(window, QMainWindow):
             self._window = ref(window)  # a closed window is to be freed
