@@ -1,11 +1,14 @@
 """Tasks in a thread: modes, progress, stopping, errors, and panels that go away."""
 
 import gc
+import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import pytest
+import torch
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, QThreadPool
 from superqt.utils import WorkerBase
@@ -15,6 +18,7 @@ from napari_maskinversion._napari.workers.driver import Partial, often, show, st
 from napari_maskinversion._napari.workers.updates import Update
 from napari_maskinversion._napari.workers.worker import Worker
 from napari_maskinversion.base.errors import Cancelled, InputError
+from napari_maskinversion.engine.compute.compute_lock import end_threads
 
 
 class Gate:
@@ -88,6 +92,53 @@ def test_a_result_comes_from_another_thread_to_the_gui_thread(qtbot, make):
     assert heard == [("done", 3), "ended"]
     assert threads[0] is not threading.main_thread()
     assert threads[1] is threading.main_thread()
+
+
+@pytest.fixture
+def loop():
+    """Run a parallel loop as napari's colours of labels do; return the threads that it leaves."""
+    if sys.platform != "linux":
+        pytest.skip("OpenMP's threads can be ended on Linux only")
+    number = torch.get_num_threads()
+    end_threads()
+    torch.set_num_threads(3)
+
+    def run():
+        before = tasks()
+        torch.ones(1000, 1000).mul(2).sum()
+        return tasks() - before
+
+    yield run
+    torch.set_num_threads(number)
+    end_threads()
+
+
+def tasks():
+    return {path.name for path in Path("/proc/self/task").iterdir()}
+
+
+def test_threads_that_the_windows_own_loops_leave_end_before_work_and_after_updates(
+    qtbot, make, loop
+):
+    """Two sets of OpenMP threads are more than there are processors, which slows either one."""
+    worker, _ = make("single")
+    left, after = [loop()], Gate(None)
+    seen = []
+
+    def work():
+        seen.append(left[0] & tasks())
+        yield Update(text="working")
+        after()
+
+    worker.progressed.connect(lambda _: left.append(loop()))
+    assert left[0]
+    worker.start(work)
+    qtbot.waitUntil(lambda: len(left) == 2, timeout=20_000)
+    assert left[1]
+    qtbot.waitUntil(lambda: not left[1] & tasks(), timeout=20_000)
+    after.open()
+    finish(qtbot, worker)
+    assert seen == [set()]
 
 
 def test_single_refuses_while_busy(qtbot, make):

@@ -11,6 +11,7 @@ from weakref import ref
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
 
+from ...engine.compute.lazy_torch import torch_if_loaded
 from .driver import Outcome, Task, TaskQueue, Work, any_driven
 from .notify import inform, report
 from .updates import Update
@@ -129,6 +130,7 @@ class Worker(QObject):
             thread = threads[0]() if stoppable else None
             return thread is not None and bool(thread.abort_requested)
 
+        _end_threads_of_window()
         thread = create_worker(self._queue.drive, closing, _ignore_errors=True)
         threads.append(ref(thread))
         thread.start()
@@ -173,7 +175,19 @@ class Worker(QObject):
             self.ended.emit()
 
 
+def _end_threads_of_window() -> None:
+    """End the OpenMP threads of the GUI thread, which would slow those of the worker.
+
+    napari colours labels with numba, if it is installed, whose parallel loops keep such threads.
+    """
+    if torch_if_loaded() is not None:
+        from ...engine.compute.compute_lock import end_threads
+
+        end_threads()
+
+
 def _note_drawn(task: Task, began: float) -> None:
+    _end_threads_of_window()
     # It decays, since an update that changes nothing visible costs nothing.
     task.drawing_seconds = max(time.monotonic() - began, 0.7 * task.drawing_seconds)
 
