@@ -113,24 +113,32 @@ def answers(subject: ModelUnderTest, split: str) -> Iterator[Answer]:
                 rows = label_regions(case.image, regions, subject.names, model=subject.model)
                 for row, name in zip(rows.regions, names, strict=True):
                     yield Answer.of(kind, row, name)
+    for kind in KINDS:
+        for row, name in real_regions(subject.model, split, kind):
+            yield Answer.of(kind, row, name)
+
+
+def real_regions(
+    model: Backbone, split: str, kind: str, **settings: Any
+) -> Iterator[tuple[RegionResult, str]]:
+    """Yield the answers to some regions of real images of a kind, and their names."""
     folder = data_folder()
     if folder is None:
         raise InputError("NAPARI_MASKINVERSION_DATA must name the folder of the real images.")
-    for kind in KINDS:
-        words = [name.name for name in REAL if name.group == kind]
-        rng = np.random.default_rng(0)
-        pictures = load(folder, split, [kind])  # type: ignore[arg-type]
-        for index in rng.permutation(len(pictures))[:PICTURES]:
-            regions, names = some_regions(pictures[index], rng)
-            rows = label_regions(
-                pictures[index].pixels,
-                regions,
-                words,
-                model=subject.model,
-                templates=[PROMPTS[kind]],
-            )
-            for row, name in zip(rows.regions, names, strict=True):
-                yield Answer.of(kind, row, name)
+    words = [name.name for name in REAL if name.group == kind]
+    rng = np.random.default_rng(0)
+    pictures = load(folder, split, [kind])  # type: ignore[arg-type]
+    for index in rng.permutation(len(pictures))[:PICTURES]:
+        regions, names = some_regions(pictures[index], rng)
+        rows = label_regions(
+            pictures[index].pixels,
+            regions,
+            words,
+            model=model,
+            templates=[PROMPTS[kind]],
+            **settings,
+        )
+        yield from zip(rows.regions, names, strict=True)
 
 
 def some_regions(picture: Picture, rng: np.random.Generator) -> tuple[Regions, list[str]]:

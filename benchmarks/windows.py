@@ -17,11 +17,8 @@ import measuring
 import numpy as np
 
 from napari_maskinversion import load_model
-from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.demo_model.domains import KINDS, data_folder, load
-from napari_maskinversion.demo_model.vocabulary import REAL
+from napari_maskinversion.demo_model.domains import KINDS
 from napari_maskinversion.images.windows import WindowConfig
-from napari_maskinversion.pipeline.labelling import label_regions
 
 WINDOWS = {
     "automatic": WindowConfig(),
@@ -30,37 +27,20 @@ WINDOWS = {
 }
 
 
-def named(model: Any, split: Any, kind: Any, window: WindowConfig) -> dict[str, Any]:
+def named(model: Any, split: str, kind: str, window: WindowConfig) -> dict[str, Any]:
     """Return the share of regions named rightly, overlaps and seconds."""
-    folder = data_folder()
-    if folder is None:
-        raise InputError("NAPARI_MASKINVERSION_DATA must name the folder of the real images.")
-    words = [name.name for name in REAL if name.group == kind]
-    rng, pictures = np.random.default_rng(0), load(folder, split, [kind])
-    truths: list[str] = []
-    said: list[str] = []
-    overlaps, seconds = [], 0.0
-    for index in rng.permutation(len(pictures))[: flags.PICTURES]:
-        regions, names = flags.some_regions(pictures[index], rng)
-        start = time.perf_counter()
-        rows = label_regions(
-            pictures[index].pixels,
-            regions,
-            words,
-            model=model,
-            templates=[flags.PROMPTS[kind]],
-            window=window,
-        ).regions
-        seconds += time.perf_counter() - start
-        truths += names
-        said += [row.ranking.labels[0] if row.ranking else "" for row in rows]
-        overlaps += [row.iou for row in rows]
-    right, truth = np.array(said) == np.array(truths), np.array(truths)
+    start = time.perf_counter()
+    found = list(flags.real_regions(model, split, kind, window=window))
+    seconds = time.perf_counter() - start
+    truth = np.array([name for _, name in found])
+    right = np.array(
+        [row.ranking is not None and row.ranking.labels[0] == name for row, name in found]
+    )
     return {
         "regions": len(right),
         "right": round(float(right.mean()), 3),
-        "macro": round(float(np.mean([right[truth == one].mean() for one in set(truths)])), 3),
-        "iou": round(float(np.mean(overlaps)), 3),
+        "macro": round(float(np.mean([right[truth == one].mean() for one in set(truth)])), 3),
+        "iou": round(float(np.mean([row.iou for row, _ in found])), 3),
         "seconds": round(seconds, 1),
     }
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import ModelError
+from ...base.regions import Region
 from ...engine.invert.inverter import MaskInverter
 from ...engine.methods.dense import Reading
 from ...engine.methods.edits import Fill, cut_box
@@ -117,8 +118,9 @@ def invert(
     inverter = MaskInverter(subject.model)
     embeddings, overlaps = [], []
     for case in cases:
-        ys, xs = (np.flatnonzero(case.masks.any((0, axis))) for axis in (2, 1))
-        box = (int(ys[0]), int(xs[0]), int(ys[-1]) + 1, int(xs[-1]) + 1)
+        every = Region.from_mask(1, np.asarray(case.masks.any(0)))
+        assert every is not None  # each region of a case covers pixels
+        box = every.bbox
         longer = max(box[2] - box[0], box[3] - box[1])
         context = max(setting.context, setting.resolution / longer)
         y0, x0, y1, x1 = cut_box(box, case.image.shape[:2], context)
