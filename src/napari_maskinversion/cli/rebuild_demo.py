@@ -123,15 +123,14 @@ def _trainer(
 ) -> Trainer:
     from ..demo_model.domains import Views, load
     from ..demo_model.scenes import pyramid
-    from ..demo_model.sprites import SEEN_STYLES, UNSEEN_STYLE, load_sprites
-    from ..demo_model.train import Trainer
+    from ..demo_model.sprites import load_sprites
+    from ..demo_model.train import DRAWN_IN, Trainer
     from ..demo_model.vocabulary import CANDIDATES, CHOSEN, DRAWN
 
-    styles = (*SEEN_STYLES, UNSEEN_STYLE)
     # A trial of few names needs none.
     strangers = DRAWN[CANDIDATES::STRANGER_STEP] if recipe.objects >= len(CHOSEN) else ()
     drawn = (*DRAWN[: recipe.objects], *strangers)
-    drawings = load_sprites(sprites, size=128, names=drawn, styles=styles)
+    drawings = load_sprites(sprites, size=128, names=drawn, styles=DRAWN_IN)
     levels = pyramid(drawings, levels=4)
     if real is None:
         return Trainer(recipe, levels, names, None, device)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .backgrounds import TRAINING
-from .restyle import STRONG
+from .restyle import MILD, STRONG
 from .scenes import SceneStyle
 from .vocabulary import CHOSEN
 
@@ -30,9 +30,10 @@ class Recipe:
     weight_decay: float = 0.05
     warmup: int = 150  # steps
     text_steps: int = 600  # before the clock starts
-    small: int = 120  # small images a step
-    large: int = 32  # images a step at the working resolution
+    small: int = 64  # small images a step
+    large: int = 40  # images a step at the working resolution
     real: float = 0.25  # share of real images in both, if there are any
+    milder_from: float = 0.7  # after it, fewer odd colours, made-up styles and strangers
     tame_until: float = 0.1  # backgrounds and turns grow to their full strength until then
     singles_until: float = 0.2  # almost only single objects, and no inversions, before
     descent: float = 0.5  # weight of the supervised inversions
@@ -60,6 +61,7 @@ class Recipe:
     def look(self, share: float, *, large: bool) -> SceneStyle:
         """Return the variation of scenes at a place in the schedule."""
         wild = min(1.0, share / self.tame_until)
+        mild = share >= self.milder_from
         return SceneStyle(
             turn=0.1 + 0.35 * wild,
             upside_down=0.08 * wild,
@@ -68,10 +70,10 @@ class Recipe:
             contrast=0.3 + 0.45 * wild,
             margin=(0.34 - 0.2 * wild) if not large else 0.08,
             photographs=TRAINING if wild == 1 else (),
-            odd=0.25 * wild,
-            blurred=0.15 * wild,
+            odd=(0.08 if mild else 0.25) * wild,
+            blurred=(0.08 if mild else 0.15) * wild,
             distractors=0.5 if large else 0.0,
-            restyling=STRONG if self.restyled and wild == 1 else None,
-            strangers=self.strangers if large else 0.0,
+            restyling=(MILD if mild else STRONG) if self.restyled and wild == 1 else None,
+            strangers=(0.5 if mild else 1.0) * self.strangers if large else 0.0,
             apart=0.62 if wild < 1 else 0.5,
         )

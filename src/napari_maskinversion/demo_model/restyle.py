@@ -19,6 +19,7 @@ from torch import Tensor
 class Restyling:
     """Shares of objects that are changed, 0..1; and how far a drawing is bent."""
 
+    borrowed: float = 0.0  # the colours of the same thing in another style
     repainted: float = 0.0  # other saturation and contrast, colours shifted together
     flat: float = 0.0  # smoothed and posterised: no gradients, no fine lines
     shaded: float = 0.0  # lighter towards one side, as drawings in relief are
@@ -29,7 +30,24 @@ class Restyling:
 
 
 STRONG = Restyling(
-    repainted=0.4, flat=0.3, shaded=0.2, textured=0.2, outlined=0.4, cut=0.15, bend=0.05
+    borrowed=0.3,
+    repainted=0.4,
+    flat=0.3,
+    shaded=0.2,
+    textured=0.2,
+    outlined=0.4,
+    cut=0.15,
+    bend=0.05,
+)
+MILD = Restyling(
+    borrowed=0.3,
+    repainted=0.2,
+    flat=0.15,
+    shaded=0.1,
+    textured=0.05,
+    outlined=0.15,
+    cut=0.05,
+    bend=0.03,
 )
 
 
@@ -48,6 +66,35 @@ def restyle_textures(texture: Tensor, rng: torch.Generator, look: Restyling) -> 
     change(look.shaded, _shaded)
     change(look.textured, _textured)
     return torch.cat([colour.clamp(0, 1) * alpha, alpha], 1)
+
+
+def borrowed(texture: Tensor, other: Tensor, rng: torch.Generator, look: Restyling) -> Tensor:
+    """Paint some drawings (K, 4, S, S), colours times alpha, with the colours of `other` ones."""
+    at = _some(len(texture), look.borrowed, rng)
+    if not len(at):
+        return texture
+    alpha, around = texture[at, 3:], other[at, 3:]
+    colour = texture[at, :3] / alpha.clamp(min=1e-4)
+    shown = palette(other[at, :3] / around.clamp(min=1e-4), around)
+    colour = repainted_as(colour, palette(colour, alpha), shown)
+    texture = texture.clone()
+    texture[at, :3] = colour.clamp(0, 1) * alpha
+    return texture
+
+
+def palette(colour: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation, (K, 3, 1, 1), of colours where there is alpha."""
+    weight = alpha / alpha.sum((2, 3), keepdim=True).clamp(min=1e-4)
+    mean = (weight * colour).sum((2, 3), keepdim=True)
+    return mean, (weight * (colour - mean).square()).sum((2, 3), keepdim=True).sqrt()
+
+
+def repainted_as(
+    colour: Tensor, own: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Move colours (K, 3, S, S) from one `palette` to another."""
+    spread = (other[1] / own[1].clamp(min=1e-3)).clamp(max=4)
+    return other[0] + (colour - own[0]) * spread
 
 
 def _some(count: int, share: float, rng: torch.Generator) -> Tensor:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .backgrounds import crop_backgrounds, photographs
-from .restyle import Restyling, bent, restyle_layers, restyle_textures
+from .restyle import Restyling, bent, borrowed, restyle_layers, restyle_textures
 
 DISTRACTOR: Final = -2  # label of a mask on something without a name
 NOTHING: Final = -1  # label of an unused slot
@@ -154,6 +154,8 @@ def compose(
         labels[use, slot[use]] = other[use]
     pool = torch.tensor(range(sprites[0].shape[0]) if styles is None else styles, device=device)
     drawn = _styles(sprites, rng, pool, labels)
+    borrowing = look.restyling is not None and look.restyling.borrowed > 0
+    lenders = _styles(sprites, rng, pool, labels) if borrowing else drawn
     centres, diameters = _place(rng, counts, most, size, look)
     images = _background(rng, batch, size, look)
     if look.photographs:
@@ -167,6 +169,7 @@ def compose(
         sprites,
         rng,
         drawn[scene, slot],
+        lenders[scene, slot],
         labels[scene, slot],
         centres[scene, slot],
         diameters[scene, slot],
@@ -257,6 +260,7 @@ def _draw(
     sprites: Sequence[Tensor],
     rng: torch.Generator,
     drawn: Tensor,
+    lenders: Tensor,
     labels: Tensor,
     centres: Tensor,
     diameters: Tensor,
@@ -307,7 +311,10 @@ def _draw(
     for i, sprite in enumerate(sprites):
         at = (level == i).nonzero()[:, 0]
         if len(at):
-            texture = _recolour(sprite[drawn[at], labels[at]], gamma[at], mix[at])
+            texture = sprite[drawn[at], labels[at]]
+            if change is not None and change.borrowed:
+                texture = borrowed(texture, sprites[-1][lenders[at], labels[at]], rng, change)
+            texture = _recolour(texture, gamma[at], mix[at])
             if change is not None:
                 texture = restyle_textures(texture, rng, change)
             out[at] = F.grid_sample(texture, grid[at], align_corners=False)

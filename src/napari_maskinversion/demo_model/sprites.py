@@ -14,16 +14,18 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ..base.atomic_files import replacing
 from ..base.cache_folder import cache_folder, is_offline
+from .restyle import palette, repainted_as
 from .vocabulary import OBJECTS, Name
 
 
@@ -33,13 +35,18 @@ class SpriteError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SpriteSet:
-    """One emoji set: its npm package, exact version, licence and author."""
+    """One emoji set: its npm package, exact version, licence and author.
+
+    A set of pictograms has one colour; ``icons`` are its names for drawings that it files otherwise
+    than the emoji sets do.
+    """
 
     style: str
     version: str
     licence: str
     author: str
     source: str
+    icons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def package(self) -> str:
@@ -88,6 +95,63 @@ SETS: Final[tuple[SpriteSet, ...]] = (
     ),
 )
 
+# For training only: more shapes of the same things. They are filled, and painted with the colours
+# of an emoji of the same name.
+PICTOGRAMS: Final[tuple[SpriteSet, ...]] = (
+    SpriteSet(
+        "emojione-monotone",
+        "1.2.1",
+        "CC-BY-4.0",
+        "Emoji One",
+        "https://github.com/EmojiTwo/emojitwo",
+    ),
+    SpriteSet(
+        "fluent-emoji-high-contrast",
+        "1.2.6",
+        "MIT",
+        "Microsoft Corporation",
+        "https://github.com/microsoft/fluentui-emoji",
+    ),
+    SpriteSet(
+        "game-icons",
+        "1.2.4",
+        "CC-BY-3.0",
+        "Lorc, Delapouite and contributors",
+        "https://github.com/game-icons/icons",
+        {
+            "whale": "sperm-whale",
+            "ice cream": "ice-cream-cone",
+            "tractor": "farm-tractor",
+            "balloon": "",
+            "dog": "",
+            "cherries": "cherry",
+            "locomotive": "steam-locomotive",
+            "television": "tv",
+            "horse": "horse-head",
+            "hammer": "3d-hammer",
+        },
+    ),
+    SpriteSet(
+        "mdi",
+        "1.2.3",
+        "Apache-2.0",
+        "Pictogrammers",
+        "https://github.com/Templarian/MaterialDesign",
+        {
+            "grapes": "fruit-grapes",
+            "pineapple": "fruit-pineapple",
+            "birthday cake": "cake",
+            "car": "car",
+            "guitar": "guitar-acoustic",
+            "house": "home",
+            "cherries": "fruit-cherries",
+            "locomotive": "train",
+            "alarm clock": "alarm",
+            "light bulb": "lightbulb",
+        },
+    ),
+)
+
 STYLES: Final[tuple[str, ...]] = tuple(s.style for s in SETS)
 UNSEEN_STYLE: Final = "twemoji"  # shares no drawing with another set; never used for training
 SEEN_STYLES: Final[tuple[str, ...]] = tuple(s for s in STYLES if s != UNSEEN_STYLE)
@@ -99,14 +163,18 @@ def _folder() -> Path:
     return cache_folder() / "sprites"
 
 
-def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
-    """Return a ``node_modules`` folder that holds every emoji set.
+def find_sets(
+    folder: str | Path | None = None, *, sets: Sequence[SpriteSet] = SETS, fetch: bool = True
+) -> Path:
+    """Return a ``node_modules`` folder that holds sets of drawings.
 
     Parameters
     ----------
     folder : str or Path, optional
         An existing ``node_modules``; default is ``$NAPARI_MASKINVERSION_SPRITES``, then the cache
         folder.
+    sets : sequence of SpriteSet
+        What it has to hold; default the emoji sets.
     fetch : bool
         Whether ``npm install`` may fetch the sets into the cache folder.
 
@@ -117,17 +185,16 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
     """
     named = folder or os.environ.get(FOLDER_VARIABLE)
     root = Path(named) if named else _folder() / "node_modules"
-    missing = [s.package for s in SETS if not (root / s.package / "icons.json").is_file()]
+    missing = [s.package for s in sets if not (root / s.package / "icons.json").is_file()]
     if not missing:
         return root
     if named:
         raise SpriteError(
-            f"{root} has no {', '.join(missing)}; "
-            "name a node_modules folder with all the emoji sets."
+            f"{root} has no {', '.join(missing)}; name a node_modules folder with all these sets."
         )
     npm = shutil.which("npm")
     if npm is None or not fetch or is_offline():
-        wanted = " ".join(f"{s.package}@{s.version}" for s in SETS)
+        wanted = " ".join(f"{s.package}@{s.version}" for s in sets)
         raise SpriteError(
             "The emoji drawings are not on this machine; install npm, or run 'npm install "
             f"{wanted}' elsewhere and pass its node_modules folder with --sprites."
@@ -136,7 +203,7 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
     command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"]
     command += ["--prefix", str(root.parent)]
     done = subprocess.run(
-        command + [f"{s.package}@{s.version}" for s in SETS],
+        command + [f"{s.package}@{s.version}" for s in (*SETS, *PICTOGRAMS)],
         capture_output=True,
         text=True,
         check=False,
@@ -166,7 +233,7 @@ def load_sprites(
     names : sequence of Name
         What to render.
     styles : sequence of str
-        In which sets.
+        In which sets; pictograms after the emoji whose colours they take.
     fetch : bool
         As for `find_sets`.
 
@@ -180,21 +247,31 @@ def load_sprites(
     SpriteError
         When a set is missing, or a name has no drawing in any of the styles.
     """
-    versions = [s.version for s in SETS if s.style in styles]
-    recipe = json.dumps([[[n.name, n.icons] for n in names], list(styles), versions, size, "v2"])
-    cached = _folder() / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}-{size}.npz"
+    known = {s.style: s for s in (*SETS, *PICTOGRAMS)}
+    sets = [known[style] for style in styles]
+    versions = [s.version for s in SETS if s in sets]
+    recipe: list[Any] = [[[n.name, n.icons] for n in names], list(styles), versions, size, "v2"]
+    recipe += [[s.version, dict(s.icons)] for s in sets if s in PICTOGRAMS]
+    digest = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
+    cached = _folder() / f"{digest}-{size}.npz"
     if cached.is_file():
         with np.load(cached) as file:
             sprites: NDArray[np.uint8] = file["sprites"]
         return sprites
-    root = find_sets(folder, fetch=fetch)
+    root = find_sets(folder, sets=sets, fetch=fetch)
     sprites = np.zeros((len(styles), len(names), size, size, 4), np.uint8)
-    for i, style in enumerate(styles):
-        icons = json.loads((root / f"@iconify-json/{style}" / "icons.json").read_text("utf-8"))
+    emoji = [i for i, s in enumerate(sets) if s in SETS and s.style != UNSEEN_STYLE]
+    for i, drawn in enumerate(sets):
+        icons = json.loads((root / drawn.package / "icons.json").read_text("utf-8"))
         for j, name in enumerate(names):
-            svg = _icon(icons, name)
-            if svg is not None:
+            svg = _icon(icons, name, drawn)
+            if svg is None:
+                continue
+            if drawn not in PICTOGRAMS:
                 sprites[i, j] = _render(svg, size)
+            elif lenders := [k for k in emoji if sprites[k, j].any()]:
+                lender = sprites[lenders[i % len(lenders)], j]
+                sprites[i, j] = _coloured(_render(svg, size, fill=True), lender)
     bare = [n.name for j, n in enumerate(names) if not sprites[:, j].any()]
     if bare:
         raise SpriteError(
@@ -207,9 +284,10 @@ def load_sprites(
     return sprites
 
 
-def _icon(icons: dict[str, Any], name: Name) -> str | None:
+def _icon(icons: dict[str, Any], name: Name, drawn: SpriteSet) -> str | None:
     """Return the SVG text of a name in one set, None if the set does not draw it."""
-    for key in name.icons:
+    own = drawn.icons.get(name.name)
+    for key in name.icons if own is None else (own,):
         key = icons.get("aliases", {}).get(key, {}).get("parent", key)
         icon = icons["icons"].get(key)
         if icon is not None:
@@ -224,15 +302,35 @@ def _icon(icons: dict[str, Any], name: Name) -> str | None:
     return None
 
 
-def _render(svg: str, size: int) -> NDArray[np.uint8]:
-    """Render at twice the size, cut to the drawing, centre on a square, reduce."""
+def _coloured(pictogram: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Paint a filled pictogram, dark lines on white, with the colours of another drawing."""
+    plain, shown = (
+        torch.from_numpy(x.copy()).permute(2, 0, 1)[None] / 255 for x in (pictogram, other)
+    )
+    colour = repainted_as(
+        plain[:, :3], palette(plain[:, :3], plain[:, 3:]), palette(shown[:, :3], shown[:, 3:])
+    )
+    painted = torch.cat([colour.clamp(0, 1), plain[:, 3:]], 1)[0].permute(1, 2, 0)
+    return (255 * painted).round().to(torch.uint8).numpy()
+
+
+def _render(svg: str, size: int, *, fill: bool = False) -> NDArray[np.uint8]:
+    """Render at twice the size, cut to the drawing, centre on a square, reduce.
+
+    With ``fill``, black lines stand on white paper cut out around the drawing.
+    """
     import resvg_py
     from PIL import Image
+    from scipy.ndimage import binary_fill_holes
 
     png = resvg_py.svg_to_bytes(
         svg_string=svg, width=2 * size, height=2 * size, skip_system_fonts=True
     )
     drawing = Image.open(io.BytesIO(bytes(png))).convert("RGBA")
+    if fill:
+        ink = np.asarray(drawing)[..., 3]
+        paper = np.where(binary_fill_holes(ink > 127), 255, ink).astype(np.uint8)
+        drawing = Image.fromarray(np.dstack([255 - ink] * 3 + [paper]), "RGBA")
     box = drawing.getchannel("A").point(lambda a: 255 if a > 32 else 0).getbbox()
     if box is None:
         raise SpriteError(

@@ -44,11 +44,12 @@ from .model import (
 from .probe import measure, measure_real
 from .recipe import LARGE, SMALL, Recipe
 from .scenes import SceneBatch, compose, generator
-from .sprites import STYLES, UNSEEN_STYLE
+from .sprites import PICTOGRAMS, STYLES, UNSEEN_STYLE
 from .texts import phrase_table, train_text
 from .vocabulary import Name
 
 BEST: Final = "best"  # folder, in the output folder, of the best weights so far
+DRAWN_IN: Final = (*STYLES, *(s.style for s in PICTOGRAMS))  # styles of training
 SCORES: Final = "scores.json"  # beside the best weights
 
 
@@ -59,8 +60,8 @@ class Trainer:
     ----------
     recipe : Recipe
     sprites : list of Tensor
-        Levels from `pyramid`; every style but `UNSEEN_STYLE` is drawn from. Drawings after the
-        recipe's `objects` have no name.
+        Levels from `pyramid`, styles as in `DRAWN_IN`; all but `UNSEEN_STYLE` are drawn from.
+        Drawings after the recipe's `objects` have no name.
     names : sequence of Name
         What the model learns: the names of the sprites, then those of the real views.
     real : Views, optional
@@ -84,8 +85,10 @@ class Trainer:
         self.names = tuple(names)
         self.device = torch.device(device)
         self.sprites = [level.to(self.device) for level in sprites]
-        drawn = STYLES[: sprites[0].shape[0]]
-        self.styles = [i for i, s in enumerate(drawn) if s != UNSEEN_STYLE]
+        drawn = DRAWN_IN[: sprites[0].shape[0]]
+        shown = [i for i, s in enumerate(drawn) if s != UNSEEN_STYLE]
+        self.emoji = [i for i in shown if drawn[i] in STYLES]
+        self.styles = shown + self.emoji  # pictograms half as often
         self.real = real
         self.model: Any = build_model(recipe.seed).to(self.device)
         visual = list(self.model.visual.parameters())
@@ -122,7 +125,7 @@ class Trainer:
         count = r.large if large else r.small
         real = round(count * r.real) if self.real is not None else 0
         early = share < r.singles_until
-        single, most = (0.9, 2) if early else (0.2, 5) if large else (0.6, 3)
+        single, most = (0.9, 2) if early else (0.3, 5) if large else (0.6, 3)
         counts = torch.randint(2, most + 1, (count - real,), generator=rng, device=rng.device)
         alone = torch.rand(count - real, generator=rng, device=rng.device) < single
         counts[alone] = 1
@@ -210,7 +213,7 @@ class Trainer:
         rng = generator("validation", 0)
         counts = torch.tensor([1, 3] * 32)
         sprites = [level[:, : self.recipe.objects].cpu() for level in self.sprites]
-        scene = compose(sprites, rng, counts, (128, 128), styles=self.styles)
+        scene = compose(sprites, rng, counts, (128, 128), styles=self.emoji)
         model = copy.deepcopy(self.model).cpu()
         model.visual.load_state_dict(self.averaged.state_dict())
         return with_norm(model, normalise(scene.images))
@@ -363,7 +366,8 @@ def begin(trainer: Trainer, warm: Path | None, *, report: bool = True) -> float:
 
 def _measured(trainer: Trainer, model: Any) -> dict[str, float]:
     names = [n.name for n in trainer.names]
-    sprites = [level[:, : trainer.recipe.objects].cpu() for level in trainer.sprites]
+    emoji = slice(len(STYLES))
+    sprites = [level[emoji, : trainer.recipe.objects].cpu() for level in trainer.sprites]
     unseen = STYLES.index(UNSEEN_STYLE)
     scores = measure(model, sprites, names, unseen=unseen, count=48, size=128)
     if trainer.validation is not None:
