@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from napari_maskinversion.demo_model.sprites import SETS
+from napari_maskinversion.demo_model.sprites import PICTOGRAMS, SETS
 from napari_maskinversion.demo_model.vocabulary import Name
 
 BODIES = (
@@ -15,18 +15,30 @@ BODIES = (
     '<path d="M1 1h5v14H1z" fill="{}"/>',
     '<path d="M1 1h14v4H5v10H1z" fill="{}"/>',
 )
+RING = '<circle cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="2"/>'
 COLOURS = ("#c33", "#3c3", "#33c", "#cc3", "#3cc", "#c3c")
 
 
 def write_sets(folder: Path, names: Iterable[Name]) -> Path:
-    """Write every set with a drawing of every name, each set in a colour of its own."""
+    """Write every set with a drawing of every name, each set in a colour of its own.
+
+    A pictogram of anything is a ring.
+    """
+    names = list(names)
     icons = [(icon, number) for number, name in enumerate(names) for icon in name.icons]
     for place, one in enumerate(SETS):
         bodies = {
             icon: {"body": BODIES[number % 6].format(COLOURS[(number + place) % 6])}
             for icon, number in icons
         }
-        (folder / one.package).mkdir(parents=True)
-        page = {"icons": bodies, "width": 16, "height": 16}
-        (folder / one.package / "icons.json").write_text(json.dumps(page), "utf-8")
+        write_set(folder / one.package, bodies)
+    for one in PICTOGRAMS:
+        other = {one.icons.get(name.name, icon) for name in names for icon in name.icons}
+        write_set(folder / one.package, {icon: {"body": RING} for icon in other if icon})
     return folder
+
+
+def write_set(folder: Path, bodies: dict[str, dict[str, str]]) -> None:
+    folder.mkdir(parents=True)
+    page = {"icons": bodies, "width": 16, "height": 16}
+    (folder / "icons.json").write_text(json.dumps(page), "utf-8")

@@ -9,6 +9,7 @@ from torch import Tensor
 from napari_maskinversion.demo_model.restyle import (
     Restyling,
     bent,
+    borrowed,
     restyle_layers,
     restyle_textures,
 )
@@ -41,6 +42,21 @@ def test_new_paint_keeps_the_shape(discs: Tensor, change: str) -> None:
     assert (changed[:, :3] <= changed[:, 3:]).all()  # colours times alpha
     assert ((changed - discs).abs().amax((1, 2, 3)) > 0.01).float().mean() > 0.5
     torch.testing.assert_close(restyle_textures(discs, generator("train", 1), NEVER), discs)
+
+
+def test_borrowed_colours_are_those_of_the_other_drawing(discs: Tensor) -> None:
+    other = discs[..., ::2, ::2].flip(1)  # alpha comes first now
+    other = torch.cat([0.9 * other[:, :1], 0.2 * other[:, :1], 0.4 * other[:, :1], other[:, :1]], 1)
+    painted = borrowed(discs, other, generator("train", 1), replace(NEVER, borrowed=1.0))
+    assert torch.equal(painted[:, 3], discs[:, 3])
+    inside = discs[0, 3] > 0
+    mean = painted[:, :3, inside].mean(2)
+    torch.testing.assert_close(mean, torch.tensor([[0.9, 0.2, 0.4]]).expand(6, -1))
+    same = borrowed(
+        discs, discs[..., ::2, ::2], generator("train", 1), replace(NEVER, borrowed=1.0)
+    )
+    assert (same - discs).abs().max() < 0.1
+    assert torch.equal(borrowed(discs, other, generator("train", 1), NEVER), discs)
 
 
 def test_flat_paint_has_few_colours(discs: Tensor) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+from collections import Counter
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -26,9 +27,24 @@ from napari_maskinversion.demo_model.model import (
     tokenize,
 )
 from napari_maskinversion.demo_model.recipe import Recipe
-from napari_maskinversion.demo_model.scenes import DISTRACTOR, SceneBatch, compose, generator
+from napari_maskinversion.demo_model.scenes import (
+    DISTRACTOR,
+    SceneBatch,
+    compose,
+    generator,
+    pyramid,
+)
+from napari_maskinversion.demo_model.sprites import PICTOGRAMS, SEEN_STYLES
 from napari_maskinversion.demo_model.texts import caption, phrase_table, train_text
-from napari_maskinversion.demo_model.train import BEST, Trainer, begin, joined, train, worth
+from napari_maskinversion.demo_model.train import (
+    BEST,
+    DRAWN_IN,
+    Trainer,
+    begin,
+    joined,
+    train,
+    worth,
+)
 from napari_maskinversion.demo_model.vocabulary import find
 
 NAMES = tuple(find(n) for n in ("apple", "cactus", "key", "soccer ball"))
@@ -220,8 +236,8 @@ def test_a_quarter_of_the_images_is_real_from_the_first_step_to_the_last(
         trainer.seconds = seconds
         for large in (False, True):
             batch = trainer.scenes(generator("train", 1), large=large)
-            assert len(batch.images) == (32 if large else 120)
-    assert asked == [30, 8] * 3
+            assert len(batch.images) == (40 if large else 64)
+    assert asked == [16, 10] * 3
 
 
 def test_the_schedule_follows_the_clock_and_a_warm_start_leaves_out_the_calm_beginning() -> None:
@@ -231,6 +247,29 @@ def test_the_schedule_follows_the_clock_and_a_warm_start_leaves_out_the_calm_beg
     assert cold.look(0, large=False).turn < cold.look(1, large=False).turn
     assert not cold.look(0, large=False).photographs
     assert cold.look(1, large=True).distractors > 0
+
+
+def test_the_end_of_the_schedule_is_milder() -> None:
+    recipe = Recipe(milder_from=0.7)
+    hard, mild = (recipe.look(share, large=True) for share in (0.69, 0.7))
+    assert mild.odd < hard.odd
+    assert mild.strangers < hard.strangers
+    assert mild.restyling is not None
+    assert hard.restyling is not None
+    assert mild.restyling.bend < hard.restyling.bend
+    assert mild.restyling.borrowed == hard.restyling.borrowed
+    assert replace(mild, odd=0, blurred=0, strangers=0, restyling=None) == replace(
+        hard, odd=0, blurred=0, strangers=0, restyling=None
+    )
+
+
+def test_pictograms_are_drawn_half_as_often_as_emoji_and_the_unseen_style_never() -> None:
+    styles = torch.zeros(len(DRAWN_IN), 4, 8, 8, 4, dtype=torch.uint8)
+    trainer = Trainer(FAST, pyramid(styles.numpy(), levels=2), NAMES)
+    shown = Counter(DRAWN_IN[place] for place in trainer.styles)
+    assert shown == Counter(
+        {**dict.fromkeys(SEEN_STYLES, 2), **dict.fromkeys((s.style for s in PICTOGRAMS), 1)}
+    )
 
 
 def test_scenes_of_different_numbers_of_objects_are_joined() -> None:
