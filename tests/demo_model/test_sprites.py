@@ -114,13 +114,11 @@ def test_a_set_of_pictograms_uses_its_own_names_first(sets: Path) -> None:
     mdi = next(s for s in PICTOGRAMS if s.style == "mdi")
     file = sets / mdi.package / "icons.json"
     named = find("grapes")
-    page = {"icons": {icon: {"body": ""} for icon in named.icons}, "width": 16, "height": 16}
-    page["icons"] |= {"fruit-grapes": {"body": RING}}
+    bodies = {icon: {"body": ""} for icon in named.icons} | {"fruit-grapes": {"body": RING}}
+    page: dict[str, object] = {"icons": bodies, "width": 16, "height": 16}
     file.write_text(json.dumps(page), "utf-8")
-    emoji = {icon: {"body": BODIES[0].format("#c33")} for icon in named.icons}
-    (sets / SETS[0].package / "icons.json").write_text(
-        json.dumps({"icons": emoji, "width": 16, "height": 16}), "utf-8"
-    )
+    page["icons"] = {icon: {"body": BODIES[0].format("#c33")} for icon in named.icons}
+    (sets / SETS[0].package / "icons.json").write_text(json.dumps(page), "utf-8")
     styles = (SETS[0].style, "mdi")
     sprites = load_sprites(sets, size=8, names=(named,), styles=styles, fetch=False)
     assert sprites[1, 0].any()
