@@ -236,8 +236,8 @@ def test_a_quarter_of_the_images_is_real_from_the_first_step_to_the_last(
         trainer.seconds = seconds
         for large in (False, True):
             batch = trainer.scenes(generator("train", 1), large=large)
-            assert len(batch.images) == (40 if large else 64)
-    assert asked == [16, 10] * 3
+            assert len(batch.images) == (32 if large else 120)
+    assert asked == [30, 8] * 3
 
 
 def test_the_schedule_follows_the_clock_and_a_warm_start_leaves_out_the_calm_beginning() -> None:

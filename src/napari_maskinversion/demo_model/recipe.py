@@ -30,8 +30,8 @@ class Recipe:
     weight_decay: float = 0.05
     warmup: int = 150  # steps
     text_steps: int = 600  # before the clock starts
-    small: int = 64  # small images a step
-    large: int = 40  # images a step at the working resolution
+    small: int = 120  # small images a step
+    large: int = 32  # images a step at the working resolution
     real: float = 0.25  # share of real images in both, if there are any
     milder_from: float = 0.7  # after it, fewer odd colours, made-up styles and strangers
     tame_until: float = 0.1  # backgrounds and turns grow to their full strength until then

@@ -125,7 +125,7 @@ class Trainer:
         count = r.large if large else r.small
         real = round(count * r.real) if self.real is not None else 0
         early = share < r.singles_until
-        single, most = (0.9, 2) if early else (0.3, 5) if large else (0.6, 3)
+        single, most = (0.9, 2) if early else (0.2, 5) if large else (0.6, 3)
         counts = torch.randint(2, most + 1, (count - real,), generator=rng, device=rng.device)
         alone = torch.rand(count - real, generator=rng, device=rng.device) < single
         counts[alone] = 1
