@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .maps import Encoded, legrad_maps
+from .maps import Encoded, attention_gradients, legrad_maps
 from .model import EMBEDDING_NORM
 from .scenes import DISTRACTOR
 
@@ -71,7 +71,8 @@ def descent_loss(
     """Classify embeddings after a few differentiable descent steps on each object's mask.
 
     The resulting maps should cover the masks (soft Dice). A distractor's embedding should be
-    equally far from all names.
+    equally far from all names. The image embedding, where every inversion starts, should have a map
+    at all: behind its ReLU no descent could bring it back.
 
     A step moves by the gradient divided by its root mean square, as AdamW's first steps do;
     `reach` is the length of all steps per coordinate.
@@ -96,7 +97,18 @@ def descent_loss(
     if nothing.any():
         unsure = -logits[nothing].log_softmax(-1).mean(-1) - math.log(len(names))
         loss = loss + 0.25 * unsure.mean()
-    return loss
+    return loss + fading(visual, image, queries).mean()
+
+
+def fading(visual: Any, image: Encoded, queries: Tensor, *, least: float = 0.3) -> Tensor:
+    """Return how much the maps of the images' own embeddings fade behind their ReLU, (B,), 0..1.
+
+    0 where at least a share of ``least`` of the attention gradients' absolute sum is positive.
+    """
+    gradients = attention_gradients(visual, image, image.embedding[:, None], queries)
+    positive = gradients.relu().sum((1, 2, 3, 4))
+    share = positive / gradients.abs().sum((1, 2, 3, 4)).clamp(min=1e-20)
+    return (1 - share / least).clamp(min=0)
 
 
 def bounded(

@@ -102,6 +102,14 @@ def legrad_maps(
     Tensor
         (B, L, grid_h, grid_w), >= 0.
     """
+    total = attention_gradients(visual, image, embeddings, queries).relu().mean((2, 3))
+    return total.reshape(*embeddings.shape[:2], *image.grid)
+
+
+def attention_gradients(
+    visual: Any, image: Encoded, embeddings: Tensor, queries: Tensor | None = None
+) -> Tensor:
+    """Return what `legrad_maps` takes the positive part of, (B, L, q, h, n - 1)."""
     block = visual.transformer.resblocks[-1]
     n = image.tokens.shape[1]
     before, hidden = image.before_mlp, image.hidden
@@ -113,8 +121,7 @@ def legrad_maps(
     g = u[:, :, None] + _layer_norm_back(block.ln_2, before[:, None], back)
     p = g @ block.attn.out_proj.weight  # (B, L, q, d)
     p = p.reshape(*p.shape[:3], image.values.shape[1], -1)
-    total = torch.einsum("blqhc,bhnc->blqhn", p, image.values[:, :, 1:]).relu().mean((2, 3))
-    return total.reshape(*embeddings.shape[:2], *image.grid)
+    return torch.einsum("blqhc,bhnc->blqhn", p, image.values[:, :, 1:])
 
 
 def _score_gradient(visual: Any, mean: Tensor, embeddings: Tensor) -> Tensor:
