@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from napari_maskinversion.demo_model import losses
-from napari_maskinversion.demo_model.maps import encode
+from napari_maskinversion.demo_model.maps import Encoded, encode, legrad_maps
 from napari_maskinversion.demo_model.model import (
     CONFIG_FILE,
     VOCABULARY_FILE,
@@ -337,6 +337,48 @@ def test_map_supervision_prefers_the_right_map() -> None:
     scaled = losses.min_max(3 * cover + 2)
     torch.testing.assert_close(scaled, cover)
     assert torch.isfinite(losses.min_max(torch.ones(1, 4, 4))).all()
+
+
+def test_a_map_that_has_gone_behind_its_relu_is_brought_back() -> None:
+    visual = build_model(3).visual
+    image = encode(visual, torch.rand(2, 3, 64, 64, generator=generator("train", 3))).detached()
+    queries = torch.arange(8)
+
+    def steps(image: Encoded, least: float, count: int) -> Encoded:
+        values = image.values.detach()
+        for _ in range(count):
+            leaf = values.clone().requires_grad_(True)
+            loss = losses.fading(visual, replace(image, values=leaf), queries, least=least).sum()
+            (slope,) = torch.autograd.grad(loss, leaf)
+            values = values - 0.2 * slope / slope.abs().amax().clamp(min=1e-12)
+        return replace(image, values=values)
+
+    alive = steps(image, 1.0, 30)
+    assert torch.equal(losses.fading(visual, alive, queries), torch.zeros(2))
+    gone = replace(alive, values=-alive.values)
+    assert (losses.fading(visual, gone, queries) > 0.5).all()
+    start = gone.embedding[:, None]
+    faint = legrad_maps(visual, gone, start, queries).amax((1, 2, 3))
+    back = steps(gone, 0.3, 60)
+    assert (losses.fading(visual, back, queries) < 0.1).all()
+    assert (legrad_maps(visual, back, start, queries).amax((1, 2, 3)) > 2 * faint).all()
+
+
+def test_a_descent_loss_contains_what_keeps_maps_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    visual = build_model(3).visual
+    image = encode(visual, torch.rand(1, 3, 64, 64, generator=generator("train", 3)))
+    names = F.normalize(torch.randn(4, 128, generator=generator("train", 4)), dim=-1)
+    cover = losses.coverage(torch.ones(1, 1, 64, 64), image.grid)
+
+    def loss() -> float:
+        label, scale = torch.tensor([[0]]), torch.tensor(50.0)
+        return losses.descent_loss(
+            visual, image, names, label, cover, torch.arange(8), scale
+        ).item()
+
+    without = loss()
+    monkeypatch.setattr(losses, "fading", lambda *_: torch.full((1,), 7.0))
+    assert 6 <= loss() - without <= 7
 
 
 def test_the_name_loss_shares_the_target_among_those_present() -> None:

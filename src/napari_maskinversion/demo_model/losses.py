@@ -103,12 +103,12 @@ def descent_loss(
 def fading(visual: Any, image: Encoded, queries: Tensor, *, least: float = 0.3) -> Tensor:
     """Return how much the maps of the images' own embeddings fade behind their ReLU, (B,), 0..1.
 
-    0 where at least a share of ``least`` of the attention gradients' absolute sum is positive.
+    0 where the positive ones make up a share of ``least`` of the attention gradients' absolute sum.
+    That sum counts as constant: a map that is gone altogether still has a slope.
     """
-    gradients = attention_gradients(visual, image, image.embedding[:, None], queries)
-    positive = gradients.relu().sum((1, 2, 3, 4))
-    share = positive / gradients.abs().sum((1, 2, 3, 4)).clamp(min=1e-20)
-    return (1 - share / least).clamp(min=0)
+    gradients = attention_gradients(visual, image, image.embedding[:, None], queries).flatten(1)
+    net = gradients.sum(1) / gradients.detach().abs().sum(1).clamp(min=1e-20)
+    return (1 - (1 + net) / 2 / least).clamp(min=0)
 
 
 def bounded(
