@@ -11,7 +11,7 @@ import pytest
 
 from napari_maskinversion import load_model
 from napari_maskinversion.demo_model.card import CARD
-from napari_maskinversion.demo_model.sprites import PICTOGRAMS, SETS
+from napari_maskinversion.demo_model.sprites import EVERY_SET, SETS
 from napari_maskinversion.demo_model.vocabulary import DRAWN
 from tests.emoji_sets import write_sets
 
@@ -50,7 +50,7 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     assert "6 names of drawn things and 0 names" in card
     assert "rebuild-demo model --sprites node_modules --budget 0.05" in card
     assert str(tmp_path) not in card
-    for s in (*SETS, *PICTOGRAMS):
+    for s in EVERY_SET:
         assert f"{s.package} {s.version} | {s.author} | {s.licence}" in card
     # the scores in the card are those of the record
     overlap = measured["parts"]["regions/seen/3"]["iou"]["value"]

@@ -34,11 +34,10 @@ from napari_maskinversion.demo_model.scenes import (
     generator,
     pyramid,
 )
-from napari_maskinversion.demo_model.sprites import PICTOGRAMS, SEEN_STYLES
+from napari_maskinversion.demo_model.sprites import DRAWN_IN, PICTOGRAMS, SEEN_STYLES
 from napari_maskinversion.demo_model.texts import caption, phrase_table, train_text
 from napari_maskinversion.demo_model.train import (
     BEST,
-    DRAWN_IN,
     Trainer,
     begin,
     joined,

@@ -123,8 +123,8 @@ def _trainer(
 ) -> Trainer:
     from ..demo_model.domains import Views, load
     from ..demo_model.scenes import pyramid
-    from ..demo_model.sprites import load_sprites
-    from ..demo_model.train import DRAWN_IN, Trainer
+    from ..demo_model.sprites import DRAWN_IN, load_sprites
+    from ..demo_model.train import Trainer
     from ..demo_model.vocabulary import CANDIDATES, CHOSEN, DRAWN
 
     # A trial of few names needs none.

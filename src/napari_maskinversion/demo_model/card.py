@@ -10,7 +10,7 @@ from typing import Final
 
 from .model import MODEL_CONFIG, WEIGHTS_FILE
 from .recipe import Recipe
-from .sprites import PICTOGRAMS, SETS, UNSEEN_STYLE
+from .sprites import EVERY_SET, UNSEEN_STYLE
 
 CARD: Final = "MODEL_CARD.md"
 
@@ -65,7 +65,7 @@ def model_card(training: Training, folder: Path) -> str:
     rows += [
         f"| [{s.style}]({s.source}) | {s.package} {s.version} | {s.author} | {s.licence} "
         f"| {'measuring only' if s.style == UNSEEN_STYLE else 'training'} |"
-        for s in (*SETS, *PICTOGRAMS)
+        for s in EVERY_SET
     ]
     template = files(__package__).joinpath("card_template.md").read_text("utf-8")
     return Template(template).substitute(

@@ -152,7 +152,10 @@ PICTOGRAMS: Final[tuple[SpriteSet, ...]] = (
     ),
 )
 
+EVERY_SET: Final = (*SETS, *PICTOGRAMS)
+
 STYLES: Final[tuple[str, ...]] = tuple(s.style for s in SETS)
+DRAWN_IN: Final[tuple[str, ...]] = tuple(s.style for s in EVERY_SET)  # styles of training
 UNSEEN_STYLE: Final = "twemoji"  # shares no drawing with another set; never used for training
 SEEN_STYLES: Final[tuple[str, ...]] = tuple(s for s in STYLES if s != UNSEEN_STYLE)
 
@@ -192,22 +195,16 @@ def find_sets(
         raise SpriteError(
             f"{root} has no {', '.join(missing)}; name a node_modules folder with all these sets."
         )
-    npm = shutil.which("npm")
+    npm, wanted = shutil.which("npm"), [f"{s.package}@{s.version}" for s in sets]
     if npm is None or not fetch or is_offline():
-        wanted = " ".join(f"{s.package}@{s.version}" for s in sets)
         raise SpriteError(
             "The emoji drawings are not on this machine; install npm, or run 'npm install "
-            f"{wanted}' elsewhere and pass its node_modules folder with --sprites."
+            f"{' '.join(wanted)}' elsewhere and pass its node_modules folder with --sprites."
         )
     root.parent.mkdir(parents=True, exist_ok=True)
     command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"]
     command += ["--prefix", str(root.parent)]
-    done = subprocess.run(
-        command + [f"{s.package}@{s.version}" for s in (*SETS, *PICTOGRAMS)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run(command + wanted, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise SpriteError(f"npm could not fetch the emoji sets ({reason}); see --sprites.")
@@ -247,7 +244,7 @@ def load_sprites(
     SpriteError
         When a set is missing, or a name has no drawing in any of the styles.
     """
-    known = {s.style: s for s in (*SETS, *PICTOGRAMS)}
+    known = {s.style: s for s in EVERY_SET}
     sets = [known[style] for style in styles]
     versions = [s.version for s in SETS if s in sets]
     recipe: list[Any] = [[[n.name, n.icons] for n in names], list(styles), versions, size, "v2"]

@@ -44,12 +44,11 @@ from .model import (
 from .probe import measure, measure_real
 from .recipe import LARGE, SMALL, Recipe
 from .scenes import SceneBatch, compose, generator
-from .sprites import PICTOGRAMS, STYLES, UNSEEN_STYLE
+from .sprites import DRAWN_IN, STYLES, UNSEEN_STYLE
 from .texts import phrase_table, train_text
 from .vocabulary import Name
 
 BEST: Final = "best"  # folder, in the output folder, of the best weights so far
-DRAWN_IN: Final = (*STYLES, *(s.style for s in PICTOGRAMS))  # styles of training
 SCORES: Final = "scores.json"  # beside the best weights
 
 
