@@ -122,6 +122,7 @@ def _trainer(
     device: str,
 ) -> Trainer:
     from ..demo_model.domains import Views, load
+    from ..demo_model.painted_pictures import painted_pictures
     from ..demo_model.scenes import pyramid
     from ..demo_model.sprites import DRAWN_IN, load_sprites
     from ..demo_model.train import Trainer
@@ -134,7 +135,8 @@ def _trainer(
     levels = pyramid(drawings, levels=4)
     if real is None:
         return Trainer(recipe, levels, names, None, device)
-    shown, looked_at = (Views(load(real, s), recipe.objects) for s in ("train", "validation"))
+    shown = Views(load(real, "train"), recipe.objects, painted_pictures())
+    looked_at = Views(load(real, "validation"), recipe.objects)
     return Trainer(recipe, levels, names, shown, device, looked_at)
 
 

@@ -31,6 +31,7 @@ Split = Literal["train", "validation", "test"]
 KINDS: Final[tuple[str, ...]] = ("aerial", "blood", "nuclei")
 NAMES: Final[tuple[str, ...]] = tuple(n.name for n in REAL)
 SLOTS: Final = 4  # regions of a view
+PAINTED_SHARE: Final = 0.2
 LEAST_AERIAL: Final = 400  # pixels of an aerial region
 _TEST_TILES: Final = (3, 5, 6)
 _VALIDATION_TILES: Final = (1,)
@@ -250,6 +251,15 @@ def _nuclei(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
     return Picture("nuclei", file.stem, pixels, np.array(boxes), labels, regions, ids > 0)
 
 
+def _places(pictures: Sequence[Picture]) -> dict[int, list[tuple[Picture, int]]]:
+    """Return by label where it is seen: pictures and places in their tables of regions."""
+    places: dict[int, list[tuple[Picture, int]]] = {}
+    for picture in pictures:
+        for place, label in enumerate(picture.labels.tolist()):
+            places.setdefault(label, []).append((picture, place))
+    return places
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewStyle:
     """How views are cut and changed; the defaults are those of measurements."""
@@ -271,15 +281,22 @@ VARIED: Final = replace(TRAINING, colour=0.22)
 
 
 class Views:
-    """Random views of real pictures, with balanced classes."""
+    """Random views of real pictures, with balanced classes.
 
-    def __init__(self, pictures: Sequence[Picture], first_label: int) -> None:
-        self.pictures = list(pictures)
+    ``share`` of the views of a class are of ``painted`` pictures, if those show it.
+    """
+
+    def __init__(
+        self,
+        pictures: Sequence[Picture],
+        first_label: int,
+        painted: Sequence[Picture] = (),
+        share: float = PAINTED_SHARE,
+    ) -> None:
         self.first_label = first_label
-        self.places: dict[int, list[tuple[int, int]]] = {}
-        for p, picture in enumerate(self.pictures):
-            for r, label in enumerate(picture.labels.tolist()):
-                self.places.setdefault(label, []).append((p, r))
+        self.share = share
+        self.places = _places(pictures)
+        self.painted = _places(painted)
         self.classes = sorted(self.places)
 
     def draw(
@@ -310,9 +327,10 @@ class Views:
     def _view(
         self, row: NDArray[np.float32], size: tuple[int, int], style: ViewStyle
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
-        places = self.places[self.classes[int(row[0] * len(self.classes)) % len(self.classes)]]
-        p, r = places[int(row[1] * len(places)) % len(places)]
-        picture = self.pictures[p]
+        shown = self.classes[int(row[0] * len(self.classes)) % len(self.classes)]
+        painted = row[10] < self.share and shown in self.painted
+        places = self.painted[shown] if painted else self.places[shown]
+        picture, r = places[int(row[1] * len(places)) % len(places)]
         kind, (height, width) = picture.kind, picture.pixels.shape[:2]
         y0, x0, y1, x1 = picture.boxes[r]
         low, high = style.context[kind]

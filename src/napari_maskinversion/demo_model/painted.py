@@ -36,8 +36,18 @@ def _noise(rng: np.random.Generator, size: tuple[int, int], scale: float) -> Ima
 
 def _lay(image: Image, area: Area, colour: Image | tuple[float, ...], soft: float = 0.7) -> Image:
     """Paint an area with a soft edge."""
-    cover: Image = ndimage.gaussian_filter(area.astype(float), soft)[..., None]
-    return image * (1 - cover) + np.asarray(colour) * cover
+    if not area.any():
+        return image
+    reach = 4 * soft + 2  # farther away the filter's weights are 0
+    around = tuple(
+        slice(max(0, int(edges.start - reach)), int(edges.stop + reach))
+        for edges in ndimage.find_objects(area.astype(np.uint8))[0]
+    )
+    cover: Image = ndimage.gaussian_filter(area[around].astype(float), soft)[..., None]
+    painted = image.copy()
+    colours = np.broadcast_to(colour, image.shape)[around]
+    painted[around] = image[around] * (1 - cover) + colours * cover
+    return painted
 
 
 def _disc(

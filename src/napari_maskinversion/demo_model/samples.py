@@ -59,7 +59,7 @@ class PaintedSample:
     name: str
     title: str
     seed: int
-    paint: Callable[[int], tuple[NDArray[np.float64], NDArray[np.uint8]]]
+    paint: Callable[..., tuple[NDArray[np.float64], NDArray[np.uint8]]]  # of seed and size
     group: str  # the names to choose from
     names: tuple[str, ...]
 
