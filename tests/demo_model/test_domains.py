@@ -64,6 +64,24 @@ def test_the_seed_decides_the_views() -> None:
     assert torch.equal(first.labels, again.labels)
 
 
+@pytest.mark.parametrize(
+    ("share", "colours"),
+    [(0.0, {"red", "blue"}), (0.5, {"red", "green", "blue"}), (1.0, {"red", "green"})],
+)
+def test_a_share_of_views_is_painted_where_a_class_is(share: float, colours: set[str]) -> None:
+    pixels, regions = np.full((200, 200, 3), 120, np.uint8), np.zeros((200, 200), np.int32)
+    pixels[50:150, 50:150], regions[50:150, 50:150] = (0, 255, 0), 1
+    boxes, labels = np.array([[50, 50, 150, 150]]), np.array([9])  # that of the blue square
+    green = Picture("nuclei", "green", pixels, boxes, labels, regions, regions > 0)
+    views = Views([painted()], 0, [green], share)
+    batch = views.draw(generator("train", 2), 60, (32, 32))
+    seen = {
+        ("red", "green", "blue")[int(image[:, masks[0] > 0.9].mean(1).argmax())]
+        for image, masks in zip(batch.images, batch.visible, strict=True)
+    }
+    assert seen == colours
+
+
 def test_aerial_pictures_are_split_by_tile_and_others_by_place() -> None:
     assert {split_of("aerial", f"tile3_{i:03d}", i) for i in range(9)} == {"test"}
     assert {split_of("aerial", f"tile7_{i:03d}", i) for i in range(9)} == {"train"}

@@ -17,9 +17,7 @@ FIRST_SEED: Final = 10_000  # those of the sample scenes are below 10
 
 def painted_pictures(count: int = COUNT) -> list[Picture]:
     """Paint land from above and blood smears, ``count`` of each."""
-    return [
-        _picture(sample, FIRST_SEED + number) for sample in PAINTED for number in range(count)
-    ]
+    return [_picture(sample, FIRST_SEED + number) for sample in PAINTED for number in range(count)]
 
 
 def _picture(sample: PaintedSample, seed: int) -> Picture:
