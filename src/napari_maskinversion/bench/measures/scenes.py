@@ -28,6 +28,7 @@ USUAL: Final = InversionConfig()
 SHORT_SCENES: Final = 40
 VALIDATION_SCENES: Final = 40
 VALIDATION_PER_CLASS: Final = 20
+SINGLES: Final = 5  # times as many scenes of one object, which take no inversion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class ScenesPlan:
     Attributes
     ----------
     scenes : int
-        Scenes of each kind.
+        Scenes of each kind; five times as many of a single object.
     objects : tuple of int
         Numbers of objects in the scenes with several.
     inversion : InversionConfig
@@ -120,14 +121,14 @@ class ScenesBench:
 
     def _single(self, kind: str, tell: Tell) -> dict[str, Any]:
         setting = Setting(resolution=self.subject.model.native_resolution)
-        right, sources = [], []
-        for batch in _together(self._scenes.draw(kind, self.plan.scenes, 1)):
+        right, sources, count = [], [], SINGLES * self.plan.scenes
+        for batch in _together(self._scenes.draw(kind, count, 1)):
             embeddings = SCENE_METHODS["cls"].embed(
                 self.subject, batch, setting, self.plan.inversion
             )
             right.append(hits(embeddings, self._texts[1], labels_of(batch)))
             sources += sources_of(batch)
-            tell(len(sources) / self.plan.scenes)
+            tell(len(sources) / count)
         return {"scenes": len(sources), **_two(np.concatenate(right), sources)}
 
     def _choice(self, tell: Tell) -> dict[str, Any]:
