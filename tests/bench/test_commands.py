@@ -20,6 +20,7 @@ from napari_maskinversion.bench.measures.curves import CurvePlan, measure_curve
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, invert
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
+from napari_maskinversion.bench.reports.tables import markdown
 from napari_maskinversion.cli import app
 from napari_maskinversion.cli.bench import scenes as scene_commands
 from napari_maskinversion.engine.models.loading import load_model
@@ -63,6 +64,13 @@ def falls_short(page: dict[str, Any]) -> list[str]:
 def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any]) -> None:
     assert falls_short(short) == []
     assert set(short["parts"]["regions/bundled/3"]["ways"]) == set(SCENE_METHODS)
+
+
+def test_single_objects_are_quick_so_five_times_as_many_are_measured(short: dict[str, Any]) -> None:
+    parts = short["parts"]
+    assert parts["single/bundled"]["scenes"] == 5 * 8
+    assert parts["regions/bundled/3"]["regions"] == 3 * 8
+    assert "| one object, image embedding (40 scenes) |" in markdown(short)
 
 
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
