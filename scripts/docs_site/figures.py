@@ -67,7 +67,7 @@ def demo_figures():
     return (
         f"It knows {knows['drawn']} drawn things and {knows['real']} classes in real images: "
         f"{knows['aerial']} kinds of land cover, {knows['blood']} kinds of blood cells and "
-        f"{knows['nuclei']} kinds of nuclei. On new drawings it names {objects('seen')} of single "
+        f"{knows['nuclei']} kinds of nuclei. In new scenes of its drawings it names {objects('seen')} of single "
         f"objects correctly in art styles that it was trained on, and {objects('unseen')} in a "
         f"style that it never saw. In drawn scenes with three regions, MaskInversion names "
         f"{regions('seen')} of them correctly ({regions('unseen')} in the unseen style). On real "
@@ -184,9 +184,10 @@ def sample_regions():
     """Return how many regions of the sample scenes are right, and how many wrong ones are "ok"."""
     wrong = [flag for _, _, truth, said, flag in kept("flags")["samples"] if said != truth]
     count = len(kept("flags")["samples"])
+    painted = sum("(painted)" in scene for scene, *_ in kept("flags")["samples"])
     unflagged = wrong.count("")
     return (
-        f"{count - len(wrong)} of {count} regions are right; of the {len(wrong)} wrong ones "
+        f"{count - len(wrong)} of {count} regions ({painted} painted) are right; of the {len(wrong)} wrong ones "
         f"{unflagged or 'none'} {'are' if unflagged > 1 else 'is'} not flagged"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 
 import open_clip
 import torch
@@ -83,3 +84,15 @@ def test_the_card_states_what_a_card_must() -> None:
         "twemoji",
     ):
         assert said in card
+
+
+def test_the_card_says_what_the_template_says() -> None:
+    template = files("napari_maskinversion.demo_model").joinpath("card_template.md")
+    card = " ".join(CARD.read_text("utf-8").split())
+    told = [
+        " ".join(paragraph.split())
+        for paragraph in template.read_text("utf-8").split("\n\n")
+        if "$" not in paragraph and "Not measured yet" not in paragraph
+    ]
+    assert len(told) > 8
+    assert [paragraph for paragraph in told if paragraph not in card] == []

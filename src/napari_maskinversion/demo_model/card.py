@@ -43,10 +43,11 @@ class Training:
     @property
     def told(self) -> str:
         """The same in a sentence."""
+        rate = "constant then falling" if self.recipe.steady else "falling"
         start = "The image tower started from an earlier model's. " if self.recipe.warm else ""
         return (
-            f"{self.steps} steps in {self.minutes:.0f} minutes on {self.hardware}, AdamW, constant "
-            f"then falling rate, averaged weights. {start}The schedule follows the time used, so "
+            f"{self.steps} steps in {self.minutes:.0f} minutes on {self.hardware}, AdamW, {rate} "
+            f"rate, averaged weights. {start}The schedule follows the time used, so "
             "another machine takes another number of steps; everything random comes from the seed."
         )
 

@@ -49,7 +49,7 @@ class AnnotationError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One real image and its regions.
+    """One image and its regions, real or painted.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ VARIED: Final = replace(TRAINING, colour=0.22)
 
 
 class Views:
-    """Random views of real pictures, with balanced classes.
+    """Random views of pictures, with balanced classes.
 
     ``share`` of the views of a class are of ``painted`` pictures, if those show it.
     """

@@ -77,6 +77,7 @@ class ScenesPlan:
             "names": len(subject.names),
             "drawn names": len(subject.drawn),
             "scenes": self.scenes,
+            "scenes of one object": SINGLES * self.scenes,
             "validation scenes": 0 if self.short else self.validation,
             "regions per real class": self.per_class,
             "resolution": self.resolution,

@@ -29,7 +29,9 @@ bench = typer.Typer(
 
 ModelName = Annotated[str, typer.Option(help="Model name, or a model's folder.")]
 Device = Annotated[str, setting_option("device")]
-Scenes = Annotated[int, typer.Option(help="Scenes of each kind.")]
+Scenes = Annotated[
+    int, typer.Option(help="Scenes of each kind; five times as many of a single object.")
+]
 Steps = Annotated[int, setting_option("inversion.steps")]
 Rate = Annotated[float, setting_option("inversion.learning_rate")]
 Alpha = Annotated[float, setting_option("inversion.alpha")]
