@@ -68,8 +68,9 @@ def demo_figures():
         f"It knows {knows['drawn']} drawn things and {knows['real']} classes in real images: "
         f"{knows['aerial']} kinds of land cover, {knows['blood']} kinds of blood cells and "
         f"{knows['nuclei']} kinds of nuclei. In new scenes of its drawings it names "
-        f"{objects('seen')} of single objects correctly in art styles that it was trained on, and {objects('unseen')} in a "
-        f"style that it never saw. In drawn scenes with three regions, MaskInversion names "
+        f"{objects('seen')} of single objects correctly in art styles that it was trained on, "
+        f"and {objects('unseen')} in a style that it never saw. "
+        f"In drawn scenes with three regions, MaskInversion names "
         f"{regions('seen')} of them correctly ({regions('unseen')} in the unseen style). On real "
         f"test images it names {share('real/blood', 'ways', 'maskinversion')} of blood cells and "
         f"{share('real/aerial', 'ways', 'maskinversion')} of aerial regions in close windows "
@@ -188,7 +189,8 @@ def sample_regions():
     unflagged = wrong.count("")
     return (
         f"{count - len(wrong)} of {count} regions ({painted} painted) are right; of the "
-        f"{len(wrong)} wrong ones {unflagged or 'none'} {'are' if unflagged > 1 else 'is'} not flagged"
+        f"{len(wrong)} wrong ones "
+        f"{unflagged or 'none'} {'are' if unflagged > 1 else 'is'} not flagged"
     )
 
 

@@ -10,7 +10,7 @@ from napari_maskinversion.doctor import machine
 from napari_maskinversion.engine.models.registry import model_folder
 from napari_maskinversion.engine.models.specs import MODELS
 from napari_maskinversion.language.ranking.calibration import Calibration
-from napari_maskinversion.results.calibrations import keep_calibration
+from napari_maskinversion.results.calibrations import keep_calibration, shipped_calibrations
 from napari_maskinversion.results.settings import RunSettings
 
 GIB = 2**30
@@ -59,7 +59,9 @@ def test_decoders_on_this_machine_are_models_too():
 
 def test_calibrated_limits_are_shown(own_config_folder):
     (finding,) = machine.check_limits()
-    assert "maskinversion-legrad (with the package): margin 0.078, overlap 0.092" in finding.summary
+    (shipped,) = shipped_calibrations().values()
+    told = f"margin {shipped.margin:.3f}, overlap {shipped.overlap:.3f}"
+    assert f"maskinversion-legrad (with the package): {told}" in finding.summary
     limits = Calibration(
         margin=0.5, overlap=None, right=1, wrong=1, right_kept=1.0, wrong_flagged=1.0
     )
