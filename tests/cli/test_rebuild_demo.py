@@ -7,11 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from napari_maskinversion import load_model
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.demo_model import domains, painted_pictures, train
 from napari_maskinversion.demo_model.card import CARD
+from napari_maskinversion.demo_model.domains import Picture, Views
 from napari_maskinversion.demo_model.sprites import EVERY_SET, SETS
+from napari_maskinversion.demo_model.train import Trainer
 from napari_maskinversion.demo_model.vocabulary import DRAWN
 from tests.emoji_sets import write_sets
 
@@ -56,6 +61,34 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     overlap = measured["parts"]["regions/seen/3"]["iou"]["value"]
     assert f"{overlap:.2f}" in card
     assert "Not measured yet" not in card
+
+
+def test_painted_pictures_are_for_training_alone(
+    rebuild: Command, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def picture(name: str) -> Picture:
+        regions = np.ones((64, 64), np.int32)
+        box, label = np.array([[0, 0, 64, 64]]), np.array([4])
+        pixels = np.zeros((64, 64, 3), np.uint8)
+        return Picture("aerial", name, pixels, box, label, regions, regions > 0)
+
+    def begun(trainer: Trainer, *_: Any, **__: Any) -> None:
+        assert trainer.real is not None
+        assert trainer.validation is not None
+        seen.extend((trainer.real, trainer.validation))
+        raise InputError("Far enough.")
+
+    seen: list[Views] = []
+    monkeypatch.setattr(domains, "load", lambda _folder, split: [picture(split)])
+    monkeypatch.setattr(painted_pictures, "painted_pictures", lambda: [picture("painted")])
+    monkeypatch.setattr(train, "train", begun)
+    _, said = rebuild(tmp_path / "model", "--sprites", sets, "--objects", 6, "--data", tmp_path)
+    assert "Far enough." in said
+    shown, looked_at = seen
+    assert [picture.name for picture, _ in shown.places[4]] == ["train"]
+    assert [picture.name for picture, _ in shown.painted[4]] == ["painted"]
+    assert [picture.name for picture, _ in looked_at.places[4]] == ["validation"]
+    assert not looked_at.painted
 
 
 @pytest.mark.parametrize(
