@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from napari_maskinversion.demo_model.backgrounds import MEASURING, TRAINING
+from napari_maskinversion.demo_model.backgrounds import MEASURING, TRAINING, varied
 from napari_maskinversion.demo_model.restyle import STRONG
 from napari_maskinversion.demo_model.scenes import (
     DISTRACTOR,
@@ -122,6 +122,52 @@ def test_backgrounds_for_measuring_were_never_trained_on(shapes: list[Tensor]) -
     )
     assert plain.images.shape == pictured.images.shape
     assert not torch.equal(plain.images, pictured.images)
+
+
+@pytest.fixture
+def greys() -> Tensor:
+    """Backgrounds of one grey each, from black to white."""
+    return torch.linspace(0, 1, 40)[:, None, None, None].expand(-1, 3, 32, 48).clone()
+
+
+def test_no_share_leaves_backgrounds_as_they_are(greys: Tensor) -> None:
+    assert torch.equal(varied(generator("train", 1), greys.clone(), 0.0), greys)
+
+
+def test_a_share_of_the_backgrounds_is_changed_and_the_seed_says_how(greys: Tensor) -> None:
+    first, again = (varied(generator("train", 2), greys.clone(), 0.2) for _ in range(2))
+    assert torch.equal(first, again)
+    assert 0 <= first.min() <= first.max() <= 1
+    same = (first == greys).flatten(1).all(1).float().mean()
+    assert 0.8**3 - 0.2 < same < 0.8**3 + 0.2
+
+
+def test_each_change_of_backgrounds_is_seen(greys: Tensor) -> None:
+    images = varied(generator("train", 3), greys.clone(), 0.2)
+    colours = [len(image.flatten(1).unique(dim=1).T) for image in images]
+    # Flat images keep one colour if it is exchanged, have two as halves, and many with discs.
+    assert sorted({min(number, 3) for number in colours}) == [1, 2, 3]
+    flat = [image[:, 0, 0] for image, number in zip(images, colours, strict=True) if number == 1]
+    assert any(colour.max() - colour.min() > 0.02 for colour in flat)
+    assert any(colour.max() - colour.min() == 0 for colour in flat)
+
+
+def test_varied_backgrounds_lie_behind_the_objects(shapes: list[Tensor]) -> None:
+    def edges(look: SceneStyle) -> Tensor:
+        """Largest step between neighbours in each background; objects are as they were drawn."""
+        counts = torch.ones(20, dtype=torch.long)
+        scene = compose(shapes, generator("train", 4), counts, (48, 48), look=look)
+        steps = scene.images.diff(dim=3).abs().amax(1)
+        for image, mask, label in zip(
+            scene.images, scene.visible[:, 0], scene.labels[:, 0], strict=True
+        ):
+            assert (image[:, mask > 0.99] - COLOURS[label][:, None]).abs().max() < 0.02
+        empty = scene.visible[:, 0] == 0
+        return torch.where(empty[:, :, 1:] & empty[:, :, :-1], steps, 0).amax((1, 2))
+
+    plain = replace(PLAIN, turn=0.0, upside_down=0.0)
+    assert edges(plain).max() < 0.1
+    assert edges(replace(plain, varied=1.0)).min() > 0.2
 
 
 def test_odd_colours_keep_the_shape(shapes: list[Tensor]) -> None:

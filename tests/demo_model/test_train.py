@@ -30,6 +30,7 @@ from napari_maskinversion.demo_model.recipe import Recipe
 from napari_maskinversion.demo_model.scenes import (
     DISTRACTOR,
     SceneBatch,
+    SceneStyle,
     compose,
     generator,
     pyramid,
@@ -260,6 +261,13 @@ def test_the_end_of_the_schedule_is_milder() -> None:
     assert replace(mild, odd=0, blurred=0, strangers=0, restyling=None) == replace(
         hard, odd=0, blurred=0, strangers=0, restyling=None
     )
+
+
+def test_backgrounds_are_varied_but_for_the_calm_beginning_and_measurements() -> None:
+    recipe = Recipe()
+    assert recipe.look(0.0, large=False).varied == 0
+    assert recipe.look(0.5, large=False).varied == recipe.look(0.9, large=True).varied > 0
+    assert SceneStyle().varied == 0
 
 
 def test_pictograms_are_drawn_half_as_often_as_emoji_and_the_unseen_style_never() -> None:

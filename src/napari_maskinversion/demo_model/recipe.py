@@ -42,7 +42,7 @@ class Recipe:
     steady: float = 0.5  # share of the budget at the highest learning rate, before it falls
     average: float = 0.998  # decay per step of the averaged weights, which are the ones kept
     strangers: float = 0.3  # share of large drawn scenes with an object without a name
-    restyled: bool = True  # drawings in made-up styles, after the calm beginning
+    restyled: bool = True  # made-up styles and backgrounds, after the calm beginning
 
     def share(self, seconds: float) -> float:
         """Return the place in the schedule, 0..1, after some seconds of training."""
@@ -70,6 +70,7 @@ class Recipe:
             contrast=0.3 + 0.45 * wild,
             margin=(0.34 - 0.2 * wild) if not large else 0.08,
             photographs=TRAINING if wild == 1 else (),
+            varied=0.3 if self.restyled and wild == 1 else 0.0,
             odd=(0.08 if mild else 0.25) * wild,
             blurred=(0.08 if mild else 0.15) * wild,
             distractors=0.5 if large else 0.0,

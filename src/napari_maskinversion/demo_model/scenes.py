@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .backgrounds import crop_backgrounds, photographs
+from .backgrounds import crop_backgrounds, photographs, varied
 from .restyle import Restyling, bent, borrowed, restyle_layers, restyle_textures
 
 DISTRACTOR: Final = -2  # label of a mask on something without a name
@@ -78,6 +78,7 @@ class SceneStyle:
     margin: float = 0.14  # least distance of a centre from the border
     photographs: tuple[str, ...] = ()  # backgrounds to use, from `backgrounds`
     pictured: float = 0.5  # share of scenes on a photograph, where any are named
+    varied: float = 0.0  # share of backgrounds with each change of `backgrounds.varied`
     odd: float = 0.0  # share of objects whose colours are turned or greyed
     blurred: float = 0.0  # share of scenes out of focus
     distractors: float = 0.0  # share of scenes that also ask for a piece of background
@@ -162,6 +163,8 @@ def compose(
         use = torch.rand(batch, generator=rng, device=device) < look.pictured
         photos = photographs(look.photographs)
         images[use] = crop_backgrounds(rng, photos, int(use.sum()), size)
+    if look.varied:
+        images = varied(rng, images, look.varied)
     present = torch.arange(most, device=device) < counts[:, None]
     labels = torch.where(present, labels, NOTHING)
     scene, slot = present.nonzero(as_tuple=True)  # one row per object from here on
