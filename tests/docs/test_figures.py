@@ -55,15 +55,15 @@ def test_wrong_and_flagged_regions_of_the_sample_scenes_are_told(scripts, monkey
         ["A view", 1, "key", "key", ""],
         ["A view", 2, "key", "key", "doubtful: low margin 0.010"],
         ["A view", 3, "key", "car", "doubtful: low margin 0.001"],
-        ["A view", 4, "car", "dog", ""],
+        ["A view (painted)", 4, "car", "dog", ""],
     ]
     page = {**figures.kept("flags"), "samples": rows}
     monkeypatch.setattr(figures, "kept", lambda name: page)
     assert figures.sample_regions() == (
-        "2 of 4 regions are right; of the 2 wrong ones 1 is not flagged"
+        "2 of 4 regions (1 painted) are right; of the 2 wrong ones 1 is not flagged"
     )
     shown = figures.flags("samples")
-    assert "| A view | 4 | car | dog | ok |" in shown
+    assert "| A view (painted) | 4 | car | dog | ok |" in shown
     assert "| A view | 1 |" not in shown
     assert "| A view | 2 |" in shown
 
