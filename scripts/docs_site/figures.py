@@ -183,9 +183,10 @@ KINDS = {
 
 def sample_regions():
     """Return how many regions of the sample scenes are right, and how many wrong ones are "ok"."""
-    wrong = [flag for _, _, truth, said, flag in kept("flags")["samples"] if said != truth]
-    count = len(kept("flags")["samples"])
-    painted = sum("(painted)" in scene for scene, *_ in kept("flags")["samples"])
+    samples = kept("flags")["samples"]
+    wrong = [flag for _, _, truth, said, flag in samples if said != truth]
+    count = len(samples)
+    painted = sum("(painted)" in scene for scene, *_ in samples)
     unflagged = wrong.count("")
     return (
         f"{count - len(wrong)} of {count} regions ({painted} painted) are right; of the "
