@@ -86,11 +86,13 @@ def varied(rng: torch.Generator, images: Tensor, share: float) -> Tensor:
     """
 
     def some() -> Tensor:
-        return torch.rand(len(images), 1, 1, 1, generator=rng, device=rng.device) < share
+        return torch.rand(len(images), generator=rng, device=rng.device) < share
 
-    images = torch.where(some(), _recoloured(rng, images), images)
-    images = torch.where(some() & _half(rng, images), images.roll(1, 0), images)
-    use = some()[:, 0, 0, 0]
+    images, use = images.clone(), some()
+    images[use] = _recoloured(rng, images[use])
+    use = some()[:, None, None, None]
+    images = torch.where(use & _half(rng, images), images.roll(1, 0), images)
+    use = some()
     images[use] = _cluttered(rng, images[use])
     return images
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from qtpy.QtCore import QObject
+from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QFileDialog
 
 from ...base.identity import RegionKey
@@ -30,13 +30,27 @@ from .images_work import (
     take_back_work,
 )
 
+_AGAIN: Final = 50  # milliseconds
+
 
 class AcrossImages(QObject):
-    """One work on all images at a time."""
+    """One work on all images at a time.
 
-    def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
+    Parameters
+    ----------
+    images : ImagesController
+    session : Session
+    store : ModelStore
+    opening : callable
+        Whether a review is being opened: its file is locked, and nobody decides there yet.
+    """
+
+    def __init__(
+        self, images: Any, session: Session, store: ModelStore, opening: Callable[[], bool]
+    ) -> None:
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
+        self._opening = opening
         self._last: Accepted | None = None
         self._asked = Accepted(word="")  # what is being taken back
         self._here: tuple[str, list[RegionKey]] = ("", [])
@@ -90,8 +104,12 @@ class AcrossImages(QObject):
 
     def accept(self, word: str, confidence: float) -> None:
         """Accept a word in all images, where it is suggested with at least a confidence."""
+        if word:
+            self._once_open(partial(self._accept, word, confidence))
+
+    def _accept(self, word: str, confidence: float) -> None:
         project = self._images.project
-        if project is None or not word or self.worker.busy:
+        if project is None:
             return
         here = self._open_here()
         stale = self._session.stale.text if here else ""
@@ -110,8 +128,11 @@ class AcrossImages(QObject):
 
     def take_back(self) -> None:
         """Take back what was accepted last."""
+        self._once_open(self._take_back)
+
+    def _take_back(self) -> None:
         project, last, here = self._images.project, self._last, self._open_here()
-        if project is None or last is None or self.worker.busy:
+        if project is None or last is None:
             return
         regions = dict(last.regions)
         before = self._decisions_here()
@@ -156,6 +177,21 @@ class AcrossImages(QObject):
         return () if review is None else tuple(review.review.decisions)
 
     # -- how it goes --------------------------------------------------------------------------
+
+    def _once_open(self, act: Callable[[], None], *, waited: bool = False) -> None:
+        """Do something once no review is being opened, unless that is cancelled."""
+        many = self._session.many
+        if self.worker.busy:
+            return
+        if waited and (many is None or many.stopping):
+            self._session.many = None
+        elif self._opening():
+            if not waited:
+                self._session.many = ManyImages("Opening the review ...")
+            QTimer.singleShot(_AGAIN, partial(self._once_open, act, waited=True))
+        else:
+            self._session.many = None
+            act()
 
     def _begin(self, work: Callable[[], Any]) -> None:
         if self.worker.start(work):

@@ -66,6 +66,8 @@ class ReviewKeeper(QObject):
         What can be reviewed: its layers are in the viewer.
     state : ReviewState or None
         The review that is open.
+    opening : bool
+        Whether a review is being opened, or will be if there are decisions.
     unasked : bool
         It was opened because there are decisions of an earlier day, which count.
     """
@@ -92,6 +94,11 @@ class ReviewKeeper(QObject):
         self.opener.failed.connect(self.refused)
         _KEEPERS.add(self)
         viewer.layers.events.removed.connect(self._layer_removed)
+
+    @property
+    def opening(self) -> bool:
+        """Whether a review is being opened, or will be if there are decisions."""
+        return self._finder.busy or self.opener.busy or not self.opener.idle
 
     def expect(self, image: Any, regions: Any) -> None:
         """Set the layers of the next results; call it when a run begins."""
