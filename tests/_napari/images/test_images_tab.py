@@ -1,9 +1,13 @@
 """The tab for many images in the real window."""
 
+import threading
+
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
+from napari_maskinversion._napari.review import review_keeper
+from napari_maskinversion._napari.review.review_workers import open_review
 from napari_maskinversion.batch.decided import (
     archive_file,
     identities_of,
@@ -175,6 +179,62 @@ def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot,
     part.undo.click()
     qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
     assert panel.session.decided == 0
+
+
+@pytest.fixture
+def slow_review(monkeypatch):
+    """Reviews are opened once this event is set."""
+    gate = threading.Event()
+
+    def open_later(request):
+        assert gate.wait(WAIT / 1000)
+        return open_review(request)
+
+    monkeypatch.setattr(review_keeper, "open_review", open_later)
+    return gate
+
+
+def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
+    qtbot, panel, project, slow_review
+):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    panel.do("review")
+    part = panel.images.part
+    word = panel.session.results.regions[0].suggestion
+    part.limit.setValue(0)
+    part.word.setCurrentText(word)
+    part.accept.click()
+    assert "Opening the review" in panel.foot.status.text()
+    assert not part.accept.isEnabled()
+    slow_review.set()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert "left out" not in panel.foot.status.text()
+    assert {one.label for one in panel.review.state.review.decisions.values()} == {word}
+
+
+def test_undo_waits_for_the_review_that_is_being_opened_and_can_be_cancelled(
+    qtbot, panel, project, slow_review
+):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    part, opened = panel.images.part, panel.images.project
+    word = panel.session.results.regions[0].suggestion
+    part.limit.setValue(0)
+    part.word.setCurrentText(word)
+    part.accept.click()
+    qtbot.waitUntil(lambda: part.undo.isEnabled(), timeout=WAIT)
+    # The review opens by itself now, to show what was decided.
+    part.undo.click()
+    assert "Opening the review" in panel.foot.status.text()
+    panel.stop()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert summarize(opened, "cell-1.png").decided > 0
+    part.undo.click()
+    slow_review.set()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert "could not be changed" not in panel.foot.status.text()
+    assert summarize(opened, "cell-1.png").decided == 0
 
 
 def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, project):
