@@ -438,6 +438,9 @@ class Session(EventedModel):
         The row at which the next review goes on; -1 for the first one in order.
     review, reviewable : object or None
         The review that is open, and what one can be opened of; set by the review.
+    review_opening : bool
+        Whether a review is being opened, or will be if there are decisions: nobody decides about
+        the image yet, and its decisions may be locked; set by the review.
     decided, decisions : int
         Regions of the results that have a decision, and a count of changes of decisions and of
         suggestions learned from them; set by the review.
@@ -499,6 +502,7 @@ class Session(EventedModel):
     place: int = -1
     review: Any = None
     reviewable: Any = None
+    review_opening: bool = False
     decided: int = 0
     decisions: int = 0
     changed_regions: frozenset[Any] = frozenset()

@@ -34,23 +34,11 @@ _AGAIN: Final = 50  # milliseconds
 
 
 class AcrossImages(QObject):
-    """One work on all images at a time.
+    """One work on all images at a time."""
 
-    Parameters
-    ----------
-    images : ImagesController
-    session : Session
-    store : ModelStore
-    opening : callable
-        Whether a review is being opened: its file is locked, and nobody decides there yet.
-    """
-
-    def __init__(
-        self, images: Any, session: Session, store: ModelStore, opening: Callable[[], bool]
-    ) -> None:
+    def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
-        self._opening = opening
         self._last: Accepted | None = None
         self._asked = Accepted(word="")  # what is being taken back
         self._here: tuple[str, list[RegionKey]] = ("", [])
@@ -185,7 +173,7 @@ class AcrossImages(QObject):
             return
         if waited and (many is None or many.stopping):
             self._session.many = None
-        elif self._opening():
+        elif self._session.review_opening:
             if not waited:
                 self._session.many = ManyImages("Opening the review ...")
             QTimer.singleShot(_AGAIN, partial(self._once_open, act, waited=True))

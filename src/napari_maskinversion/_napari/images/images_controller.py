@@ -60,13 +60,7 @@ class ImagesController(QObject):
     """
 
     def __init__(
-        self,
-        viewer: Any,
-        session: Session,
-        store: ModelStore,
-        parent: QObject | None = None,
-        *,
-        review_opening: Callable[[], bool],
+        self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
@@ -84,7 +78,7 @@ class ImagesController(QObject):
         self.reader = Worker("latest", "Opening the image", parent=self)
         self.ahead = Worker("latest", "Preparing the next image", parent=self)
         self.lister = Worker("latest", "Listing images", parent=self)
-        self.across = AcrossImages(self, session, store, review_opening)
+        self.across = AcrossImages(self, session, store)
         self.regions = RegionKeeper(viewer, session, self.writing, self)
         self._place_later = debouncer(self, _PLACE, self._keep_place)
         self._words_later = debouncer(self, _WORDS, self._save_words)

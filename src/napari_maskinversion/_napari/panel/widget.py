@@ -132,13 +132,7 @@ class MaskInversionWidget(QWidget):
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
         yield False
-        self.images = ImagesController(
-            self._viewer,
-            session,
-            self.store,
-            self,
-            review_opening=lambda: self.review.keeper.opening,
-        )
+        self.images = ImagesController(self._viewer, session, self.store, self)
         yield False
         self.tabs = Tabs(self)
         yield False

@@ -98,6 +98,7 @@ class ReviewController(QObject):
         keeper.left.connect(self._left)
         self._cropper.done.connect(part.crop.show_crop)
         keeper.refused.connect(self._cannot)
+        keeper.opening_changed.connect(self._show_opening)
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
         self.learning.keeping.problem.connect(inform)
@@ -158,6 +159,9 @@ class ReviewController(QObject):
         if session.reviewed is not None:
             session.decided = session.reviewed.done[0]
         session.decisions += 1
+
+    def _show_opening(self) -> None:
+        self._session.review_opening = self.keeper.opening
 
     def stop(self) -> None:
         """Close the review and release the layers."""

@@ -57,6 +57,8 @@ class ReviewKeeper(QObject):
     closed
     left : str
         Name of a layer that was removed from the viewer, and its review with it.
+    opening_changed
+        `opening` may be another now.
     refused : str
         Why a review could not be opened, closed or saved.
 
@@ -66,8 +68,6 @@ class ReviewKeeper(QObject):
         What can be reviewed: its layers are in the viewer.
     state : ReviewState or None
         The review that is open.
-    opening : bool
-        Whether a review is being opened, or will be if there are decisions.
     unasked : bool
         It was opened because there are decisions of an earlier day, which count.
     """
@@ -76,6 +76,7 @@ class ReviewKeeper(QObject):
     opened = Signal(list)
     closed = Signal()
     left = Signal(str)
+    opening_changed = Signal()
     refused = Signal(str)
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
@@ -92,13 +93,15 @@ class ReviewKeeper(QObject):
         self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
         self.opener.done.connect(self._opened)
         self.opener.failed.connect(self.refused)
+        for worker in (self._finder, self.opener):
+            worker.ended.connect(self.opening_changed)
         _KEEPERS.add(self)
         viewer.layers.events.removed.connect(self._layer_removed)
 
     @property
     def opening(self) -> bool:
         """Whether a review is being opened, or will be if there are decisions."""
-        return self._finder.busy or self.opener.busy or not self.opener.idle
+        return self._finder.busy or self.opener.busy
 
     def expect(self, image: Any, regions: Any) -> None:
         """Set the layers of the next results; call it when a run begins."""
@@ -134,6 +137,7 @@ class ReviewKeeper(QObject):
             self.begin(unasked=self.unasked)
         elif not self.target.saved and (request := self._request()) is not None:
             self._finder.start(partial(find_decisions, request))
+            self.opening_changed.emit()
 
     def _decided_before(self, results: Results | None) -> None:
         idle = self.state is None and not self.opener.busy
@@ -169,6 +173,7 @@ class ReviewKeeper(QObject):
                 return
         close_orphaned_reviews()
         self.opener.start(partial(open_review, replace(request, review=kept)))
+        self.opening_changed.emit()
 
     def _request(self, any_image: bool = False) -> ReviewRequest | None:
         """Return what opens a review of the target; None if its image cannot be read."""
@@ -254,6 +259,7 @@ class ReviewKeeper(QObject):
     def _drop(self) -> None:
         self.opener.drop()
         self._finder.drop()
+        self.opening_changed.emit()
 
     def _opened(self, opened: OpenedReview) -> None:
         target = self.target
