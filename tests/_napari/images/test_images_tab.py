@@ -1,5 +1,6 @@
 """The tab for many images in the real window."""
 
+import shutil
 import threading
 
 import numpy as np
@@ -183,39 +184,72 @@ def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot,
 
 @pytest.fixture
 def slow_review(monkeypatch):
-    """Reviews are opened once this event is set."""
+    """Reviews hold their file, and are open once this event is set."""
     gate = threading.Event()
 
-    def open_later(request):
+    def open_slowly(request):
+        opened = open_review(request)
         assert gate.wait(WAIT / 1000)
-        return open_review(request)
+        return opened
 
-    monkeypatch.setattr(review_keeper, "open_review", open_later)
-    return gate
+    monkeypatch.setattr(review_keeper, "open_review", open_slowly)
+    yield gate
+    gate.set()
 
 
-def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
-    qtbot, panel, project, slow_review
-):
+@pytest.fixture
+def accepting(qtbot, panel, project, slow_review):
+    """Images with suggestions, and *Accept* clicked while the review of the first one opens."""
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
     panel.do("review")
+    qtbot.wait(300)  # until the file is held
     part = panel.images.part
-    word = panel.session.results.regions[0].suggestion
     part.limit.setValue(0)
-    part.word.setCurrentText(word)
+    part.word.setCurrentText(panel.session.results.regions[0].suggestion)
     part.accept.click()
     assert "Opening the review" in panel.foot.status.text()
-    assert not part.accept.isEnabled()
+    return part
+
+
+def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
+    qtbot, panel, accepting, slow_review
+):
+    word = accepting.together[0]
+    assert not accepting.accept.isEnabled()
     slow_review.set()
     qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
-    assert "left out" not in panel.foot.status.text()
+    text = panel.foot.status.text()
+    assert f"Accepted as {word}" in text
+    assert "left out" not in text
     assert {one.label for one in panel.review.state.review.decisions.values()} == {word}
 
 
-def test_undo_waits_for_the_review_that_is_being_opened_and_can_be_cancelled(
-    qtbot, panel, project, slow_review
+def test_what_waits_for_a_review_can_be_cancelled(qtbot, panel, accepting, slow_review):
+    panel.stop()
+    assert panel.session.many is None
+    slow_review.set()
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    qtbot.wait(200)
+    assert not panel.review.state.review.decisions
+
+
+def test_what_waits_for_a_review_does_not_reach_another_project(
+    qtbot, panel, accepting, slow_review, project, tmp_path_factory
 ):
+    other = tmp_path_factory.mktemp("other")
+    shutil.copytree(project, other, dirs_exist_ok=True)
+    panel.open_images([other])
+    qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
+    slow_review.set()
+    qtbot.wait(500)
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    for place in (project, other):
+        opened = OpenProject.read(place)
+        assert [summarize(opened, f"cell-{n}.png").decided for n in (1, 2)] == [0, 0]
+
+
+def test_undo_waits_for_the_review_that_is_being_opened(qtbot, panel, project, slow_review):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
     part, opened = panel.images.part, panel.images.project
@@ -224,15 +258,13 @@ def test_undo_waits_for_the_review_that_is_being_opened_and_can_be_cancelled(
     part.word.setCurrentText(word)
     part.accept.click()
     qtbot.waitUntil(lambda: part.undo.isEnabled(), timeout=WAIT)
-    # The review opens by itself now, to show what was decided.
+    qtbot.wait(300)  # the review opens by itself now, to show what was decided
     part.undo.click()
     assert "Opening the review" in panel.foot.status.text()
-    panel.stop()
-    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
     assert summarize(opened, "cell-1.png").decided > 0
-    part.undo.click()
     slow_review.set()
     qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert "Undecided again" in panel.foot.status.text()
     assert "could not be changed" not in panel.foot.status.text()
     assert summarize(opened, "cell-1.png").decided == 0
 

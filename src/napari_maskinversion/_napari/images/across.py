@@ -43,6 +43,10 @@ class AcrossImages(QObject):
         self._asked = Accepted(word="")  # what is being taken back
         self._here: tuple[str, list[RegionKey]] = ("", [])
         self._left_out: dict[str, str] = {}  # why the image under review was
+        self._waiting: Callable[[], None] | None = None  # for a review that is being opened
+        self._timer = QTimer(self)
+        self._timer.setInterval(_AGAIN)
+        self._timer.timeout.connect(self._look)
         self.worker = Worker("single", "The work on all images", parent=self)
         self.worker.progressed.connect(self._progressed)
         self.worker.done.connect(self._done)
@@ -58,16 +62,19 @@ class AcrossImages(QObject):
         """Stop the work; what is finished is kept."""
         self.worker.cancel()
         self.worker.drop()
+        self._give_up()
         self._session.many = None
 
     def forget(self) -> None:
         """Forget what was accepted last: another project is open."""
+        self._give_up()
         self._last = None
         self._images.part.undo.setEnabled(False)
 
     def cancel(self) -> None:
         """Stop at the next step."""
         self.worker.cancel()
+        self._give_up()
         if self._session.many is not None:
             self._session.many = replace(self._session.many, stopping=True)
 
@@ -166,23 +173,35 @@ class AcrossImages(QObject):
 
     # -- how it goes --------------------------------------------------------------------------
 
-    def _once_open(self, act: Callable[[], None], *, waited: bool = False) -> None:
+    def _once_open(self, act: Callable[[], None]) -> None:
         """Do something once no review is being opened, unless that is cancelled."""
-        many = self._session.many
-        if self.worker.busy:
+        session = self._session
+        if self.worker.busy or self._waiting is not None:
             return
-        if waited and (many is None or many.stopping):
-            self._session.many = None
-        elif self._session.review_opening:
-            if not waited:
-                self._session.many = ManyImages("Opening the review ...")
-            QTimer.singleShot(_AGAIN, partial(self._once_open, act, waited=True))
+        if session.run.running and session.review is not None and session.reviewed is None:
+            refuse("Wait until the run is over, or cancel it: its image is under review.")
+        elif session.review_opening:
+            self._waiting = act
+            session.many = ManyImages("Opening the review ...")
+            self._timer.start()
         else:
-            self._session.many = None
             act()
 
+    def _look(self) -> None:
+        act = self._waiting
+        if act is not None and not self._session.review_opening:
+            self._give_up()
+            act()
+
+    def _give_up(self) -> None:
+        """Wait no longer."""
+        self._timer.stop()
+        if self._waiting is not None:
+            self._waiting = None
+            self._session.many = None
+
     def _begin(self, work: Callable[[], Any]) -> None:
-        if self.worker.start(work):
+        if self._waiting is None and self.worker.start(work):
             self._session.notice = None
             self._session.many = ManyImages("Starting ...")
         else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 
 from ...base.errors import InputError, NotSavedError
 from ..layers.layers import IDENTITY, file_of, levels_of
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ...review.review import Review
     from ..session import ResultRecord
 
+
+_SETTLING: Final = 20  # milliseconds
 
 _KEEPERS: WeakSet[ReviewKeeper] = WeakSet()
 
@@ -94,14 +96,24 @@ class ReviewKeeper(QObject):
         self.opener.done.connect(self._opened)
         self.opener.failed.connect(self.refused)
         for worker in (self._finder, self.opener):
-            worker.ended.connect(self.opening_changed)
+            worker.ended.connect(self._tell_opening)
+        self._settling = QTimer(self)
+        self._settling.setSingleShot(True)
+        self._settling.setInterval(_SETTLING)
+        self._settling.timeout.connect(self._tell_opening)
         _KEEPERS.add(self)
         viewer.layers.events.removed.connect(self._layer_removed)
 
     @property
     def opening(self) -> bool:
         """Whether a review is being opened, or will be if there are decisions."""
-        return self._finder.busy or self.opener.busy
+        # An opener that was dropped may still hold the file.
+        return self._finder.busy or self.opener.busy or not self.opener.idle
+
+    def _tell_opening(self) -> None:
+        self.opening_changed.emit()
+        if not (self._finder.busy or self.opener.busy or self.opener.idle):
+            self._settling.start()  # no signal follows
 
     def expect(self, image: Any, regions: Any) -> None:
         """Set the layers of the next results; call it when a run begins."""
@@ -137,7 +149,7 @@ class ReviewKeeper(QObject):
             self.begin(unasked=self.unasked)
         elif not self.target.saved and (request := self._request()) is not None:
             self._finder.start(partial(find_decisions, request))
-            self.opening_changed.emit()
+            self._tell_opening()
 
     def _decided_before(self, results: Results | None) -> None:
         idle = self.state is None and not self.opener.busy
@@ -173,7 +185,7 @@ class ReviewKeeper(QObject):
                 return
         close_orphaned_reviews()
         self.opener.start(partial(open_review, replace(request, review=kept)))
-        self.opening_changed.emit()
+        self._tell_opening()
 
     def _request(self, any_image: bool = False) -> ReviewRequest | None:
         """Return what opens a review of the target; None if its image cannot be read."""
@@ -246,6 +258,7 @@ class ReviewKeeper(QObject):
         self.target = None
         self.close()
         self.left.emit(str(layer.name))
+        self._tell_opening()
 
     def stop(self) -> None:
         """Close the review and release the layers."""
@@ -255,11 +268,11 @@ class ReviewKeeper(QObject):
         self.target = self._next = None
         if target is not None:
             target.layer.restore()
+        self._tell_opening()
 
     def _drop(self) -> None:
         self.opener.drop()
         self._finder.drop()
-        self.opening_changed.emit()
 
     def _opened(self, opened: OpenedReview) -> None:
         target = self.target
