@@ -439,7 +439,7 @@ class Session(EventedModel):
     review, reviewable : object or None
         The review that is open, and what one can be opened of; set by the review.
     review_opening : bool
-        Whether a review is being opened, or will be if there are decisions: nobody decides about
+        Whether a review is being opened, or will be if there are decisions: none can be made about
         the image yet, and its decisions may be locked; set by the review.
     decided, decisions : int
         Regions of the results that have a decision, and a count of changes of decisions and of
