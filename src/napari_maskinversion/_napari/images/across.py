@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
 from ...base.identity import RegionKey
@@ -30,8 +30,6 @@ from .images_work import (
     take_back_work,
 )
 
-_AGAIN: Final = 50  # milliseconds
-
 
 class AcrossImages(QObject):
     """One work on all images at a time."""
@@ -44,9 +42,6 @@ class AcrossImages(QObject):
         self._here: tuple[str, list[RegionKey]] = ("", [])
         self._left_out: dict[str, str] = {}  # why the image under review was
         self._waiting: Callable[[], None] | None = None  # for a review that is being opened
-        self._timer = QTimer(self)
-        self._timer.setInterval(_AGAIN)
-        self._timer.timeout.connect(self._look)
         self.worker = Worker("single", "The work on all images", parent=self)
         self.worker.progressed.connect(self._progressed)
         self.worker.done.connect(self._done)
@@ -183,19 +178,18 @@ class AcrossImages(QObject):
         elif session.review_opening:
             self._waiting = act
             session.many = ManyImages("Opening the review ...")
-            self._timer.start()
         else:
             act()
 
-    def _look(self) -> None:
+    def review_opening_changed(self, opening: bool) -> None:
+        """Do what has waited for a review."""
         act = self._waiting
-        if act is not None and not self._session.review_opening:
+        if act is not None and not opening:
             self._give_up()
             act()
 
     def _give_up(self) -> None:
         """Wait no longer."""
-        self._timer.stop()
         if self._waiting is not None:
             self._waiting = None
             self._session.many = None

@@ -118,6 +118,7 @@ class ImagesController(QObject):
         self._bindings.connect((events.vocabulary, events.settings), self._words_changed)
         self._bindings.connect((events.project, events.vocabulary), self._show_state)
         self._bindings.connect(events.many, self._show_working)
+        self._bindings.connect(events.review_opening, self.across.review_opening_changed)
         self._bindings.answer(self._session, "open images", self.open)
         self._viewer.layers.events.removed.connect(self._layer_removed)
         self.regions.follow()

@@ -175,6 +175,7 @@ class ReviewController(QObject):
                 act()
             except Exception as error:  # the file's lock must be released even if the layer fails
                 report(error)
+        self._session.review_opening = False
         self._canvas.texts.remove()
         self._cropper.drop()
         self.part.crop.show_crop(None)

@@ -95,8 +95,6 @@ class ReviewKeeper(QObject):
         self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
         self.opener.done.connect(self._opened)
         self.opener.failed.connect(self.refused)
-        for worker in (self._finder, self.opener):
-            worker.ended.connect(self._tell_opening)
         self._settling = QTimer(self)
         self._settling.setSingleShot(True)
         self._settling.setInterval(_SETTLING)
@@ -112,8 +110,8 @@ class ReviewKeeper(QObject):
 
     def _tell_opening(self) -> None:
         self.opening_changed.emit()
-        if not (self._finder.busy or self.opener.busy or self.opener.idle):
-            self._settling.start()  # no signal follows
+        if self.opening:
+            self._settling.start()  # a dropped opener gives no signal
 
     def expect(self, image: Any, regions: Any) -> None:
         """Set the layers of the next results; call it when a run begins."""
@@ -258,7 +256,6 @@ class ReviewKeeper(QObject):
         self.target = None
         self.close()
         self.left.emit(str(layer.name))
-        self._tell_opening()
 
     def stop(self) -> None:
         """Close the review and release the layers."""
@@ -268,7 +265,7 @@ class ReviewKeeper(QObject):
         self.target = self._next = None
         if target is not None:
             target.layer.restore()
-        self._tell_opening()
+        self._settling.stop()
 
     def _drop(self) -> None:
         self.opener.drop()
