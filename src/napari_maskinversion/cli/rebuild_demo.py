@@ -40,6 +40,10 @@ def rebuild_command(
         float,
         typer.Option(help="Highest learning rate; use a lower one to continue an earlier model."),
     ] = 1.5e-3,
+    photographs: Annotated[
+        Path | None,
+        typer.Option(help="Folder of photographs (.jpg, .png): more backgrounds for drawings."),
+    ] = None,
     sprites: Sprites = None,
     data: RealImages = None,
     scenes: Scenes = 200,
@@ -67,7 +71,8 @@ def rebuild_command(
         raise ConfigError(f"--learning-rate must be between 0 and 1; got {learning_rate}.")
     if scenes < 1:
         raise ConfigError(f"--scenes must be at least 1; got {scenes}.")
-    for option, folder in (("--warm", warm), ("--sprites", sprites), ("--data", data)):
+    named = {"--warm": warm, "--photographs": photographs, "--sprites": sprites, "--data": data}
+    for option, folder in named.items():
         if folder is not None and not folder.is_dir():
             raise InputError(f"There is no folder {folder}; {option} names a folder.")
     if warm is not None and out.absolute() == warm.absolute():
@@ -85,6 +90,7 @@ def rebuild_command(
         warmup=Recipe().warmup if warm is None else 50,
         steady=Recipe().steady if warm is None else 0.0,
         text_steps=int(min(Recipe().text_steps, 120 * budget)),
+        photographs=_photographs_in(photographs),
     )
     real = data or data_folder()
     if real is None:
@@ -104,6 +110,16 @@ def rebuild_command(
     _write_card(out, trainer, chosen)
     _measure(out, sprites, real, scenes)
     say(f"Wrote the model and its card to {out}; use it with --model {out}.")
+
+
+def _photographs_in(folder: Path | None) -> tuple[str, ...]:
+    """Return the photographs of a folder; one without any is refused."""
+    if folder is None:
+        return ()
+    files = sorted(f for f in folder.absolute().iterdir() if f.suffix.lower() in (".jpg", ".png"))
+    if not files:
+        raise InputError(f"{folder} contains no photograph (.jpg, .png).")
+    return tuple(map(str, files))
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -39,7 +39,10 @@ _DISCS: Final = 16  # of a cluttered background
 
 @cache
 def photographs(names: tuple[str, ...]) -> tuple[tuple[Tensor, ...], ...]:
-    """Return photographs as (3, H, W) floats in 0..1, at most 640 px long, and halved versions."""
+    """Return photographs as (3, H, W) floats in 0..1, at most 640 px long, and halved versions.
+
+    Names are of scikit-image's files, or full paths.
+    """
     import skimage.data
     from PIL import Image
 
@@ -90,8 +93,9 @@ def varied(rng: torch.Generator, images: Tensor, share: float) -> Tensor:
 
     images, use = images.clone(), some()
     images[use] = _recoloured(rng, images[use])
-    use = some()[:, None, None, None]
-    images = torch.where(use & _half(rng, images), images.roll(1, 0), images)
+    use = some()
+    other = images.roll(1, 0)[use]
+    images[use] = torch.where(_half(rng, other), other, images[use])
     use = some()
     images[use] = _cluttered(rng, images[use])
     return images

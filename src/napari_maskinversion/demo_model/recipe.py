@@ -43,6 +43,7 @@ class Recipe:
     average: float = 0.998  # decay per step of the averaged weights, which are the ones kept
     strangers: float = 0.3  # share of large drawn scenes with an object without a name
     restyled: bool = True  # made-up styles and backgrounds, after the calm beginning
+    photographs: tuple[str, ...] = ()  # files of more backgrounds, beside scikit-image's
 
     def share(self, seconds: float) -> float:
         """Return the place in the schedule, 0..1, after some seconds of training."""
@@ -69,7 +70,7 @@ class Recipe:
             grain=0.1 * wild,
             contrast=0.3 + 0.45 * wild,
             margin=(0.34 - 0.2 * wild) if not large else 0.08,
-            photographs=TRAINING if wild == 1 else (),
+            photographs=(*TRAINING, *self.photographs) if wild == 1 else (),
             varied=0.3 if self.restyled and wild == 1 else 0.0,
             odd=(0.08 if mild else 0.25) * wild,
             blurred=(0.08 if mild else 0.15) * wild,

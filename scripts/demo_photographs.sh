@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Fetch the photographs that the demo model's training lays behind its drawings, beside those of
+# scikit-image: `napari-maskinversion rebuild-demo --photographs FOLDER`. Needs Debian or Ubuntu.
+# None is share-alike: nine of lomiri-wallpapers (CC BY 4.0, one CC0) and eight panoramas of
+# Blender's studio lights (CC0).
+set -euo pipefail
+if [ $# -ne 1 ]; then
+  echo "Usage: bash scripts/demo_photographs.sh FOLDER" >&2
+  exit 2
+fi
+folder="$1"
+mkdir -p "$folder"
+folder="$(cd "$folder" && pwd)"
+python="${PYTHON:-python3}"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+apt-get download lomiri-wallpapers-16.04 blender-data
+for package in *.deb; do
+  dpkg-deb -x "$package" unpacked
+done
+for name in aitzgorri_by_Aitzol_Berasategi life_by_Aitzol_Berasategi \
+  picosdeeuropa_by_Aitzol_Berasategi Picture_0B_by_freespace Picture_1A_by_freespace \
+  seeding_by_Clements_Engelhardt sunset_by_Aitzol_Berasategi umang_by_Abhishek_Mudgal \
+  Wine_by_Jakkub_Mede; do
+  cp "unpacked/usr/share/backgrounds/$name.jpg" "$folder/"
+done
+"$python" -m pip install --quiet --target exr OpenEXR numpy pillow
+PYTHONPATH=exr "$python" - unpacked/usr/share/blender/datafiles/studiolights/world "$folder" <<'PYTHON'
+import sys
+from pathlib import Path
+
+import numpy as np
+import OpenEXR
+from PIL import Image
+
+source, folder = map(Path, sys.argv[1:])
+for file in sorted(source.glob("*.exr")):
+    light = OpenEXR.File(str(file)).channels()["RGB"].pixels[..., :3].astype(np.float64)
+    # a photograph's exposure: the brightest twentieth is white
+    shown = (np.clip(light / np.percentile(light, 95), 0, 1) ** (1 / 2.2) * 255).round()
+    Image.fromarray(shown.astype(np.uint8)).save(folder / f"{file.stem}.png")
+PYTHON
