@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from napari_maskinversion import load_model
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.demo_model import domains, painted_pictures, train
+from napari_maskinversion.demo_model.backgrounds import TRAINING
 from napari_maskinversion.demo_model.card import CARD
 from napari_maskinversion.demo_model.domains import Picture, Views
+from napari_maskinversion.demo_model.recipe import Recipe
 from napari_maskinversion.demo_model.sprites import EVERY_SET, SETS
 from napari_maskinversion.demo_model.train import Trainer
 from napari_maskinversion.demo_model.vocabulary import DRAWN
@@ -91,6 +94,32 @@ def test_painted_pictures_are_for_training_alone(
     assert not looked_at.painted
 
 
+def test_photographs_of_a_folder_lie_behind_drawings_after_the_calm_beginning(
+    rebuild: Command, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begun(trainer: Trainer, *_: Any, **__: Any) -> None:
+        recipes.append(trainer.recipe)
+        raise InputError("Far enough.")
+
+    recipes: list[Recipe] = []
+    monkeypatch.setattr(train, "train", begun)
+    folder = tmp_path / "photographs"
+    folder.mkdir()
+    command = (tmp_path / "model", "--sprites", sets, "--objects", 6, "--photographs", folder)
+    (folder / "about.txt").write_text("Taken by the author.", "utf-8")
+    code, said = rebuild(*command)
+    assert code == 2
+    assert f"{folder} contains no photograph (.jpg, .png)." in said
+
+    for name in ("lake.JPG", "hill.png"):
+        Image.new("RGB", (64, 48)).save(folder / name)
+    _, said = rebuild(*command)
+    assert "Far enough." in said
+    files = {str(folder / name) for name in ("lake.JPG", "hill.png")}
+    assert set(recipes[0].look(1.0, large=True).photographs) == {*TRAINING, *files}
+    assert not recipes[0].look(0.0, large=True).photographs
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -98,6 +127,7 @@ def test_painted_pictures_are_for_training_alone(
         (("--objects", 100_000), "got 100000"),
         (("--scenes", 0), "--scenes must be at least 1; got 0"),
         (("--warm", "no/such/model"), "There is no folder no/such/model"),
+        (("--photographs", "no/such/folder"), "There is no folder no/such/folder"),
     ],
 )
 def test_what_cannot_work_is_refused_before_the_work(

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from napari_maskinversion.demo_model.backgrounds import MEASURING, TRAINING, varied
@@ -122,6 +124,16 @@ def test_backgrounds_for_measuring_were_never_trained_on(shapes: list[Tensor]) -
     )
     assert plain.images.shape == pictured.images.shape
     assert not torch.equal(plain.images, pictured.images)
+
+
+def test_a_users_photograph_lies_behind_the_objects(shapes: list[Tensor], tmp_path: Path) -> None:
+    file = tmp_path / "violet.png"
+    Image.new("RGB", (90, 70), (128, 0, 255)).save(file)
+    look = replace(PLAIN, photographs=(str(file),), pictured=1.0)
+    scene = compose(shapes, generator("train", 4), torch.tensor([1, 2]), (48, 64), look=look)
+    behind = scene.images.permute(0, 2, 3, 1)[scene.visible.sum(1) == 0]
+    assert len(behind) > 1000
+    assert torch.allclose(behind, torch.tensor([128 / 255, 0.0, 1.0]), atol=1e-5)
 
 
 @pytest.fixture
