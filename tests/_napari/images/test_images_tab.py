@@ -269,6 +269,40 @@ def test_undo_waits_for_the_review_that_is_being_opened(qtbot, panel, project, s
     assert summarize(opened, "cell-1.png").decided == 0
 
 
+def test_a_closed_panel_leaves_no_review_opening_in_the_session(panel, accepting):
+    assert panel.session.review_opening
+    panel.shut_down()
+    assert not panel.session.review_opening
+    assert panel.session.many is None
+
+
+def test_nothing_is_accepted_in_all_images_while_the_reviewed_one_is_computed_again(
+    qtbot, panel, project, messages, request
+):
+    open_project(qtbot, panel, project)
+    paint(panel.session.regions, 77, (40, 2, 46, 9))
+    suggested(qtbot, panel)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    word = panel.session.results.regions[0].suggestion
+    run = request.getfixturevalue("slow")
+    panel.model.form.set_values({"chunk_size": 1})
+    panel.start()
+    run.go.release(8)  # the first region is in, the run is not over
+    qtbot.waitUntil(lambda: panel.session.reviewed is None, timeout=WAIT)
+    part = panel.images.part
+    part.limit.setValue(0)
+    part.word.setCurrentText(word)
+    part.accept.click()
+    assert messages[-1] == "Wait until the run is over, or cancel it: its image is under review."
+    assert panel.session.many is None
+    run.free = True
+    run.go.release(1000)
+    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    opened = panel.images.project
+    assert [summarize(opened, f"cell-{n}.png").decided for n in (1, 2)] == [0, 0]
+
+
 def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
