@@ -157,19 +157,6 @@ def test_files_of_killed_processes_are_removed(tmp_path):
     assert list(tmp_path.iterdir()) == [foreign]
 
 
-def test_leftovers_of_version_0_1_are_cleared_once_their_file_is_written_again(tmp_path):
-    names = (".a.x8_k2m1q.part", ".b.x8_k2m1q.part", ".a.notes.part", ".a.x8_k2m1q.old")
-    new = ".a.y8_k2m1q.part"  # of a run that may still go on
-    for name in (*names, new):
-        (tmp_path / name).write_text("half")
-    for name in names:
-        os.utime(tmp_path / name, (1e9, 1e9))
-    with atomic_path(tmp_path / "a.csv") as part:
-        part.write_text("new")
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"a.csv", *names[1:], new}
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without pipes")
 def test_a_pipe_is_not_replaced(tmp_path):
     target = tmp_path / "a.csv"

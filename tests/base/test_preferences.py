@@ -40,7 +40,13 @@ def test_offline_fetches_nothing(monkeypatch, no_network):
 
 @pytest.mark.parametrize(
     "values",
-    [{"palette": "no-such"}, {"heatmap": "pink"}, {"offline": "yes"}, {"cache_folder": "a/b"}],
+    [
+        {"palette": "no-such"},
+        {"heatmap": "pink"},
+        {"offline": "yes"},
+        {"cache_folder": "a/b"},
+        {"cache_folder": "~nobody-of-this-name/cache"},
+    ],
 )
 def test_what_cannot_work_is_refused_and_in_a_file_left_out(values):
     ((name, value),) = values.items()

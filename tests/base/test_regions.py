@@ -1,5 +1,7 @@
 """Regions: boxes and crops that lose nothing."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -117,11 +119,19 @@ def test_a_label_image_may_be_a_tensor():
         (MASK * 1j, InputError, "complex"),
         (MASK[0], MaskShapeError, r"\(5,\)"),
         ([MASK, MASK[:2]], MaskShapeError, "one size"),
+        ("mask.png", InputError, r"got 'mask.png'.*read_regions\(path\)"),
+        (Path("mask.png"), InputError, r"got 'mask.png'.*read_regions\(path\)"),
     ],
 )
 def test_values_that_are_no_mask_are_refused(masks, error, says):
     with pytest.raises(error, match=says):
         Regions.from_masks(masks)
+
+
+@pytest.mark.parametrize("path", ["photo.png", Path("photo.png")])
+def test_a_path_is_no_image_and_the_refusal_says_how_to_read_it(path):
+    with pytest.raises(InputError, match=r"got 'photo\.png'.* pass read_image\(path\)"):
+        as_array(path)
 
 
 def test_a_ragged_image_is_refused_as_an_image_not_as_masks():

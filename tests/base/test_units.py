@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tifffile
+from PIL import Image, TiffImagePlugin
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
@@ -57,6 +58,25 @@ def test_imagej_and_plain_resolutions_are_read(tmp_path):
     assert units == Units(pixel=(1, 0.5), unit="µm")
     # A printer's resolution is no pixel size.
     assert written(tmp_path / "dpi.tif", resolution=(72, 72), resolutionunit="INCH") is None
+
+
+@pytest.mark.parametrize(("kind", "value"), [(11, 72.0), (2, "72 dpi")])
+def test_a_resolution_that_cannot_be_read_is_none(tmp_path, kind, value):
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    for tag in (282, 283):
+        tags.tagtype[tag], tags[tag] = kind, value
+    Image.fromarray(picture()[..., 0]).save(tmp_path / "a.tif", tiffinfo=tags)
+    with open_image(tmp_path / "a.tif") as stack:
+        assert stack.units is None
+        np.testing.assert_array_equal(np.asarray(stack.levels[0]), picture()[..., 0])
+
+
+def test_broken_ome_xml_says_nothing_and_leaves_the_pixels(tmp_path):
+    about = '<?xml version="1.0"?><OME xmlns="x"><Image Name="A&B"/></OME>'
+    assert written(tmp_path / "a.ome.tif", metadata=None, description=about) is None
+    with open_image(tmp_path / "a.ome.tif") as stack:
+        assert stack.images == ("60 x 80",)
+        np.testing.assert_array_equal(np.asarray(stack.levels[0]), picture()[..., 0])
 
 
 def geotiff(path, *, keys=(), tie=(0, 0, 0, 500_000, 4_200_000, 0), matrix=None):

@@ -79,6 +79,13 @@ def test_one_file_about_all_images_and_a_folder_of_images(away, images, call):
     assert pd.read_parquet("out/regions.parquet")["image"].tolist() == ["cell-1.png", "cell-2.png"]
 
 
+def test_one_image_at_an_address(away, images, call):
+    code, _, err = new(call, f"{AWAY}/images/cell-1.png", "masks/cell-1_mask.png")
+    assert code == 0, err
+    (image,) = read_project(images).images
+    assert (image.name, image.image) == ("cell-1.png", f"{AWAY}/images/cell-1.png")
+
+
 def test_a_zarr_folder_is_one_image(away, images, call):
     image_store(images / "a.zarr")
     away.put(str(images / "a.zarr"), "/many/a.zarr", recursive=True)

@@ -26,10 +26,13 @@ from napari_maskinversion.batch.fingerprint import Fingerprint
 from napari_maskinversion.batch.finished import Finished, differences, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
-from napari_maskinversion.batch.running import plan, write_failed
+from napari_maskinversion.batch.running import add_failed, check_out, plan, write_failed
 from napari_maskinversion.cli import console
 from napari_maskinversion.cli.console import ProgressBar
 from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.regions.annotations.label_maps import write_label_maps
+from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from tests.scenes import label_image, picture
 
@@ -115,6 +118,20 @@ def test_results_of_images_that_the_batch_does_not_have_never_mix_with_its_own(f
     assert set(table["image"]) == {"cell-2.png"}
     assert set(table["suggestion"]) == {"apple"}
     assert list(own.parent.iterdir()) == [own]
+
+
+def test_an_image_that_is_computed_again_keeps_no_earlier_export(finished, call):
+    own = finished / "out/archives/cell-1.png/coco.json"
+    assert call("batch", ".", "--out", "out", "--format", "csv,coco,ome-zarr")[0] == 0
+    own.write_text("mine")
+    assert call("batch", ".", "--out", "out", "--labels", "apple", "--overwrite")[0] == 0
+    files = {file.relative_to("out/archives") for file in Path("out/archives").glob("*/*")}
+    results = {
+        Path(f"cell-{n}.png", name) for n in (1, 2) for name in ("results.npz", "batch.json")
+    }
+    assert files == {*results, Path("cell-1.png/coco.json")}
+    assert own.read_text() == "mine"
+    assert "2 images of out are kept." in call("batch", ".", "--out", "out", "--labels", "apple")[2]
 
 
 def test_results_that_were_changed_are_not_removed(finished, call):
@@ -219,6 +236,31 @@ def test_images_without_the_option_for_regions_are_refused_by_its_name(images, c
     code, _, err = call("batch", "--images", "images", *FAST)
     assert code == 2
     assert "Name the regions of the images by --regions" in err
+
+
+@pytest.mark.parametrize("kind", ["YOLO", "label image"])
+def test_other_names_beside_the_regions_are_other_labels(images, call, kind):
+    boxes, names = images / "boxes/cell-1.txt", images / "boxes/classes.txt"
+    boxes.parent.mkdir()
+    boxes.write_text("0 0.3 0.3 0.2 0.2\n")
+    names.write_text("car\n")
+    regions = boxes
+    if kind == "label image":
+        regions = images / "boxes/cell-1.tif"
+        write_label_maps(read_annotations(boxes, (64, 64)), regions)
+        boxes.unlink()
+        names = regions.with_suffix(".json")
+    words = ("--images", "images/cell-1.png", "--regions", regions, *FAST[2:])
+    assert call("project", "new", ".", *words)[0] == 0
+    task = OpenProject.read(images).task("cell-1.png")
+    task.archive.mkdir(parents=True)
+    write_finished(Finished.of(task), task.archive)
+    assert differences(task) == []
+    names.write_text(names.read_text().replace("car", "dog"))
+    assert differences(task) == ["labels"]
+    assert differences(replace(task, vocabulary=Vocabulary(("cat",)))) == ["labels"]
+    names.write_text(names.read_text().replace("dog", "car"))
+    assert differences(task) == []
 
 
 def test_a_changed_chunk_of_a_zarr_is_another_image(tmp_path):
@@ -331,6 +373,28 @@ def test_a_list_of_the_users_own_is_neither_replaced_nor_deleted(project, call, 
     assert list(own.parent.iterdir()) == [own]
     assert call("batch", ".", "--out", "out", *skip, "--overwrite")[0] == (1 if skip else 0)
     assert ("image,problem" in own.read_text()) == bool(skip)
+
+
+def test_the_list_of_what_failed_is_the_same_on_windows(tmp_path, monkeypatch):
+    real = Path.open
+
+    def on_windows(path, mode="r", *args, newline=None, **more):
+        newline = "\r\n" if newline is None and mode in "wa" else newline
+        return real(path, mode, *args, newline=newline, **more)
+
+    monkeypatch.setattr(Path, "open", on_windows)
+    file = tmp_path / "failed.csv"
+    write_failed({"a.png": "broken"}, tmp_path)
+    add_failed("b.png", "broken", tmp_path)
+    assert file.read_bytes() == b"image,problem\na.png,broken\nb.png,broken\n"
+
+
+def test_a_list_that_an_earlier_version_wrote_on_windows_is_replaced(tmp_path):
+    file = tmp_path / "failed.csv"
+    file.write_bytes(b"image,problem\r\na.png,broken\r\n")
+    check_out((), tmp_path, overwrite=False)
+    write_failed({}, tmp_path)
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("option", ["--table", "--labels", "--captions"])
@@ -619,6 +683,26 @@ def test_captions_are_those_of_a_run(project, call):
     assert call("project", "status", "p", "--out", "alone")[1].endswith(
         "2 images computed, 0 to compute\n"
     )
+
+
+def test_a_list_of_words_may_be_longer_than_a_files_name(project, call):
+    words = ", ".join(f"word {number}" for number in range(50))
+    # The captions, read next, are refused.
+    code, _, err = call("batch", ".", "--labels", words, "--captions", "gone.txt")
+    assert code == 2
+    assert "There is no file of captions at gone.txt" in err
+
+
+def test_the_column_of_a_projects_captions_is_not_that_of_other_captions(images, call):
+    (images / "own.csv").write_text("id,note\n1,a red square\n")
+    (images / "other.csv").write_text("caption\na grey car\n")
+    start = ("project", "new", ".", "--images", "images", "--regions", "masks", *FAST[2:])
+    code, _, err = call(*start, "--captions", "own.csv", "--caption-column", "note")
+    assert code == 0, err
+    for more, caption in (((), "a red square"), (("--captions", "other.csv"), "a grey car")):
+        code, _, err = call("batch", ".", "--out", caption, *more)
+        assert code == 0, err
+        assert set(pd.read_parquet(f"{caption}/regions.parquet")["caption"]) == {caption}
 
 
 def test_a_file_about_many_images_is_parsed_and_hashed_once(images, call, monkeypatch):

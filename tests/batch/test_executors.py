@@ -94,9 +94,15 @@ def test_a_task_that_ends_every_worker_is_given_up_and_ends_no_other_one():
 
 
 def test_workers_that_die_before_a_task_is_begun_do_not_count():
-    reports, _ = done(Scripted({"image 2": [WorkerDied(times=0) for _ in range(20)]}))
+    reports, _ = done(Scripted({name: [WorkerDied(times=0) for _ in range(5)] for name in ALL}))
     assert sorted(one.name for one in reports) == ALL
     assert not any(one.problem for one in reports)
+
+
+def test_workers_that_die_again_and_again_before_any_task_is_begun_end_the_batch():
+    deaths = {name: [WorkerDied(times=0) for _ in range(99)] for name in ALL}
+    with pytest.raises(MaskInversionError, match="ended suddenly at their start.* fewer --workers"):
+        done(Scripted(deaths))
 
 
 def test_tasks_of_a_lost_cluster_are_submitted_again():

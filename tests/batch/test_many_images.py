@@ -150,6 +150,38 @@ def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_
         assert later.anns[number]["category_id"] == one["category_id"]
 
 
+def test_an_export_has_the_last_decision_though_the_clock_was_set_back(
+    computed, tmp_path, monkeypatch
+):
+    name = next(iter(computed.by_name))
+    bundle = open_archive(archive_file(computed, name))
+    args = image_of(bundle), identities_of(bundle), bundle.results.info
+    region = identities_of(bundle)[0].key
+    for time, word in (("2024-05-01T12:10:00.000Z", "first"), ("2024-05-01T12:05:00.000Z", "last")):
+        monkeypatch.setattr("napari_maskinversion.review.review.now", lambda time=time: time)
+        with Review(*args, file=computed.path(name)) as review:
+            review.accept(region, word)
+    export(computed, tmp_path / "one", accepted_only=True)
+    table = pd.read_csv(tmp_path / "one" / "regions.csv")
+    assert table["accepted_label"].tolist() == ["last"]
+
+
+def test_planes_stay_whole_numbers_beside_images_without_planes(tmp_path, call, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "a.png", picture(64, 64))
+    save(tmp_path / "a_mask.png", label_image(1, 64, 64))
+    stack = np.stack([picture(64, 64, seed)[:, :, 0] for seed in range(2)])
+    tifffile.imwrite("s.tif", stack, metadata={"axes": "ZYX"})
+    tifffile.imwrite("s_mask.tif", np.stack([label_image(1, 64, 64)] * 2), metadata={"axes": "ZYX"})
+    (tmp_path / "t.csv").write_text("image,regions\na.png,a_mask.png\ns.tif,s_mask.tif\n")
+    assert call("project", "new", ".", "--table", "t.csv", *FAST, "--planes", "each")[0] == 0
+    assert call("batch", ".")[0] == 0
+    assert call("project", "export", ".", "--out", "out", "--format", "csv")[0] == 0
+    table = pd.read_csv("out/regions.csv", dtype=str, keep_default_na=False)
+    assert table["z"].tolist() == ["", "0", "1"]
+    assert table["region"].tolist() == ["1", "1", "1"]
+
+
 def test_images_of_one_file_name_and_of_one_file_are_told_apart_in_coco(
     tmp_path, call, monkeypatch
 ):

@@ -12,7 +12,12 @@ import yaml
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch.opened import changed_image, edit
-from napari_maskinversion.batch.project import Project, read_project, write_project
+from napari_maskinversion.batch.project import (
+    Project,
+    ProjectImage,
+    read_project,
+    write_project,
+)
 from tests.scenes import picture
 
 from .conftest import FAST, save
@@ -60,6 +65,31 @@ def test_a_moved_folder_stays_a_project_with_its_file_of_labels(images, call, mo
     code, out, err = call("project", "check", moved / "p")
     assert (code, out) == (0, "2 images can be run.\n"), err
     assert Project.vocabulary(read_project(moved / "p"), moved / "p", None).labels == ("car", "dog")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Screenshot 2024-05-01 at 3.45.12\u202fPM.png",
+        "細胞\u300001.tif",
+        "می\u200cخواهم.png",
+        "a\u00a0b.tif",
+        "a\tb.tif",
+        "\ufeff a  b \ufffe \ue000.tif",
+        " " * 200 + "- #:" + "a b\u3000" * 90,
+    ],
+)
+def test_names_with_unusual_spaces_and_joiners_come_back(tmp_path, name):
+    project = Project(images=(ProjectImage(name=name, image=name),))
+    write_project(project, tmp_path / "project.yaml")
+    assert read_project(tmp_path) == project
+
+
+@pytest.mark.parametrize("sign", "\n\r\x0b\x0c\x1b\x1c\x7f\x85\x9b\u2028\u2029\ud800")
+@pytest.mark.parametrize("name", ["a{}b.png", "a.png{}"])
+def test_names_with_line_breaks_and_control_signs_are_refused(sign, name):
+    with pytest.raises(ValueError, match="one line without control signs"):
+        ProjectImage(name=name.format(sign), image="a.png")
 
 
 def test_check_names_each_image_that_cannot_be_run_in_one_line(project, call):

@@ -120,6 +120,20 @@ def test_masks_of_positions_are_found_by_their_number(here):
     assert names(pair("scan.ome.tif", template, positions=True)) == expected
 
 
+@pytest.mark.parametrize("regions", ["masks", "masks/{name}.tif"])
+def test_masks_of_fields_and_positions_are_found_where_names_have_dots(here, regions):
+    ome_tiff("run.2.ome.tif", [picture(64, 64, seed)[:, :, 0] for seed in range(2)])
+    plate(here / "run.3.zarr", wells=("A/1", "A/2"), fields=1)
+    (here / "masks").mkdir()
+    for names_, images in (
+        (("run.2_0", "run.2_1"), "run.2.ome.tif"),
+        (("run.3_A1_0", "run.3_A2_0"), "run.3.zarr"),
+    ):
+        tifffile.imwrite(f"masks/{names_[1]}.tif", label_image(2, 64, 64))
+        expected = {names_[0]: None, names_[1]: f"masks/{names_[1]}.tif"}
+        assert names(pair(images, regions, positions=True)) == expected
+
+
 def test_a_table_names_the_number_of_an_image(here):
     (here / "t.csv").write_text("image,regions,series,name\na.tif,a.json,2,third\nb.tif,,,\n")
     pairs = read_table(here / "t.csv").pairs

@@ -14,6 +14,7 @@ import skimage.io
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.cli import find, running
 from napari_maskinversion.cli.captions import banks as captions
+from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.store import CaptionStore
 from napari_maskinversion.pipeline.inputs import origin
@@ -70,6 +71,19 @@ def test_a_column_of_a_table_and_a_folder_may_be_chosen(call, files):
     code, out, _ = call("captions", "search", table, "a bus", "--top-k", 1)  # the title
     assert code == 0
     assert "a bus" in out
+
+
+def test_a_bank_of_an_own_model_asks_for_it_by_name(call, files):
+    own, bank = files / "own_model", files / "bank"
+    own.symlink_to(bundled_folder())
+    code, _, err = call("captions", "build", files / "few.txt", "--model", own, "--out", bank)
+    assert code == 0, err
+    for command in (("search", bank, "dog"), ("build", bank)):
+        code, _, err = call("captions", *command)
+        assert code == 2
+        assert "with a model of your own, own_model; name it with --model." in err
+    code, _, err = call("captions", "search", bank, "dog", "--model", own)
+    assert code == 0, err
 
 
 def test_control_c_keeps_what_is_done_and_says_how_to_go_on(call, files, interrupted):

@@ -1,7 +1,7 @@
 """Formats on the command line: written by a run, and from results that were saved."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
@@ -65,6 +65,21 @@ def test_a_run_writes_every_format_and_export_writes_them_again(files, call):
     assert code == 2
     assert "results of another image than" in err
     assert "of the same size with other pixels" in err
+
+
+@pytest.mark.parametrize(
+    ("formats", "said"), [("tif,csv", "Wrote regions.csv in"), ("tif", "Wrote nothing in")]
+)
+def test_only_what_was_written_is_said(files, call, tmp_path, formats, said):
+    results = reviewed(files).results
+    settings = results.info.settings.changed({"method": "crop"})
+    crops = replace(results, info=replace(results.info, settings=settings))
+    write_results(crops, tmp_path, ["npz"])
+    command = ("export", tmp_path / "results.npz", "--format", formats, "--out", tmp_path / "out")
+    code, _, err = call(*command)
+    assert code == 0, err
+    assert said in err
+    assert "heatmap" in err.partition("Wrote")[0]  # why there are none
 
 
 def test_the_columns_of_the_table_are_listed_with_their_meaning(call):

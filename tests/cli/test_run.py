@@ -19,6 +19,7 @@ from napari_maskinversion.cli import run as run_module
 from napari_maskinversion.cli import running
 from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.images.stack import stack_of
+from napari_maskinversion.language.labels.presets import preset
 from napari_maskinversion.pipeline import inputs as pipeline_inputs
 from napari_maskinversion.pipeline.timings import forget
 from napari_maskinversion.results.export import heatmaps
@@ -622,9 +623,15 @@ def test_labels_are_converted_and_what_is_left_out_is_said(call, tmp_path):
     code, out, err = convert("coco", tmp_path / "coco.yaml", "--colours")
     assert (code, err) == (0, "")
     assert "80 labels" in out
+    again = convert(tmp_path / "coco.yaml", tmp_path / "again.yaml")
+    assert again[0] == 0
+    written = (tmp_path / "again.yaml").read_text("utf-8")
+    assert written == (tmp_path / "coco.yaml").read_text("utf-8")
+    coco = preset("coco")
+    assert written.startswith(f"description: {coco.description}\nsource: ")
     code, _, err = convert(tmp_path / "coco.yaml", tmp_path / "coco.txt")
     assert code == 0
-    assert "groups, colours" in err
+    assert "groups, colours, description, source" in " ".join(err.split())
     assert "person | man | woman | child" in (tmp_path / "coco.txt").read_text("utf-8")
     code, _, err = convert("voc", tmp_path / "coco.txt")
     assert code == 2

@@ -1,6 +1,6 @@
 """Settings: metadata that interfaces are made from, and names of earlier versions."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import fields
 from typing import get_type_hints
 
 import numpy as np
@@ -28,21 +28,6 @@ def test_a_value_that_cannot_work_is_refused_with_name_rule_and_value():
         InversionConfig(steps=0)
     with pytest.raises(ConfigError, match=r"^alpha must be a finite number; got nan\.$"):
         InversionConfig(alpha=float("nan"))
-
-
-@pytest.mark.parametrize(("stride", "fast"), [(1, False), ("auto", True)])
-def test_the_old_query_stride_says_fast_or_exact_with_a_warning(stride, fast):
-    with pytest.warns(DeprecationWarning, match=f"use fast={fast}") as caught:
-        config = InversionConfig(query_stride=stride, steps=5)
-    assert caught[0].filename == __file__
-    assert config == InversionConfig(fast=fast, steps=5)
-    assert replace(config, alpha=1.0).fast is fast
-    assert "query_stride" not in asdict(config)
-
-
-def test_any_other_stride_is_refused_with_what_to_use():
-    with pytest.raises(ConfigError, match=r"query_stride=3 is gone: use fast=True"):
-        InversionConfig(query_stride=3)
 
 
 @pytest.mark.parametrize(("stride", "fast"), [(1, False), ("auto", True), (3, True)])

@@ -163,6 +163,22 @@ def test_an_intact_jpeg_of_any_kind_is_read(tmp_path, options, more):
     read_image(tmp_path / "cmyk.jpg")
 
 
+@pytest.mark.parametrize("height", [200, 220, 224])
+def test_an_intact_jpeg_that_ends_in_codes_of_zeros_is_read_and_one_cut_off_is_not(
+    tmp_path, height
+):
+    """Optimised tables have them for flat areas."""
+    pixels = np.zeros((height, 16), np.uint8)
+    pixels[:16:2, ::3] = 200
+    data = io.BytesIO()
+    Image.fromarray(pixels).save(data, "jpeg", optimize=True)
+    (tmp_path / "a.jpg").write_bytes(data.getvalue())
+    read_image(tmp_path / "a.jpg")
+    (tmp_path / "a.jpg").write_bytes(data.getvalue()[:-22] + data.getvalue()[-2:])
+    with pytest.raises(InputError, match=r"a\.jpg could not be read as image"):
+        read_image(tmp_path / "a.jpg")
+
+
 MODES = ("RGB", "L", "CMYK")
 
 

@@ -32,6 +32,10 @@ def test_grey_of_more_than_eight_bits_is_stretched_and_colours_are_not(tmp_path)
     colours = picture().astype(np.uint16) * 16
     tifffile.imwrite(tmp_path / "colours.tif", colours, photometric="rgb")
     np.testing.assert_array_equal(read_image(tmp_path / "colours.tif"), colours)
+    np.save(tmp_path / "big-endian.npy", colours.astype(">u2"))
+    image = read_image(tmp_path / "big-endian.npy")
+    assert image.dtype == np.uint16
+    np.testing.assert_array_equal(image, colours)
 
 
 def test_colours_stored_plane_by_plane_are_colours_and_a_stack_is_not(tmp_path):
@@ -110,6 +114,24 @@ def test_a_label_image_gives_a_region_per_value(tmp_path, name, kind):
     regions = read_regions(tmp_path / name, SHAPE)
     assert regions.ids == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(regions.full_mask(2), labels == 3)
+
+
+@pytest.mark.parametrize("kind", ["png", "tif"])
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA"])
+def test_a_mask_in_colours_is_read_as_grey(tmp_path, kind, mode):
+    grey = Image.fromarray(label_image(5).astype(np.uint8))
+    grey.convert("RGBA").convert(mode).save(tmp_path / f"a.{kind}")
+    assert read_regions(tmp_path / f"a.{kind}", SHAPE).ids == [1, 2, 3, 4, 5]
+    Image.fromarray(picture()).convert(mode if mode != "LA" else "RGB").save(tmp_path / f"b.{kind}")
+    with pytest.raises(InputError, match=rf"b\.{kind} is a colour picture"):
+        read_regions(tmp_path / f"b.{kind}", SHAPE)
+
+
+@pytest.mark.parametrize("how", [{"photometric": "minisblack"}, {"photometric": "rgb"}])
+def test_planes_of_three_masks_stay_apart_even_if_they_are_called_colours(tmp_path, how):
+    """tifffile calls three planes red, green and blue if it is not told otherwise."""
+    tifffile.imwrite(tmp_path / "a.tif", overlapping(), planarconfig="separate", **how)
+    assert read_regions(tmp_path / "a.tif", SHAPE).ids == [1, 2, 3]
 
 
 def test_a_palette_image_keeps_its_numbers(tmp_path):

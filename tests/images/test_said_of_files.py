@@ -10,6 +10,7 @@ from PIL import Image
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.decoding import decode
 from napari_maskinversion.images.opening import open_image, open_labels
+from napari_maskinversion.images.reading import read_image
 from tests.scenes import picture
 
 OME = '<?xml version="1.0"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06">'
@@ -111,6 +112,84 @@ def test_an_image_of_which_0_is_white_is_seen_as_viewers_show_it(tmp_path, tile)
         np.testing.assert_array_equal(np.asarray(stack.levels[0][:, :]), numbers)
 
 
+TILES = {"tile": (16, 16), "compression": "zlib"}
+PLANAR = {"planarconfig": "separate"}
+
+
+def write_samples(path, pixels, kind, extra=None, **how):
+    """Write samples last, or with `PLANAR` plane by plane."""
+    pixels = np.moveaxis(pixels, -1, 0) if "planarconfig" in how else pixels
+    how = {"planarconfig": "contig", **how}
+    tifffile.imwrite(path, pixels, photometric=kind, extrasamples=extra, **how)
+
+
+def half_opaque(channels):
+    """Return samples with a last one that is 0 on the left."""
+    samples = np.dstack([channels, np.full((60, 80), 255, np.uint8)])
+    samples[:, :40, -1] = 0
+    return samples
+
+
+def on_black(colours):
+    return np.where(np.arange(80)[:, None] < 40, 0, colours)
+
+
+@pytest.mark.filterwarnings("ignore:.*fourth band")
+@pytest.mark.parametrize("how", [{}, TILES, PLANAR, PLANAR | TILES])
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [("unassalpha", on_black(picture())), ("assocalpha", picture()), ("unspecified", picture())],
+    ids=["opacity", "opacity that is applied", "near infrared"],
+)
+def test_a_fourth_sample_makes_colours_darker_only_if_it_is_opacity(tmp_path, how, extra, expected):
+    path = tmp_path / "a.tif"
+    write_samples(path, half_opaque(picture()), "rgb", [extra], **how)
+    with open_image(path) as stack:
+        np.testing.assert_array_equal(stack.source().read(0, (0, 0, 60, 80)), expected)
+        said = ["a.tif has a fourth band that is no opacity" in note for note in stack.notes]
+    assert said == ([True] if extra == "unspecified" else [])
+    np.testing.assert_array_equal(read_image(path), expected)
+
+
+def test_a_fourth_sample_that_a_file_does_not_explain_is_opacity(tmp_path, monkeypatch):
+    """Some programs write RGBA without the tag ExtraSamples."""
+    path = tmp_path / "a.tif"
+    write_samples(path, half_opaque(picture()), "rgb")
+    tag = np.array([338, 3], "<u2").tobytes()
+    content = path.read_bytes()
+    assert content.count(tag) == 1
+    path.write_bytes(content.replace(tag, np.array([65_000, 3], "<u2").tobytes()))
+    with open_image(path) as stack:
+        assert stack.notes == ()
+    np.testing.assert_array_equal(read_image(path), on_black(picture()))
+
+
+@pytest.mark.parametrize("how", [{}, TILES])
+def test_four_bands_of_grey_are_channels(tmp_path, how):
+    write_samples(tmp_path / "a.tif", half_opaque(picture()), "minisblack", **how)
+    with open_image(tmp_path / "a.tif") as stack:
+        assert stack.channel_names == ["0", "1", "2", "3"]
+        green = stack.source(channels=["1"]).read(0, (0, 0, 60, 80))
+    np.testing.assert_array_equal(green, picture()[:, :, 1])
+    with pytest.raises(InputError, match=r"shape \(4, 60, 80\); one plane"):
+        read_image(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize("how", [{}, TILES, PLANAR])
+@pytest.mark.parametrize("extra", ["unassalpha", "assocalpha", "unspecified"])
+def test_grey_with_opacity_is_grey(tmp_path, how, extra):
+    grey = picture()[:, :, :1]
+    write_samples(tmp_path / "a.tif", half_opaque(grey), "minisblack", [extra], **how)
+    with open_image(tmp_path / "a.tif") as stack:
+        if extra == "unspecified":
+            assert stack.channel_names == ["0", "1"]
+            return
+        shown = stack.source().read(0, (10, 0, 60, 70))
+    expected = np.repeat(on_black(grey) if extra == "unassalpha" else grey, 3, 2)
+    np.testing.assert_array_equal(shown, expected[10:, :70])
+    np.testing.assert_array_equal(read_image(tmp_path / "a.tif"), expected)
+
+
 @pytest.mark.parametrize(("mode", "says"), [("CMYK", "CMYK"), ("LAB", "L*a*b*"), ("YCbCr",) * 2])
 def test_colours_that_would_be_taken_for_others_are_refused(tmp_path, mode, says):
     path = tmp_path / "a.tif"
@@ -135,7 +214,7 @@ def test_a_table_of_colours_by_imagej_leaves_intensities_with_a_note(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["jpg", "png", "webp", "tif"])
-@pytest.mark.parametrize("orientation", [1, 3, 6])
+@pytest.mark.parametrize("orientation", [0, 1, 3, 6, 9])
 def test_an_image_that_viewers_turn_is_used_as_stored_and_said(tmp_path, kind, orientation):
     path, exif = tmp_path / f"a.{kind}", Image.Exif()
     exif[274] = orientation
@@ -148,7 +227,15 @@ def test_an_image_that_viewers_turn_is_used_as_stored_and_said(tmp_path, kind, o
     with open_image(path) as stack:
         assert stack.levels[0].shape == (60, 80, 3)
         said = [note for note in stack.notes if f"{path} says that it is to be turned" in note]
-    assert bool(said) == (orientation != 1)
+    assert bool(said) == (orientation in (3, 6))
+
+
+@pytest.mark.parametrize("kind", ["png", "webp", "jpg"])
+def test_exif_that_cannot_be_read_is_ignored(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    Image.fromarray(picture()).save(path, exif=b"Exif\0\0garbage" if kind == "jpg" else b"garbage")
+    with open_image(path) as stack:
+        assert stack.notes == ()
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp", "png"])

@@ -10,6 +10,7 @@ from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskSha
 from napari_maskinversion.images.channels import Channel, ChannelPlane
 from napari_maskinversion.images.lazy_plane import LazyPlane
 from napari_maskinversion.images.opening import open_image, stack_of
+from napari_maskinversion.images.stack import Stack
 from napari_maskinversion.regions.masks.label_stacks import has_planes, read_plane_regions
 from napari_maskinversion.regions.masks.reading import read_regions
 from tests.scenes import label_image, picture
@@ -188,6 +189,18 @@ def test_labels_of_z_belong_to_one_chosen_time(planes):
     assert ids_by_plane(image, path, {"t": 1}, mode="largest") == where
     with pytest.raises(InputError, match="planes along t"):
         ids_by_plane(image, path, mode="largest")
+
+
+def test_planes_of_the_same_names_may_come_in_another_order(tmp_path):
+    labels = np.zeros((2, 3, *SHAPE), np.uint16)
+    labels[1, 2, 5:15, 5:15] = 1
+    group = zarr.open_group(tmp_path / "labels.zarr", mode="w", zarr_format=2)
+    group.create_array("0", data=labels)
+    axes = [{"name": name, "type": "time" if name == "t" else "space"} for name in "tzyx"]
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": [{"path": "0"}]}]
+    image = Stack(levels=(np.zeros((3, 2, *SHAPE), np.uint8),), axes=("z", "t", "y", "x"), name="")
+    path = tmp_path / "labels.zarr"
+    assert ids_by_plane(image, path, mode="each") == [({"z": 2, "t": 1}, [1])]
 
 
 def test_labels_with_other_planes_than_the_image_are_refused(planes):

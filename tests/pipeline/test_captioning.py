@@ -1,6 +1,7 @@
 """Captions in a run, in the table and in the files; and for results that exist."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -99,6 +100,13 @@ def test_results_that_exist_get_captions_without_another_inversion(bank):
     other = build_bank(demo_model(), Captions.of(["only this"]))
     assert set(add_captions(results, other, demo_model()).to_frame()["caption"]) == {"only this"}
     assert_described(add_captions(results, bank, demo_model(), 4), 4)
+
+
+@pytest.mark.parametrize("device", ["cuda:7", "nowhere"])
+def test_results_of_a_device_that_is_not_here_get_captions_too(bank, device):
+    plain = everything(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    elsewhere = replace(plain, info=replace(plain.info, device=device))
+    assert_described(add_captions(elsewhere, bank))
 
 
 def test_files_hold_the_captions_and_where_they_come_from(bank, tmp_path):

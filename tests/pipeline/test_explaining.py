@@ -121,6 +121,13 @@ def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
     assert not np.allclose(course.grid_maps[1], course.grid_maps[3], rtol=1e-2)
 
 
+def test_the_course_of_a_run_in_a_precision_that_the_device_lacks_is_computed_in_float32(answered):
+    settings = answered[2].info.settings.changed({"inversion.precision": "float16"})
+    asked = seen(answered, info=replace(answered[2].info, settings=settings))
+    course = drive(Explainer(demo_model()).course(asked))
+    np.testing.assert_allclose(course.losses, asked.result.losses, atol=1e-4)
+
+
 def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered, region=None)

@@ -53,7 +53,20 @@ def test_regions_count_by_their_number_and_a_warm_up_hardly_at_all():
     assert speed.step == pytest.approx((0.05 * 16 * 10 + 2 + 15 * 0.5) / 10 / (0.05 * 16 + 16))
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"encoding": 1}', '{"encoding": NaN, "step": 1}'])
+def test_a_run_of_many_regions_is_known_to_the_next_process():
+    many = {"resolution": 96, "steps": 100, "regions": 25_000}
+    remember("m", "cpu", **many, encoding=2.0, region=1.01, last=True)
+    forget()
+    assert known_speed("m", "cpu", 96) == Speed(2.0, pytest.approx(0.01))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", '{"encoding": 1}', '{"encoding": NaN, "step": 1}'),
+        '{"encoding": 1, "step": 1, "steps": Infinity}',
+    ],
+)
 def test_a_damaged_note_is_no_note(own_cache_folder, content):
     note()
     (path,) = (own_cache_folder / "speed").glob("*.json")

@@ -1,6 +1,7 @@
 """Every decision is on the disk before its call returns, and nothing there is ever spoilt."""
 
 import errno
+import hashlib
 import json
 import os
 import random
@@ -16,11 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError, InUseError, NotSavedError
+from napari_maskinversion.review.decision_file import has_decisions, read_runs
 from napari_maskinversion.review.decision_log import read
 from napari_maskinversion.review.decisions import Decision, Suggestion
 from napari_maskinversion.review.review import Review
 
-from .decided import CELLS, image, info, key, regions
+from .decided import image, info, key, regions
 
 
 @pytest.fixture
@@ -140,8 +142,6 @@ def test_a_damaged_line_costs_itself_alone(file):
     with opened(file) as review:
         assert labels(review) == {1: "a", 3: "a"}
         assert any("1 line of cells.png.maskinversion.jsonl could not" in n for n in review.notes)
-        with pytest.raises(InputError, match="1 lines that cannot be read"):
-            review.compact()
     assert beside(file).read_bytes() == b"".join(rows)
 
 
@@ -371,34 +371,49 @@ def test_pixels_without_a_file_are_remembered_by_what_they_are():
         assert labels(review) == {1: "a"}
 
 
-def test_compaction_keeps_the_last_states_and_is_whole_or_not_at_all(file, monkeypatch):
-    with opened(file) as review:
-        for round_ in range(5):
-            for number in range(1, CELLS + 1):
-                review.accept(key(number), f"r{round_}")
-        review.undo()
-        before, states = beside(file).read_bytes(), labels(review)
-        with monkeypatch.context() as patch:
+def test_in_a_read_only_folder_decisions_are_found_by_any_path(tmp_path, monkeypatch):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "link").symlink_to("images")
+    refuse(monkeypatch, tmp_path / "images")
+    with opened(tmp_path / "images" / "a.png") as review:
+        review.accept(key(1), "a")
+    monkeypatch.chdir(tmp_path / "project")
+    for folder in (tmp_path / "project/../images", tmp_path / "link", Path("../images")):
+        refuse(monkeypatch, folder)
+        with opened(folder / "a.png") as review:
+            assert labels(review) == {1: "a"}
 
-            def fail(*_):
-                raise OSError(errno.ENOSPC, "No space left on device")
 
-            patch.setattr(Path, "replace", fail)
-            with pytest.raises(InputError, match="No space left"):
-                review.compact()
-        assert beside(file).read_bytes() == before
-        assert sorted(p.name for p in file.parent.iterdir() if p.suffix == ".part") == []
-        assert review.compact() == 61 - CELLS
-        assert labels(review) == states
-        review.undo()  # and goes on
-        review.accept(key(2), "new")
+def test_decisions_under_a_path_as_it_was_written_are_still_read(tmp_path, own_cache_folder):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "link").symlink_to("images")
+    with opened(tmp_path / "images" / "a.png") as review:
+        review.accept(key(1), "a")
+        content = review.path.read_bytes()
+        review.path.unlink()
+    file = tmp_path / "link" / "a.png"
+    digits = hashlib.blake2b(str(file).encode()).hexdigest()[:12]  # as 0.1 did
+    earlier = own_cache_folder / "review" / f"a.png-{digits}.maskinversion.jsonl"
+    earlier.parent.mkdir(parents=True, exist_ok=True)
+    earlier.write_bytes(content)
+    assert has_decisions(file, image())
     with opened(file) as review:
-        assert labels(review) == {**states, 11: "r3", 2: "new"}
-    with Review(image(seed=1), regions(), info(), file=file) as other:
-        other.accept(key(1), "elsewhere")
-        other.compact()
-    with opened(file) as review:  # another image's decisions do not stand for these
-        assert labels(review) == {**states, 11: "r3", 2: "new"}
+        assert labels(review) == {1: "a"}
+
+
+@pytest.mark.parametrize("sign", ["a", "細"])
+@pytest.mark.parametrize("size", [228, 231, 236, 251])
+def test_an_image_with_a_long_name_can_be_reviewed(tmp_path, sign, size):
+    file = tmp_path / (sign * (size // len(sign.encode()) - 1) + ".tif")
+    file.touch()
+    assert not has_decisions(file, image())
+    with opened(file) as review:
+        review.accept(key(1), "a")
+    assert has_decisions(file, image())
+    with opened(file) as review:
+        assert labels(review) == {1: "a"}
+    assert [len(run.entries) for run in read_runs(file, image())] == [1]
 
 
 def test_a_region_that_is_not_there_is_refused_before_anything_happens(file):

@@ -111,16 +111,18 @@ def test_decisions_on_another_image_are_not_used_unless_asked_for(review):
         assert labels(third) == {1: "b"}
 
 
-def test_a_region_painted_during_the_review_is_saved_as_it_is_then(review):
-    with review([square(1, 4, 4)]) as live:
-        live.accept(key(1), "a")
-        live.set_regions([square(2, 30, 30)])
-        live.accept(key(2), "b")
-        live.undo()
-        live.undo()  # about a region that is gone
-        live.redo()
-    with review([square(1, 4, 4), square(2, 30, 30)]) as again:
-        assert labels(again) == {1: "a"}
+@pytest.mark.parametrize("redrawn", [False, True])
+def test_decisions_on_another_image_replace_none_on_this_one(review, redrawn):
+    with review([square(1, 4, 4), square(2, 30, 30)]) as first:
+        first.accept(key(1), "own")
+    now = [square(1, 4, 5 if redrawn else 4), square(2, 30, 30)]
+    with review(now, seed=1) as other:
+        other.accept(key(1), "theirs")
+        other.accept(key(2), "theirs")
+    with review(now, any_image=True) as both:
+        both.adopt()
+    with review(now) as again:
+        assert labels(again) == {1: "own", 2: "theirs"}
 
 
 def test_an_undo_is_remembered_though_other_regions_of_the_step_are_gone(review):

@@ -7,14 +7,11 @@ process that made it, so what a killed one left behind is found and cleared by `
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import platform
 import re
 import shutil
-import stat
 import tempfile
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -33,8 +30,6 @@ _HIDDEN: Final = re.compile(
     r"|\.commit-new)"
 )
 _OLD: Final = "old"
-_OLD_PART: Final = re.compile(r"[a-z0-9_]{8}\.part")  # of version 0.1, after the file's name
-_LONGEST_RUN: Final = 24 * 3600  # seconds
 
 
 class FileSet:
@@ -196,7 +191,6 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
         raise _not_a_file(path)
     if files is None:
         recover(path.parent)
-    _remove_old_parts(path)
     folder = path.parent if files is None else files.place
     handle, name = tempfile.mkstemp(dir=folder, prefix=_prefix(path.stem), suffix=PART)
     os.close(handle)
@@ -294,16 +288,6 @@ def recover(folder: Path) -> None:
                     _remove(entry)
                 else:
                     _finish(entry, folder, overwrite=parts["kind"] == COMMIT)
-
-
-def _remove_old_parts(path: Path) -> None:
-    """Clear what a killed process of version 0.1 left of this file, which names no process."""
-    with suppress(OSError):
-        for part in path.parent.glob(f".{glob.escape(path.stem)}.*{PART}"):
-            about = part.lstat()
-            old = time.time() - about.st_mtime > _LONGEST_RUN and stat.S_ISREG(about.st_mode)
-            if old and _OLD_PART.fullmatch(part.name[len(path.stem) + 2 :]):
-                part.unlink()
 
 
 def _finish(place: Path, folder: Path, *, overwrite: bool) -> None:

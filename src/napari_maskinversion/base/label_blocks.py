@@ -71,7 +71,9 @@ def as_whole_numbers(block: Array) -> Array:
                     f"contains {value}. Renumber its regions, for example with "
                     "skimage.segmentation.relabel_sequential."
                 )
-    return block.astype(np.int64) if kind == "f" else block
+    # pandas reads native byte order only.
+    native = np.int64 if kind == "f" else block.dtype.newbyteorder("=")
+    return block.astype(native, copy=False)
 
 
 def compact(block: Array) -> tuple[Array, Array]:

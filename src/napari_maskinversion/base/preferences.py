@@ -72,7 +72,11 @@ class Preferences(BaseModel):
     @field_validator("cache_folder")
     @classmethod
     def _check_folder(cls, folder: str) -> str:
-        if folder and not Path(folder).expanduser().is_absolute():
+        try:
+            is_full = Path(folder).expanduser().is_absolute()
+        except RuntimeError:  # ~name of a user who is not there
+            is_full = False
+        if folder and not is_full:
             raise ValueError("must be a full path, or empty")
         return folder
 

@@ -112,7 +112,8 @@ def check_kind(path: Path, mode: int | None = None) -> None:
 
 def is_of_macos(path: PurePath) -> bool:
     """Return whether a path is by its name what macOS keeps beside files."""
-    return path.name.startswith("._") or "__MACOSX" in path.parts
+    of_finder = path.name.startswith("._") or path.name == ".DS_Store"
+    return of_finder or "__MACOSX" in path.parts
 
 
 def _has_macos_head(path: Path) -> bool:

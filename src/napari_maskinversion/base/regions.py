@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, overload
 
 import numpy as np
@@ -276,13 +277,20 @@ class Regions(Sequence[Region]):
 def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
     """Convert arrays, torch tensors on any device, and lists of them to NumPy.
 
+    In the byte order of this machine.
+
     Raises
     ------
     MaskShapeError
         If a list has ``parts`` of several sizes.
     InputError
-        If it holds texts, masked values, or a tensor without values of its own.
+        If it is a path, or holds texts, masked values, or a tensor without values of its own.
     """
+    if isinstance(values, str | PathLike):
+        raise InputError(
+            f"{parts} must be numbers; got {str(values)!r}. If it is the path of an image, pass "
+            "read_image(path); of regions, read_regions(path)."
+        )
     if isinstance(values, (list, tuple)):
         values = [as_array(value, parts) for value in values]
     elif hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
@@ -295,7 +303,7 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
         raise MaskShapeError(f"{parts} must have one size: {error}.") from None
     if array.dtype.kind in "USVMm":
         raise InputError(f"{parts} must be numbers; got type {array.dtype}.")
-    return array
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _dense(tensor: Any) -> Any:

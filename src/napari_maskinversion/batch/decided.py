@@ -12,8 +12,8 @@ from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS
-from ..review.decision_file import path_in_cache, path_next_to
-from ..review.decision_log import Run, read
+from ..review.decision_file import read_runs
+from ..review.decision_log import read
 from ..review.decisions import Decision, Decisions, Suggestion
 from ..review.matching import restore
 from ..review.reporting import decision_columns, decision_records
@@ -159,17 +159,9 @@ def decisions_of(bundle: Bundle, image: Path) -> Decisions:
         If the file is not one of decisions.
     """
     identity = image_of(bundle)
-    runs: list[Run] = []
-    for file in (path_next_to(image), path_in_cache(image, identity)):
-        try:
-            runs += read(file.read_bytes(), str(file)).runs
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise InputError(f"{file} cannot be read ({error.strerror}).") from error
+    runs = read_runs(image, identity)
     if bundle.decisions and not runs:
-        runs = list(read(bundle.decisions, "The archive").runs)
-    runs.sort(key=lambda run: run.time)
+        runs = read(bundle.decisions, "The archive").runs
     return restore(runs, identity, identities_of(bundle)).decisions
 
 

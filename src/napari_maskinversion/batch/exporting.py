@@ -148,7 +148,9 @@ def export_steps(
             if "csv" in files:
                 table = bundle.table()
                 table.insert(0, "image", name)
-                tables.append(table)
+                # Which stay whole where rows of another image have none.
+                whole = table.select_dtypes("int64").columns
+                tables.append(table.astype(dict.fromkeys(whole, "Int64")))
             if "parquet" in files:
                 if parts is None:
                     parts = stack.enter_context(atomic_folder(files["parquet"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
@@ -16,14 +17,18 @@ from ..base.reading import read_json, validated
 from ..engine.models.specs import MODELS
 from ..language.captions.bank import TOP
 from ..regions.annotations.json_files import to_json_types
+from ..regions.annotations.label_maps import map_files, read_names
+from ..regions.annotations.yolo import YOLO, class_names
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS
+from .addresses import is_address
 from .fingerprint import Fingerprint, digest
 from .image_task import ALWAYS, ImageTask
 
 FILE: Final = "batch.json"
 VERSION: Final = 3
 MORE_FORMATS: Final = ["formats"]  # the difference that needs no computing
+_LABEL_IMAGES: Final = (".tif", ".tiff")  # as this program writes them, with names beside
 # What changes no result.
 _NO_RESULT: Final = ("device", "chunk_size")
 
@@ -37,7 +42,8 @@ class Finished(BaseModel):
     settings : dict
         By the key of a `Setting`; weights in a file by their hash.
     words : dict
-        The vocabulary, or templates and colours for names in the file of regions.
+        The vocabulary, or templates and colours for names in the file of regions, and the names
+        that a file beside it holds.
     formats : list of str
     captions : str
         Their hash.
@@ -206,7 +212,21 @@ def _weights(task: ImageTask) -> str:
 def _words(task: ImageTask) -> Any:
     if task.vocabulary is not None:
         return _plain(asdict(task.vocabulary))
-    return _plain({"templates": list(task.templates), "colors": dict(task.colors)})
+    words = {"templates": list(task.templates), "colors": dict(task.colors)}
+    return _plain(words | _names_beside(task.regions))
+
+
+def _names_beside(regions: Path) -> dict[str, Any]:
+    """Return the names that another file gives to regions, or its hash."""
+    if is_address(regions):  # the other file stays there
+        return {}
+    if regions.suffix.lower() in YOLO.suffixes:
+        with suppress(InputError):  # a run refuses it
+            return {"names": class_names(regions)}
+        return {}
+    if regions.suffix.lower() in _LABEL_IMAGES and read_names(regions).regions:
+        return {"names": digest(map_files(regions)[2])}
+    return {}
 
 
 def _plain(values: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import FORMATS, write_results
 from ..results.export.table_parquet import write_parquet
 from .addresses import address_of, exists, here, is_address
+from .fingerprint import Fingerprint
 from .finished import (
     MORE_FORMATS,
     Finished,
@@ -36,6 +38,7 @@ from .finished import (
     write_finished,
 )
 from .image_task import ALWAYS, ImageTask, Report
+from .leftovers import delete
 from .project import with_colors
 
 PAUSES: Final = (0.5, 4.0)  # seconds before an image is tried once more
@@ -262,10 +265,30 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
     part = task.archive / task.part.name
     write_parquet(bundle, part, image=task.name)
     part.replace(task.part)
+    earlier = _earlier_files(task)
     with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
-        write_finished(finished.with_files(task.part, files.place), task.archive)
+        finished = finished.with_files(task.part, files.place)
+        write_finished(finished, task.archive)
+    _remove_old(earlier, finished, task.archive)
     return True
+
+
+def _earlier_files(task: ImageTask) -> list[Fingerprint]:
+    try:
+        return read_finished(task.archive).files
+    except InputError:
+        return []
+
+
+def _remove_old(earlier: Iterable[Fingerprint], finished: Finished, folder: Path) -> None:
+    """Delete files of earlier results that the new ones lack, unless somebody changed them."""
+    new = {file.name for file in finished.files}
+    for file in earlier:
+        path = folder / file.name
+        if file.name not in new and file.fits(path):
+            with suppress(OSError):
+                delete(path)
 
 
 def _is_there(task: ImageTask, finished: Finished) -> bool:

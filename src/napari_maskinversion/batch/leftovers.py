@@ -44,14 +44,19 @@ def remove(out: Path, names: Collection[str]) -> None:
     for name, paths in check_removal(out, names).items():
         try:
             for path in paths:
-                if path.is_dir() and not path.is_symlink():  # a zarr store
-                    shutil.rmtree(path)
-                else:
-                    path.unlink(missing_ok=True)
+                delete(path)
         except OSError as error:
             raise InputError(f"{error.filename} cannot be deleted ({error.strerror}).") from None
         with suppress(OSError):  # other files are in it
             archive_of(out, name).rmdir()
+
+
+def delete(path: Path) -> None:
+    """Delete a file or a zarr store; raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def check_removal(out: Path, names: Collection[str]) -> dict[str, list[Path]]:

@@ -96,7 +96,7 @@ def _pair(images: str, regions: str | None, *, positions: bool) -> Pairs:
     files, notes = _images(images)
     root = _root(images)
     matched = [
-        replace(one, folder=_names_of(file.parent.relative_to(root)))
+        replace(one, folder=_names_between(root, file.parent))
         for file in files
         for one in images_of(file, positions=positions)
     ]
@@ -241,9 +241,17 @@ def _is_one(place: str) -> bool:
 def _root(place: str) -> Path:
     """Return the folder that a pattern names without wildcards, or that of a file."""
     path = Path(place)
+    if _is_one(place):
+        return path.parent
     if path.exists():
-        return path.parent if _is_one(place) else path
+        return path
     return Path(*takewhile(lambda part: not _WILDCARD.search(part), path.parts))
+
+
+def _names_between(root: Path, folder: Path) -> str:
+    """Return the way from one folder to another as a part of a name."""
+    # A storage may write its address otherwise than the user.
+    return _names_of(folder.relative_to(root)) if folder.is_relative_to(root) else ""
 
 
 def _names_of(folder: Path) -> str:
@@ -315,7 +323,7 @@ def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> Pai
 def _filled(template: str, one: Pair) -> Path:
     """Return the path of an image's regions."""
     series = "" if one.series is None else str(one.series)
-    stem = _stem(one.image.name if series and NUMBER in template else one.name)
+    stem = _stem(one.image.name) if series and NUMBER in template else _stem_of(one)
     values = ((STEM, stem), (NUMBER, series), (FOLDER, one.folder or "."), (PLACE, str(one.image)))
     for field, value in values:
         template = template.replace(field, value)
@@ -325,7 +333,7 @@ def _filled(template: str, one: Pair) -> Path:
 def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: list[str]) -> Pairs:
     by_stem: dict[str, list[int]] = {}
     for number, one in enumerate(images):
-        by_stem.setdefault(_stem(one.name), []).append(number)
+        by_stem.setdefault(_stem_of(one), []).append(number)
     regions: dict[int, Path] = {}
     for file in files:
         stems = sorted((part for part in _parts(file) if part in by_stem), key=len, reverse=True)
@@ -348,7 +356,7 @@ def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: l
             regions[number] = file
     if not regions:
         raise InputError(
-            f"No file at {place} has the name of an image, such as {_stem(images[0].name)}; check "
+            f"No file at {place} has the name of an image, such as {_stem_of(images[0])}; check "
             "--regions."
         )
     pairs = [replace(one, regions=regions.get(number)) for number, one in enumerate(images)]
@@ -375,6 +383,11 @@ def _nearest(file: Path, numbers: Sequence[int], images: Sequence[Pair]) -> list
             "--regions 'masks/{folder}/{name}.png'."
         )
     return best
+
+
+def _stem_of(one: Pair) -> str:
+    """Return an image's name without suffix; a name that was made for it has none."""
+    return _stem(one.name) if one.name == one.image.name else one.name
 
 
 def _stem(name: str) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import parse_yaml, read_bytes, validated
-from ..base.validation import FrozenModel
+from ..base.validation import CONTROL, FrozenModel
 from ..engine.models.specs import MODELS
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
@@ -59,8 +59,10 @@ class ProjectImage(BaseModel):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        if not name or name.startswith(".") or not name.isprintable():
-            raise ValueError("a name has no signs that cannot be shown, and begins with no dot")
+        # Without isprintable(): macOS and people write spaces and joiners that it refuses.
+        is_line = name.splitlines() == [name]
+        if not is_line or name.startswith(".") or CONTROL.search(name):
+            raise ValueError("a name is one line without control signs, and begins with no dot")
         return name
 
 

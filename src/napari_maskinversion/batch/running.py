@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..base.atomic_files import atomic_path
-from ..base.errors import InputError
+from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..language.labels.vocabulary import Vocabulary
 from ..results.export.catalogue import check_formats
@@ -30,12 +30,18 @@ from .project import Project, ProjectImage, place_of
 
 FAILED: Final = "failed.csv"
 _FAILED_COLUMNS: Final = ("image", "problem")
+_HEADER: Final = (",".join(_FAILED_COLUMNS) + "\n").encode()
 _LISTED: Final = 5  # names in a text
 _TOLD: Final = 0.3  # seconds between two answers about what is under way
 _DEATHS: Final = 6  # others may end workers, too, such as a cluster that needs its machines
 _DEADLY: Final = (
     "the process that computed it ended suddenly again and again, perhaps for lack of memory; use "
     "fewer --workers, or a machine with more memory."
+)
+
+_AT_START: Final = (
+    "Worker processes ended suddenly at their start again and again, perhaps for lack of memory; "
+    "use fewer --workers, or leave the option out."
 )
 
 
@@ -208,7 +214,8 @@ def is_our_list(file: Path) -> bool:
     """Return whether a file is a list of failed images that a batch wrote."""
     try:
         with file.open("rb") as opened:
-            return opened.readline(100) == (",".join(_FAILED_COLUMNS) + "\n").encode()
+            # Earlier versions ended lines with \r\n on Windows.
+            return opened.readline(100).replace(b"\r\n", b"\n") == _HEADER
     except OSError:
         return False
 
@@ -239,7 +246,8 @@ def run_batch(
     """Do tasks in any order; yield the report of each when it is done, and `Underway` meanwhile.
 
     A task whose worker died is done again, from the second time alone, so that it ends no other
-    one's. With the sixth worker it is given up.
+    one's. With the sixth worker it is given up. If the sixth dies before anything was begun, the
+    batch ends.
 
     Parameters
     ----------
@@ -252,13 +260,14 @@ def run_batch(
     Raises
     ------
     MaskInversionError
-        If a cluster went away for good.
+        If a cluster went away for good, or workers end at their start.
     """
     waiting = iter(tasks)
     is_alone = False
     again: deque[ImageTask] = deque()
     alone: deque[ImageTask] = deque()
     died: Counter[str] = Counter()
+    in_vain: Counter[str] = Counter()  # since anything was begun
     pending: dict[Future[Report], ImageTask] = {}
     try:
         while True:
@@ -278,11 +287,17 @@ def run_batch(
                 task = pending.pop(future)
                 try:
                     yield future.result()
+                    in_vain.clear()
                 except ClusterLost as error:
                     again.append(task)
                     yield Underway(executor.underway(), str(error))
                 except WorkerDied as error:
                     died[task.name] += error.times
+                    in_vain[task.name] += 1
+                    if error.times or executor.underway():
+                        in_vain.clear()
+                    if in_vain[task.name] >= _DEATHS:
+                        raise MaskInversionError(_AT_START) from None
                     if error.times and died[task.name] >= _DEATHS:
                         yield Report(name=task.name, problem=_DEADLY)
                         continue
@@ -309,7 +324,8 @@ def write_failed(problems: Mapping[str, str], out: Path) -> None:
         return
     out.mkdir(parents=True, exist_ok=True)
     with atomic_path(file) as part:
-        part.write_text(_rows([_FAILED_COLUMNS, *problems.items()]), encoding="utf-8")
+        rows = _rows([_FAILED_COLUMNS, *problems.items()])
+        part.write_text(rows, encoding="utf-8", newline="")
 
 
 def add_failed(name: str, problem: str, out: Path) -> None:
@@ -320,7 +336,7 @@ def add_failed(name: str, problem: str, out: Path) -> None:
     file = out / FAILED
     with suppress(OSError):
         rows = [(name, problem)] if file.exists() else [_FAILED_COLUMNS, (name, problem)]
-        with file.open("a", encoding="utf-8") as end:
+        with file.open("a", encoding="utf-8", newline="") as end:
             end.write(_rows(rows))
 
 

@@ -81,5 +81,7 @@ def export_command(
                 f"{results} holds results of another image than {image}: {difference}."
             )
     bundle = replace(bundle, raw_csv=raw_csv, polygons=polygons)
-    write_results(bundle, out, chosen, overwrite=overwrite)
-    say(f"Wrote {', '.join(names)} in {out}")
+    written = write_results(bundle, out, chosen, overwrite=overwrite)
+    if len(written) < len(names):
+        say(bundle.results.info.method.lacks)
+    say(f"Wrote {', '.join(file.name for file in written) or 'nothing'} in {out}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,14 @@ from rich.table import Table
 
 from ..base.errors import InputError
 from ..base.targets import check_targets
-from ..language.labels.files import SUFFIXES, unsupported_fields
-from ..language.labels.presets import PREFIX, presets
+from ..language.labels.files import (
+    FILE_SUFFIXES,
+    read_label_file,
+    unsupported_fields,
+    write_label_file,
+)
+from ..language.labels.label_file import LabelFile
+from ..language.labels.presets import PREFIX, preset, presets
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
@@ -25,11 +32,22 @@ labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help
 def _named(name: str) -> Vocabulary:
     """Read a file, or a preset by its name."""
     known = name in (entry.name for entry in presets())
-    is_file = os.path.isfile(name)  # noqa: PTH113
-    if not (is_file or known or name.startswith(PREFIX) or Path(name).suffix.lower() in SUFFIXES):
+    is_file = _is_file(name)
+    suffix = Path(name).suffix.lower()
+    if not (is_file or known or name.startswith(PREFIX) or suffix in FILE_SUFFIXES):
         names = ", ".join(entry.name for entry in presets())
         raise InputError(f"{name!r} is neither a label file nor a preset ({names}).")
     return vocabulary_of(f"{PREFIX}{name}" if known and not is_file else name)
+
+
+def _is_file(name: str) -> bool:
+    return os.path.isfile(name)  # noqa: PTH113
+
+
+def _described(vocabulary: Vocabulary, name: str) -> LabelFile:
+    """Return a vocabulary with the description and source of its file or preset."""
+    about = read_label_file(name) if _is_file(name) else preset(name)
+    return replace(vocabulary.content, description=about.description, source=about.source)
 
 
 @labels.command("list")
@@ -80,9 +98,10 @@ def convert_command(
     if colors:
         vocabulary = vocabulary.with_colors()
     check_targets([target], overwrite=overwrite, inputs=input_files(source))
-    lost = unsupported_fields(vocabulary.content, target.suffix)
+    content = _described(vocabulary, source)
+    lost = unsupported_fields(content, target.suffix)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    vocabulary.save(target, overwrite=overwrite)
+    write_label_file(content, target, overwrite=overwrite)
     echo(f"Wrote {len(vocabulary.labels)} labels in {target}")
     if lost:
         say(f"Left out, since {target.suffix} files cannot hold them: {', '.join(lost)}.")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol
 
 from pydantic import ConfigDict, Field, model_validator
@@ -87,8 +86,6 @@ class InversionConfig:
         an NVIDIA GPU rounds the factors of float32 products, in every map and tower.
     keep_last_step_heatmaps : bool
         Also return the maps of the last step, made before its update, as the published code does.
-    query_stride : 1 or "auto", optional
-        Deprecated: 1 is ``fast=False``, "auto" is ``fast=True``.
 
     Raises
     ------
@@ -174,11 +171,8 @@ class InversionConfig:
             shown=False,
         ),
     ] = False
-    query_stride: InitVar[int | Literal["auto"] | None] = None
 
-    def __post_init__(self, query_stride: int | Literal["auto"] | None) -> None:
-        if query_stride is not None:
-            object.__setattr__(self, "fast", _fast_from_stride(query_stride))
+    def __post_init__(self) -> None:
         if self.explainer == "rollout":
             raise ConfigError(
                 "explainer 'rollout' cannot be inverted: attention rollout does not depend on the "
@@ -265,22 +259,6 @@ def check_layers(layers: int, blocks: int) -> None:
     """
     if layers > blocks:
         raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
-
-
-def _fast_from_stride(stride: object) -> bool:
-    """Return ``fast`` for the deprecated ``query_stride``."""
-    if isinstance(stride, bool) or stride not in (1, "auto"):
-        raise ConfigError(
-            f"query_stride={stride!r} is gone: use fast=True for estimates, or fast=False (the "
-            "default) for the exact map."
-        )
-    fast = stride == "auto"
-    warnings.warn(
-        f"query_stride is deprecated: use fast={fast} instead of query_stride={stride!r}.",
-        DeprecationWarning,
-        stacklevel=4,
-    )
-    return fast
 
 
 def decomposing_pays(

@@ -16,7 +16,7 @@ from ..base.errors import InputError
 from ..base.reading import check_file
 from ..engine.compute.memory import free_memory
 from .jpeg import check_jpeg, check_tiles
-from .tiff_pages import check_pages, is_inverted, opened_tiff, palette_of
+from .tiff_pages import check_pages, colour_samples, is_inverted, opened_tiff, palette_of
 
 Array = npt.NDArray[Any]
 
@@ -116,15 +116,25 @@ def _tiff(path: Path, *, colours: bool) -> Array:
         check_tiles(page.keyframe for page in file.series[0].pages if page is not None)
         # tifffile would decode a slide of NDPI as one stream, which is not looked at.
         array = np.asarray(_by_tiles(file.series[0]) if file.is_ndpi else file.asarray())
-        planar = file.series[0].axes.startswith("S")
-        palette = palette_of(file.series[0].keyframe) if colours else None
-        inverted = colours and is_inverted(file.series[0].keyframe)
+        return _shown(array, file.series[0]) if colours else array
+
+
+def _shown(array: Array, series: Any) -> Array:
+    """Return the colours or the grey that viewers show, colours last; channels are first."""
+    page = series.keyframe
+    palette = palette_of(page)
     if palette is not None:
         return np.asarray(palette[array])
-    if inverted:
+    if is_inverted(page):
         return np.asarray(np.invert(array))
-    # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
-    return np.moveaxis(array, 0, -1) if colours and planar else array
+    # "S" marks colours; any other first axis counts planes of a stack.
+    if "S" not in series.axes:
+        return array
+    array = np.moveaxis(array, series.axes.index("S"), -1)
+    samples = colour_samples(page, array.shape[-1])
+    if not samples:
+        return np.moveaxis(array, -1, 0)
+    return array if samples == tuple(range(array.shape[-1])) else array[..., list(samples)]
 
 
 def _by_tiles(series: Any) -> Any:

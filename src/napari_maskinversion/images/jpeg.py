@@ -28,7 +28,8 @@ _PROGRESSIVE: Final = 0xC2
 _PRECISION: Final = 4  # bytes from a frame's marker
 _COLOURS: Final = 9  # bytes from a frame's marker to their number
 _COLOURS_OF_SCAN: Final = 4  # bytes from a scan's marker
-_PADDING: Final = b"\x00\xff"
+# Optimised tables have codes of zeros for a flat area: these do not always fill up the end.
+_PADDINGS: Final = (b"\x00\xff", b"\xff")
 _LOOK_AHEAD: Final = 8  # bytes that libjpeg reads before it needs them
 _IN_TIFF: Final = {6, 7, 33007, 34892}  # compressions that are JPEG
 _SIZED_IN_TIFF: Final = {33003, 33004, 33005, 34712, 34933}  # JPEG 2000, PNG
@@ -199,9 +200,12 @@ def _ends_with_its_pixels(stream: bytes) -> bool:
 
     After an error it is out of step, and stays so.
     """
+    return any(_needs_all(stream.rstrip(padding)) for padding in _PADDINGS)
+
+
+def _needs_all(codes: bytes) -> bool:
     from PIL import Image
 
-    codes = stream.rstrip(_PADDING)
     file = _Pieces(codes + bytes(_LOOK_AHEAD), [len(codes) - 1, len(codes)])
     try:
         with Image.open(file, formats=["JPEG"]) as picture:

@@ -199,6 +199,28 @@ class SamplesLast:
         return np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
 
 
+class PickedSamples:
+    """A view of an array with chosen samples of each pixel, its last axis; nothing is read.
+
+    Parameters
+    ----------
+    array : array-like
+    samples : sequence of int
+    """
+
+    def __init__(self, array: Any, samples: Sequence[int]) -> None:
+        self._array, self._samples = array, list(samples)
+        self.shape, self.dtype = (*array.shape[:-1], len(samples)), array.dtype
+        chunks = getattr(array, "chunks", None)
+        self.chunks = (*chunks[:-1], len(samples)) if chunks else None
+
+    def __getitem__(self, key: Any) -> Array:
+        key = key if isinstance(key, tuple) else (key,)
+        others = len(self.shape) - 1
+        pixels = np.asarray(self._array[key[:others]])[..., self._samples]
+        return np.asarray(pixels[..., key[others]] if len(key) > others else pixels)
+
+
 class PaletteColours:
     """A view of an array of numbers of colours as these colours; nothing is read.
 

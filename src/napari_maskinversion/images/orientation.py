@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .decoding import open_picture
+from .tiff_pages import TURNED
 
 _TAG: Final = 274  # of EXIF and TIFF
 
@@ -27,6 +29,12 @@ def picture_notes(path: Path) -> tuple[str, ...]:
         # Phones keep depth and previews as further pictures of JPEG.
         if frames > 1 and picture.format != "MPO":
             notes.append(f"{path} is an animation of {frames} pictures; the first one is used.")
-        if picture.getexif().get(_TAG, 1) != 1:
+        if _orientation(picture) in TURNED:
             notes.append(turned(path))
     return tuple(notes)
+
+
+def _orientation(picture: Any) -> Any:
+    with suppress(Exception):  # Pillow raises nearly anything; the pixels are readable anyway
+        return picture.getexif().get(_TAG)
+    return None

@@ -40,6 +40,7 @@ def read_image(path: str | Path) -> Array:
 def read_plane(path: Path) -> Array:
     """Do the same as `read_image`, without a warning."""
     array = decode(path, "image", colours=True)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     while array.ndim > 2 and array.shape[0] == 1:
         array = array[0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):

@@ -13,12 +13,14 @@ from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
 from .decoding import SLIDES, TIFF, reading_errors
 from .jpeg import check_tiles
-from .lazy_plane import Inverted, PaletteColours, SamplesLast
+from .lazy_plane import Inverted, PaletteColours, PickedSamples, SamplesLast
 from .orientation import turned
 from .stack import Stack, check_series
 from .tiff_pages import (
     PALETTE,
     check_pages,
+    colour_samples,
+    has_fourth_band,
     is_inverted,
     is_turned,
     open_tiff_file,
@@ -81,14 +83,19 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         place = axes.index("s")
         levels = tuple(SamplesLast(level, place) for level in levels)
         axes = (*axes[:place], *axes[place + 1 :], "s")
+    if "s" in axes:
+        count = levels[0].shape[-1]
+        samples = colour_samples(series.keyframe, count)
+        if not samples and (colours or count != 4):
+            axes = (*axes[:-1], "c")
+        elif colours and samples != tuple(range(count)):
+            levels = tuple(_picked(level, samples) for level in levels)
     palette = palette_of(series.keyframe) if colours and "s" not in axes else None
     if palette is not None:
         levels = tuple(PaletteColours(level, palette) for level in levels)
         axes = (*axes, "s")
     if colours and is_inverted(series.keyframe):
         levels = tuple(map(Inverted, levels))
-    if "s" in axes and levels[0].shape[axes.index("s")] not in (3, 4):
-        axes = tuple("c" if a == "s" else a for a in axes)
     channels, units = _about(file, series, number)
     return Stack(
         levels=levels,
@@ -103,6 +110,12 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     )
 
 
+def _picked(level: Any, samples: tuple[int, ...]) -> Any:
+    if isinstance(level, np.ndarray) and samples == (0, 1, 2):
+        return level[..., :3]  # a view, which needs no memory however large the file is
+    return PickedSamples(level, samples)
+
+
 def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
     notes = []
     codec = _UNCHECKED.get(int(page.compression))
@@ -115,6 +128,11 @@ def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
         notes.append(f"{path} has a table of colours by ImageJ; the model sees its intensities.")
     if colours and is_inverted(page):
         notes.append(f"{path} has 0 for white; the model sees it as viewers show it.")
+    if colours and has_fourth_band(page):
+        notes.append(
+            f"{path} has a fourth band that is no opacity (perhaps near infrared); it is not used: "
+            "the model sees red, green and blue."
+        )
     if is_turned(page):
         notes.append(turned(path))
     return tuple(notes)
@@ -135,7 +153,10 @@ def _series_names(file: Any) -> tuple[str, ...]:
 def _ome_images(file: Any) -> list[ElementTree.Element]:
     if not (file.is_ome and file.ome_metadata):
         return []
-    return ElementTree.fromstring(file.ome_metadata).findall("{*}Image")
+    try:
+        return ElementTree.fromstring(file.ome_metadata).findall("{*}Image")
+    except ElementTree.ParseError:
+        return []  # the pixels are readable anyway
 
 
 def _about(file: Any, series: Any, number: int) -> tuple[tuple[str, ...], Units | None]:
@@ -154,7 +175,10 @@ def _about(file: Any, series: Any, number: int) -> tuple[tuple[str, ...], Units 
     resolution = [page.tags.get(name) for name in ("YResolution", "XResolution")]
     if None in resolution:
         return (), None
-    per_pixel = [tag.value[1] / tag.value[0] if tag.value[0] else 0 for tag in resolution]
+    try:
+        per_pixel = [below / above for above, below in (tag.value for tag in resolution)]
+    except (TypeError, ValueError, ZeroDivisionError):
+        return (), None  # the pixels are readable anyway
     if min(per_pixel) <= 0:
         return (), None
     if file.imagej_metadata:

@@ -15,8 +15,11 @@ _MOST_PLANES: Final = 2_000_000  # tifffile makes a list of them
 PALETTE: Final = 3
 """The tag PhotometricInterpretation of pages that store numbers of colours."""
 
-_UPRIGHT: Final = 1
-_WHITE_IS_ZERO: Final = 0
+TURNED: Final = range(2, 9)
+"""Values of the tag Orientation of an image that is not upright; 0 and others mean nothing."""
+_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB = 0, 1, 2
+# ExtraSamples: colours that have been multiplied with their opacity, and colours that have not.
+_MULTIPLIED, _OPACITY = 1, 2
 _CMYK, _YCBCR = 5, 6
 _UNREAD_COLOURS: Final = {_CMYK: "CMYK", _YCBCR: "YCbCr", 8: "L*a*b*", 9: "L*a*b*", 10: "L*a*b*"}
 # Codecs that keep numbers as they are; those of pictures return RGB.
@@ -134,4 +137,38 @@ def palette_of(page: Any) -> Any:
 
 def is_turned(page: Any) -> bool:
     """Return whether viewers that heed the tag Orientation show a page turned or mirrored."""
-    return int(page.tags.valueof("Orientation", default=_UPRIGHT) or _UPRIGHT) != _UPRIGHT
+    return page.tags.valueof("Orientation") in TURNED
+
+
+def has_fourth_band(page: Any) -> bool:
+    """Return whether red, green and blue have a fourth sample that is no opacity.
+
+    ExtraSamples = 0 says so, as in aerial images with near infrared. Pillow, tifffile and others
+    write 1 or 2 for RGBA; some programs leave the tag out, which is taken for opacity.
+    """
+    no_opacity = bool(page.extrasamples) and not {_MULTIPLIED, _OPACITY} & {*page.extrasamples}
+    return int(page.photometric) == _RGB and page.samplesperpixel == 4 and no_opacity
+
+
+def colour_samples(page: Any, count: int) -> tuple[int, ...]:
+    """Return which samples are red, green, blue and opacity; empty if they are channels.
+
+    Opacity that colours have been multiplied with is left out: they are on black.
+
+    Parameters
+    ----------
+    page : tifffile.TiffPage
+    count : int
+        Samples of the image; several pages may have one each.
+    """
+    if count == page.samplesperpixel:
+        kind, extra = int(page.photometric), page.extrasamples
+        if has_fourth_band(page) or (count == 4 and extra == (_MULTIPLIED,)):
+            return 0, 1, 2
+        if count == 2 and kind == _BLACK_IS_ZERO and extra == (_OPACITY,):
+            return 0, 0, 0, 1
+        if count == 2 and kind == _BLACK_IS_ZERO and extra == (_MULTIPLIED,):
+            return 0, 0, 0
+        if count == 4 and kind in (_WHITE_IS_ZERO, _BLACK_IS_ZERO) and _OPACITY not in extra:
+            return ()
+    return tuple(range(count)) if count in (3, 4) else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -143,7 +143,8 @@ class Explainer:
     def course(self, seen: Seen) -> Generator[str, None, Course]:
         """Invert the region again with the settings of the run, and record every step.
 
-        Maps are exact at every step, even for a fast run.
+        Maps are exact at every step, even for a fast run. The precision is float32 if the device
+        lacks that of the run.
 
         Raises
         ------
@@ -196,8 +197,12 @@ class Explainer:
         return LabelMaps(maps=maps, words=words, same_image=same, box=box)
 
     def _course(self, seen: Seen, region: Region) -> Generator[str, None, Course]:
+        from ..engine.compute.matmul import has_precision
+
         inverter, same = yield from self._look(seen)
         config = seen.info.config
+        if not has_precision(config.precision, inverter.model.device):
+            config = replace(config, precision="float32")
         window = window_of(seen.result.window, seen.source.levels)
         local = regions_in(window, Regions(seen.source.shape, [region]))
         embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))

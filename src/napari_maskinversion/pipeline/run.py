@@ -178,7 +178,9 @@ def run_planes(
     check_tasks(tasks)
     if settings.threshold is not None and vocabulary is not None:
         vocabulary = replace(vocabulary, threshold=settings.threshold)
-    captioner = None if bank is None else Captioner(bank, model, settings.top_captions)
+    captioner = None
+    if bank is not None:
+        captioner = Captioner(bank, model, settings.top_captions, model.device)
     from ..engine.methods.factory import default_resolution, inverter_maker
     from .window_runner import WindowRunner
 

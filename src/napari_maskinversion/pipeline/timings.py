@@ -16,7 +16,8 @@ from ..base.cache_folder import cache_folder, make_folder
 from ..base.errors import InputError
 from ..base.reading import read_json, validated
 
-_Amount = Annotated[float, Field(gt=0, lt=1e6)]
+_Seconds = Annotated[float, Field(gt=0, lt=1e6)]
+_Count = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LEGRAD = "legrad"
 _WARM_UP = 0.05  # weight of the first window of a run, which takes longer
 _OLDER = 0.5  # weight that a run keeps when another one ends
@@ -37,10 +38,10 @@ class Speed:
         earlier runs count less.
     """
 
-    encoding: _Amount
-    step: _Amount
-    windows: _Amount = field(default=1.0, compare=False)
-    steps: _Amount = field(default=1.0, compare=False)
+    encoding: _Seconds
+    step: _Seconds
+    windows: _Count = field(default=1.0, compare=False)
+    steps: _Count = field(default=1.0, compare=False)
 
     def joined(self, other: Speed) -> Speed:
         """Return the mean of both."""

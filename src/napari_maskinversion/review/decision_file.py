@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from heapq import merge
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ..base.atomic_files import atomic_path, recover
+from ..base.atomic_files import recover
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity
-from ..base.reading import check_kind
-from .decision_log import Contents, Entry, Run, read, write_entries, write_line
+from ..base.reading import ADDRESS, check_kind
+from .decision_log import Contents, Run, read
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 SUFFIX: Final = ".maskinversion.jsonl"
+_DIGITS: Final = 12
+_LONGEST: Final = 255 - len(f".-{'0' * _DIGITS}{SUFFIX}.lock")  # bytes, so that the lock has a name
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
@@ -35,21 +37,57 @@ def path_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
     """Return the decision file to use where the image has no file, or its folder is read-only.
 
     ``review/NAME-DIGITS.maskinversion.jsonl`` in the cache folder; the digits are a hash of the
-    full path, or of the pixels if there is no file.
+    full path, whatever links lead to it, or of the pixels if there is no file.
     """
     if image is None:
-        name, digits = identity.name, identity.content
-    else:
-        name = image.name
-        digits = hashlib.blake2b(str(image.absolute()).encode("utf-8", "surrogatepass")).hexdigest()
+        return _in_cache(identity.name, identity.content)
+    return _in_cache(image.name, _digits(image if _is_away(image) else image.resolve()))
+
+
+def _is_away(image: Path) -> bool:
+    return ADDRESS.match(image.as_posix()) is not None
+
+
+def _digits(image: Path) -> str:
+    return hashlib.blake2b(str(image).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _in_cache(name: str, digits: str) -> Path:
     safe_name = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
-    return cache_folder() / "review" / f"{safe_name}-{digits[:12]}{SUFFIX}"
+    safe_name = safe_name.encode()[:_LONGEST].decode(errors="ignore")
+    return cache_folder() / "review" / f"{safe_name}-{digits[:_DIGITS]}{SUFFIX}"
+
+
+def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:
+    """Return where decisions about an image may be: first next to it, if it has a file."""
+    cached = path_in_cache(image, identity)
+    if image is None:
+        return [cached]
+    # Earlier versions hashed the path as it was written.
+    earlier = _in_cache(image.name, _digits(image.absolute()))
+    return list(dict.fromkeys([path_next_to(image), cached, earlier]))
 
 
 def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
     """Return whether there is a decision file for an image, without opening it."""
-    own = () if image is None else (path_next_to(image),)
-    return any(path.exists() for path in (*own, path_in_cache(image, identity)))
+    # Unlike Path.exists, it takes a name that is too long.
+    return any(map(os.path.exists, _places(image, identity)))
+
+
+def read_runs(image: Path, identity: ImageIdentity) -> tuple[Run, ...]:
+    """Read what `DecisionFile.runs` holds, without locking a file.
+
+    Raises
+    ------
+    InputError
+        If a file is not one of decisions, or of a newer version.
+    """
+    return _by_time(_read(path).runs for path in _places(image, identity))
+
+
+def _by_time(files: Iterable[Sequence[Run]]) -> tuple[Run, ...]:
+    # Within a file the order of lines counts, even if the clock was set back.
+    return tuple(merge(*files, key=lambda run: run.time))
 
 
 class DecisionFile:
@@ -66,7 +104,7 @@ class DecisionFile:
     path : Path
         Where decisions are written; created with the first one.
     runs : tuple of Run
-        Earlier runs by time, from the file next to the image and the one in the cache folder.
+        Earlier runs by time, from the file next to the image and those in the cache folder.
     notes : list of str
         Notes for the user about the file.
 
@@ -86,7 +124,7 @@ class DecisionFile:
         if own is not None:
             refusal = _refusal(own)
             if refusal:
-                self.notes.append(f"{own.parent} cannot be written to ({refusal}).")
+                self.notes.append(f"{own} cannot be written to ({refusal}).")
             else:
                 self.path = own
         if self.path == cached:
@@ -94,16 +132,11 @@ class DecisionFile:
         self._lock = _lock(self.path)
         recover(self.path.parent)
         try:
-            runs = []
-            for path in (own, cached):
-                if path is not None:
-                    check_kind(path)
-                    contents = self._read(path)
-                    runs.append(contents.runs)
-                    if path == self.path:
-                        self._set_end(contents)
-            # Within a file the order of lines counts, even if the clock was set back.
-            self.runs = tuple(merge(*runs, key=lambda run: run.time))
+            contents = {path: _read(path) for path in _places(image, identity)}
+            for path, content in contents.items():
+                self._note(path, content)
+            self._set_end(contents[self.path])
+            self.runs = _by_time(one.runs for one in contents.values())
             self._expected = _inode_and_size(self.path)
         except BaseException:
             self._lock.release()
@@ -141,47 +174,11 @@ class DecisionFile:
         except InputError as error:
             raise NotSavedError(f"The decision is not saved yet: {error}") from error
 
-    def compact(self) -> int:
-        """Rewrite the file with only the last state of each region; whole or not at all.
-
-        Earlier and undone decisions are lost. Returns how many lines were removed.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be written, or has lines that cannot be read.
-        """
-        if not self.path.exists():
-            return 0
-        contents = read(self.path.read_bytes(), str(self.path))
-        if contents.damaged:
-            raise InputError(
-                f"{self.path} has {contents.damaged} lines that cannot be read; "
-                "it was left as it is."
-            )
-        last = _last_states(contents.runs)
-        with atomic_path(self.path) as part, part.open("wb") as file:
-            for number, run in enumerate(contents.runs):
-                if last[number] or number == len(contents.runs) - 1:
-                    file.write(write_line(run.header) + write_entries(last[number]))
-            file.flush()
-            os.fsync(file.fileno())
-        _sync_folder(self.path.parent)
-        self._expected, self._write_failed = _inode_and_size(self.path), False
-        self._set_end(read(self.path.read_bytes(), str(self.path)))
-        return sum(len(run.entries) for run in contents.runs) - sum(map(len, last))
-
     def close(self) -> None:
         """Unlock the file."""
         self._lock.release()
 
-    def _read(self, path: Path) -> Contents:
-        try:
-            contents = read(path.read_bytes(), str(path))
-        except FileNotFoundError:
-            return Contents()
-        except OSError as error:
-            raise InputError(f"{path} cannot be read ({error.strerror}).") from error
+    def _note(self, path: Path, contents: Contents) -> None:
         if contents.torn:
             self.notes.append(f"The last line of {path.name} was cut off and dropped.")
         if contents.damaged:
@@ -190,7 +187,6 @@ class DecisionFile:
                 f"{count} line{'s' * (count > 1)} of {path.name} could not be read; "
                 "the others were used, the file was left as it is."
             )
-        return contents
 
     def _set_end(self, contents: Contents) -> None:
         """Remember where complete lines end, and what has to precede the next line."""
@@ -236,19 +232,16 @@ class DecisionFile:
         return status.st_ino == inode and (self._write_failed or status.st_size == size)
 
 
-def _last_states(runs: tuple[Run, ...]) -> list[list[Entry]]:
-    """Return the last entry of each region, under the run in which it was made."""
-    last: dict[Any, tuple[int, Entry]] = {}
-    for number, run in enumerate(runs):
-        pixels = (run.image.shape, run.image.dtype, run.image.content)
-        for entry in run.entries:
-            region = (pixels, entry.region.mask, entry.region.key)
-            last.pop(region, None)
-            last[region] = (number, replace(entry, action="keep"))
-    entries: list[list[Entry]] = [[] for _ in runs]
-    for number, entry in last.values():
-        entries[number].append(entry)
-    return entries
+def _read(path: Path) -> Contents:
+    check_kind(path)
+    try:
+        return read(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return Contents()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return Contents()
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from error
 
 
 def _refusal(path: Path) -> str:
@@ -257,11 +250,16 @@ def _refusal(path: Path) -> str:
         # The lock is a second file in the folder.
         with tempfile.TemporaryFile(dir=path.parent):
             pass
+        _lock_of(path).exists()  # unless its name is too long
         if path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_APPEND))
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
 
 
 def _lock(path: Path) -> BaseFileLock:
@@ -270,7 +268,7 @@ def _lock(path: Path) -> BaseFileLock:
     # Locked in a worker thread, released in the GUI thread.
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
+        lock = FileLock(_lock_of(path), timeout=0, thread_local=False)
         lock.acquire()
     except Timeout:
         raise InUseError(

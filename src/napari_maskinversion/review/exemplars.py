@@ -75,20 +75,6 @@ class Exemplars:
         embeddings = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
         return cls(embeddings, tuple(names), results.info.space)
 
-    def joined(self, *others: Exemplars) -> Exemplars:
-        """Return these exemplars and those of other images.
-
-        Raises
-        ------
-        InputError
-            If another model computed them.
-        """
-        for other in others:
-            check_model(other.fingerprint, self.fingerprint)
-        arrays = [self.embeddings, *(other.embeddings for other in others)]
-        labels = [self.labels, *(other.labels for other in others)]
-        return Exemplars(np.concatenate(arrays), tuple(sum(labels, ())), self.fingerprint)
-
 
 @dataclass(frozen=True, slots=True)
 class Scores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
 
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, difference
@@ -95,17 +95,22 @@ def restore(
     regions : sequence of RegionIdentity
         Current regions.
     any_image : bool
-        Use decisions made on any image.
+        Use decisions made on any image, for regions without one on this image.
     """
-    used = [run for run in runs if any_image or run.image.is_same(image)]
-    other = [] if any_image else [run for run in runs if not run.image.is_same(image)]
+    own = [run for run in runs if run.image.is_same(image)]
+    other = [run for run in runs if not run.image.is_same(image)]
+    # Those about this image come last: they count.
+    groups, other = ((other, own), []) if any_image else ((own,), other)
+    used = [run for group in groups for run in group]
     entries = [(number, entry) for number, run in enumerate(used) for entry in run.entries]
     identities = {part for _, entry in entries for part in (entry.region.mask, entry.region.key)}
     unused = dict.fromkeys((run.image for run in other), 0)
     for run in other:
         unused[run.image] += _count_other_regions(run, identities)
     unused = {pixels: count for pixels, count in unused.items() if count}
-    targets = iter(_match([entry for _, entry in entries], regions))
+    targets = chain.from_iterable(
+        _match([entry for run in group for entry in run.entries], regions) for group in groups
+    )
     decisions = Decisions()
     sources: dict[RegionKey, RegionIdentity] = {}
     unfit: dict[tuple[str, RegionKey], Decision | None] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,7 +34,7 @@ class Review:
     file : Path, optional
         The image file; decisions are saved next to it, or else in the cache folder.
     any_image : bool
-        Also use decisions in the file that were made on other pixels.
+        Also use decisions in the file that were made on other pixels, for regions without one.
 
     Attributes
     ----------
@@ -72,8 +72,7 @@ class Review:
             self.notes = [*self._file.notes, *self.restored.sentences(image)]
             self._unsaved: list[Entry] = []
             self._step = 0
-            self._known: dict[RegionKey, RegionIdentity] = {}
-            self.set_regions(regions)
+            self._regions = {region.key: region for region in regions}
             self.set_info(info)
         except BaseException:
             self._file.close()
@@ -96,12 +95,6 @@ class Review:
             key: full[key] for key in ("software", "model", "config", "vocabulary", "window")
         }
         self._file.set_header(self._header())
-
-    def set_regions(self, regions: Iterable[RegionIdentity]) -> None:
-        """Replace the regions; decisions stay with their ids."""
-        self._regions = {region.key: region for region in regions}
-        # Regions that are gone too: undo can reach them.
-        self._known |= self._regions
 
     def accept(self, region: RegionKey, label: str, suggestion: Suggestion | None = None) -> Step:
         """Accept a label; ``suggestion`` is the one it came from, None for a typed label.
@@ -166,11 +159,6 @@ class Review:
         self._unsaved += self._last_states()
         self.save()
 
-    def compact(self) -> int:
-        """Shrink the file to the last state of each region; returns how many lines were removed."""
-        self.save()
-        return self._file.compact()
-
     def saved(self) -> bytes:
         """Return all decisions in the format of the file."""
         return self._header() + write_entries(self._last_states())
@@ -232,7 +220,7 @@ class Review:
         if step:
             self._step += 1
             self._unsaved += [
-                Entry(action, self._step, self._known[change.region], change.after)
+                Entry(action, self._step, self._regions[change.region], change.after)
                 for change in step
             ]
             self.save()
@@ -243,5 +231,6 @@ class Review:
 
     def _last_states(self) -> list[Entry]:
         return [
-            Entry("keep", 0, self._known[key], decision) for key, decision in self.decisions.items()
+            Entry("keep", 0, self._regions[key], decision)
+            for key, decision in self.decisions.items()
         ]

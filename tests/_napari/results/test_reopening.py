@@ -141,7 +141,7 @@ def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
     own = tmp_path / "mine" / "weights.safetensors"
     own.parent.mkdir()
     own.write_bytes(b"")
-    settings = bundle.results.info.settings.changed({"model": own.name})
+    settings = bundle.results.info.settings.changed({"model": own.stem})
     info = replace(bundle.results.info, settings=settings)
     save_archive(replace(bundle, results=replace(bundle.results, info=info)), tmp_path / "r.npz")
     loaded, other = [], _other_model()
@@ -154,7 +154,7 @@ def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
     wait(qtbot, answered.details.why.worker)
     assert loaded[-1] == str(own)
     assert answered.session.record.snapshot.settings.architecture == "ViT-B-32"
-    assert f"The model {own.name} is not the one of this run" in answered.foot.status.text()
+    assert f"The model {own.stem} is not the one of this run" in answered.foot.status.text()
 
 
 def _other_model():

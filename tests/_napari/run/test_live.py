@@ -244,6 +244,45 @@ def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
     assert not live.session.stale  # all of it counts already
 
 
+def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypatch):
+    viewer, session = live._viewer, live.session
+    with session.kept_choice():
+        large = viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="large")
+    held, go, done = threading.Event(), threading.Event(), []
+    count = MaskInverter.invert_steps
+
+    def slow(self, *given, **options):
+        held.set()
+        go.wait(10)
+        return (yield from count(self, *given, **options))
+
+    monkeypatch.setattr(MaskInverter, "invert_steps", slow)
+    live.live.worker.done.connect(done.append)
+    viewer.layers["cells"].paint((40, 30), 1)
+    qtbot.waitUntil(held.is_set, timeout=10_000)
+    for name in ("QUIET", "LATEST"):
+        monkeypatch.setattr(live_controller, name, 60_000)  # nothing is asked about the next one
+    session.choose(image=large)
+    go.set()
+    qtbot.waitUntil(lambda: live.live.worker.idle, timeout=20_000)
+    qtbot.wait(50)
+    assert done == []
+    assert session.record is None
+
+
+def test_an_image_layer_that_is_added_or_removed_is_taken_up_as_displayed(qtbot, live, inverted):
+    live.input.scope.choose_channels("displayed")
+    settled(qtbot, live)
+    inverted.clear()
+    with live.session.kept_choice():
+        second = live._viewer.add_image(picture(90, 120, seed=4)[:, :, 0], blending="additive")
+    settled(qtbot, live)
+    assert inverted == [1, 2]
+    live._viewer.layers.remove(second)
+    settled(qtbot, live)
+    assert inverted == [1, 2, 1, 2]
+
+
 def test_too_large_a_plane_is_told_and_live_mode_switched_off(
     qtbot, panel, inverted, messages, monkeypatch
 ):

@@ -100,6 +100,15 @@ def test_words_changed_as_well_are_ranked_for_kept_regions(work, inverted):
     assert {region.ranking.labels[0] for region in after.regions} <= {"fish", "key"}
 
 
+@pytest.mark.parametrize("threshold", [None, -1.0])
+def test_the_threshold_is_that_of_the_words_not_an_earlier_projects(work, threshold):
+    work.session.change_settings({"threshold": 0.9})
+    work.session.change_words(Vocabulary(("apple", "car"), threshold=threshold))
+    after = work.run()
+    assert {region.suggestion for region in after.regions} <= {"apple", "car"}
+    assert (after.info.vocabulary.threshold, after.info.settings.threshold) == (threshold, None)
+
+
 @pytest.mark.parametrize("changed", ["pixels", "settings", "limits of contrast", "nothing kept"])
 def test_another_image_and_other_settings_invert_all(work, inverted, changed):
     if changed == "pixels":

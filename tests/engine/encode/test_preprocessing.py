@@ -42,11 +42,12 @@ def test_a_squashed_image_is_what_open_clips_own_transform_makes(interpolation):
         lambda grey: np.stack([grey] * 3, axis=2),
         lambda grey: np.stack([grey, grey, grey, np.full_like(grey, 255)], axis=2),
         lambda grey: grey.astype(np.uint16) * 257,
+        lambda grey: (grey.astype(np.uint16) * 257).astype(">u2"),
         lambda grey: (grey / 255).astype(np.float32),
         lambda grey: grey / 255,
         lambda grey: np.ascontiguousarray(grey[::-1])[::-1],
     ],
-    ids=["(H, W, 1)", "RGB", "RGBA", "uint16", "float32", "float64", "flipped view"],
+    ids=["(H, W, 1)", "RGB", "RGBA", "uint16", "big-endian", "float32", "float64", "flipped view"],
 )
 def test_grey_and_every_number_type_give_the_same_picture(model, same):
     grey = np.random.default_rng(0).integers(60, 196, (40, 50)).astype(np.uint8)

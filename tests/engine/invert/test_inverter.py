@@ -111,8 +111,6 @@ def test_shapes_types_and_ranges(engine):
     assert result.raw_embeddings.dtype == np.float32
     lengths = np.linalg.norm(result.raw_embeddings, axis=1, keepdims=True)
     np.testing.assert_allclose(result.embeddings * lengths, result.raw_embeddings, atol=1e-6)
-    with pytest.warns(DeprecationWarning, match="use embeddings"):
-        np.testing.assert_array_equal(result.unit_embeddings, result.embeddings)
     np.testing.assert_allclose(np.linalg.norm(result.embeddings, axis=1), 1, atol=1e-6)
     assert result.grid_maps.shape == (3, 4, 4)
     assert result.grid_maps.min() >= 0
@@ -331,9 +329,6 @@ def test_an_input_that_does_not_fit_the_patches_is_refused():
         {"layers": 0},
         {"explainer": "saliency"},
         {"fast": 1},
-        {"query_stride": 0},
-        {"query_stride": 3},
-        {"query_stride": True},
         {"learning_rate": "0.1"},
         {"alpha": True},
     ],

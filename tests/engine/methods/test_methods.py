@@ -9,6 +9,7 @@ import copy
 import importlib
 import math
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -319,6 +320,20 @@ def test_boxes_of_reclip_are_of_the_whole_region(model, image, name):
     np.testing.assert_allclose(embeddings, expected, atol=1e-3 * np.abs(expected).max())
 
 
+def test_a_shaded_box_costs_its_pixels_not_those_of_the_image(model):
+    image = np.zeros((1000, 1500, 3), np.uint8)
+    mask = np.zeros(image.shape[:2], bool)
+    mask[100:200, 300:400] = True
+    method = embedder(model, "shade")
+    tracemalloc.start()
+    try:
+        next(method.pictures(method.encode(image, 1.0, True), Regions.from_masks(mask)[0]))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * image.nbytes
+
+
 @pytest.mark.parametrize("name", ["ris", "clip-surgery"])
 def test_twelve_blocks_are_changed_as_by_the_authors(deep, image, masks, name):
     embeddings = embed(embedder(deep, name), image, masks)
@@ -396,8 +411,6 @@ def test_set_image_and_embed_are_all_that_a_method_needs(model, image, masks, tm
         raw = embed(embedder_of_regions, image, masks)
         unit = raw / np.linalg.norm(raw, axis=1, keepdims=True)
         np.testing.assert_allclose(embeddings, unit, atol=1e-5)
-        with pytest.warns(DeprecationWarning, match="set_image"):
-            np.testing.assert_allclose(embedder_of_regions.embed(image, masks), raw, atol=1e-4)
 
 
 def test_every_method_has_an_oracle_or_needs_weights():
@@ -553,6 +566,21 @@ def test_an_unknown_method_is_refused_by_name(name):
         Method(name)
     if name == "maskinvers":
         assert "Did you mean maskinversion" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("crop", {"fill": "blured"}, "fill must be one of .*blurred.*; got 'blured'"),
+        ("red-circle", {"outside": ("as it is", "gray")}, "outside must .*grey.*; got 'gray'"),
+        ("maskclip", {"reading": "value"}, "reading must be one of block, values; got 'value'"),
+    ],
+)
+def test_an_option_that_a_method_does_not_know_is_refused_with_the_choices(
+    model, name, options, says
+):
+    with pytest.raises(ConfigError, match=says):
+        embedder(model, name, **options)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from torch import nn
 
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.engine.models.loading import load_model
+from napari_maskinversion.engine.models.registry import recorded_name
 from tests.engine.tiny import cut_architecture, random_clip
 
 TEXTS = ["a photo of a dog"]
@@ -38,7 +39,7 @@ def test_a_safetensors_file_loads_by_path(tiny, tmp_path):
     save_file(tiny.state_dict(), path)
     model = load_model(path, architecture="ViT-B-32", device="cpu")
     np.testing.assert_allclose(model.encode_text(TEXTS), vectors(tiny), atol=1e-6)
-    assert model.name == "mine"
+    assert model.name == recorded_name(str(path)) == "mine"
 
 
 @pytest.mark.parametrize(
@@ -80,17 +81,20 @@ def test_openais_own_state_dict_brings_its_activation_along(tiny, tmp_path):
 
 
 def test_a_folder_with_a_configuration_needs_no_architecture(tiny, tmp_path):
+    folder = tmp_path / "mine.v2"
+    folder.mkdir()
     config = {"embed_dim": 24, "vision_cfg": {}, "text_cfg": {}}
     from open_clip import factory
 
     config = factory.get_model_config("ViT-B-32")
     images = {"mean": [0.5] * 3, "std": [0.5] * 3}
-    (tmp_path / "open_clip_config.json").write_text(
+    (folder / "open_clip_config.json").write_text(
         json.dumps({"model_cfg": config, "preprocess_cfg": images})
     )
-    save_file(tiny.state_dict(), tmp_path / "open_clip_model.safetensors")
-    model = load_model(tmp_path, device="cpu")
+    save_file(tiny.state_dict(), folder / "open_clip_model.safetensors")
+    model = load_model(folder, device="cpu")
     assert model.mean == (0.5, 0.5, 0.5)
+    assert model.name == recorded_name(str(folder)) == "mine.v2"
     np.testing.assert_allclose(model.encode_text(TEXTS), vectors(tiny), atol=1e-6)
 
 
@@ -106,8 +110,9 @@ def refused(path, words, architecture="ViT-B-32"):
 
 
 def test_a_missing_file(tmp_path):
-    refused(tmp_path / "none.safetensors", "There is no checkpoint")
-    refused(str(tmp_path / "none.pt"), "There is no checkpoint")
+    refused(tmp_path / "none.safetensors", "There is no folder or file .*none.safetensors")
+    refused(str(tmp_path / "none.pt"), "There is no folder or file .*none.pt")
+    refused("none.pt", "There is no folder or file .*none.pt")
 
 
 def test_a_missing_architecture(tiny, tmp_path):
@@ -228,4 +233,4 @@ def test_a_file_without_named_tensors_is_refused(tmp_path, content):
 def test_a_folder_that_is_no_model(tmp_path, config):
     (tmp_path / "open_clip_config.json").write_text(config)
     refused(tmp_path, "not a model folder", architecture=None)
-    refused(tmp_path.parent / "nothing here", "no checkpoint", architecture=None)
+    refused(tmp_path.parent / "nothing here", "no folder or file", architecture=None)

@@ -82,6 +82,11 @@ def test_a_text_does_not_depend_on_the_others_nor_on_its_batch(model):
     np.testing.assert_array_equal(together[3], together[150])
 
 
+def test_texts_may_come_from_a_generator(model):
+    vectors = model.encode_text(f"a {animal}" for animal in ("cat", "dog"))
+    np.testing.assert_array_equal(vectors, model.encode_text(["a cat", "a dog"]))
+
+
 def test_no_texts_give_no_vectors(model):
     assert model.encode_text([]).shape == (0, model.embed_dim)
 

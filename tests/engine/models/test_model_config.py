@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.engine.models import openclip
-from napari_maskinversion.engine.models.loading import load_model
+from napari_maskinversion.engine.models.loading import load_model, spec_of
 from napari_maskinversion.engine.models.specs import CONFIG_FILE, WEIGHTS_FILE, bundled_folder
 
 
@@ -75,3 +78,21 @@ def test_a_configuration_cannot_ask_for_foreign_code(changed):
     """transformers runs code of a tokenizer's repository if it is told to trust it."""
     with pytest.raises(ModelError, match=r"no setting .*tokenizer_kwargs\.trust_remote_code"):
         load_model(changed("model_cfg.text_cfg.tokenizer_kwargs", {"trust_remote_code": True}))
+
+
+@pytest.mark.parametrize("read", [load_model, spec_of])
+def test_a_folder_has_an_architecture_of_its_own(read):
+    with pytest.raises(ModelError, match="'ViT-L-14' is for checkpoint files; 'weights' has its"):
+        read(bundled_folder(), architecture="ViT-L-14")
+
+
+def test_a_folder_may_have_torch_weights_alone(tmp_path):
+    (tmp_path / CONFIG_FILE).symlink_to(bundled_folder() / CONFIG_FILE)
+    weights = load_file(bundled_folder() / WEIGHTS_FILE)
+    torch.save(weights, tmp_path / "open_clip_pytorch_model.bin")
+    expected = load_model("demo").encode_text(["a cat"])
+    np.testing.assert_array_equal(load_model(tmp_path).encode_text(["a cat"]), expected)
+    # Nothing else is read where there is a safetensors file.
+    (tmp_path / WEIGHTS_FILE).write_bytes(b"damaged")
+    with pytest.raises(ModelError, match=f"{WEIGHTS_FILE} is damaged"):
+        load_model(tmp_path)

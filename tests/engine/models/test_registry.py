@@ -6,8 +6,16 @@ import sys
 import pytest
 
 from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.openclip import nearest
-from napari_maskinversion.engine.models.registry import get_spec, list_models, model_state
+from napari_maskinversion.engine.models.registry import (
+    get_spec,
+    list_models,
+    model_state,
+    own_model,
+    recorded_name,
+    short_name,
+)
 from napari_maskinversion.engine.models.specs import MODELS, default_working_resolution
 
 FROM_THE_HUB = [name for name in MODELS if name != "demo"]
@@ -108,6 +116,19 @@ def test_an_unknown_model_names_the_nearest(name, near):
 def test_a_folder_that_is_not_there_is_said_to_be_no_folder(name):
     with pytest.raises(ModelError, match=r"no folder or file .*(mine|c); name a folder with"):
         get_spec(name)
+
+
+@pytest.mark.parametrize("name", ["~p", "~nosuchuser/m.pt", "x" * 300, "x" * 300 + ".pt", ""])
+def test_what_can_be_no_path_is_none_and_refused_as_any_name(name):
+    assert own_model(name) is None
+    with pytest.raises(ModelError, match="There is no "):
+        load_model(name)
+
+
+def test_the_current_folder_has_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for ask in (recorded_name, short_name):
+        assert (ask("."), ask("..")) == (tmp_path.name, tmp_path.parent.name)
 
 
 def test_what_may_be_a_model_or_a_folder_is_said_to_be_neither():

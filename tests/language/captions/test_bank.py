@@ -357,6 +357,12 @@ def test_a_bank_of_a_newer_version_is_left_as_it_is(model, tmp_path):
     assert record.read_bytes() == before
 
 
+def test_a_folder_with_only_what_macos_adds_is_empty(model, tmp_path):
+    for name in (".DS_Store", "._.DS_Store"):
+        (tmp_path / name).write_bytes(b"x")
+    assert len(build_bank(model, numbered_captions(10), tmp_path)) == 10
+
+
 def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     with pytest.raises(InputError, match="There is no caption bank in"):
         open_bank(tmp_path)

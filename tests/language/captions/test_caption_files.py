@@ -67,6 +67,13 @@ def test_a_csv_column_is_read_whatever_separates_and_quotes_it(
     assert read_captions(file).texts == tuple(texts)
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("start", ["\ufeff", "sep=MARK\r\n", "\ufeffsep=MARK\n", "\n \n"])
+def test_what_programs_write_above_a_table_is_left_out(write, mark, start):
+    table = f'{start.replace("MARK", mark)}caption{mark}"a, b; c"\na dog{mark}1\n'
+    assert read_captions(write(table, "a.csv"), encoding="utf-8").texts == ("a dog",)
+
+
 def test_the_column_is_the_one_named_or_the_likeliest(write):
     table = "\ufefftitle,caption,what\nt1,c1,w1\nt2\nt3,c1,w3\n"
     assert read_captions(write(table, "a.csv")).texts == ("c1",)
@@ -88,6 +95,8 @@ def test_the_column_is_the_one_named_or_the_likeliest(write):
         ("caption,n,caption\na dog,1,a cat\n", None, "two columns 'caption'; keep one"),
         ('caption\n"a dog' + "\nmore words" * 1000, None, "double quote"),
         ('caption\n"a dog' + "\nmore words" * 20000, None, "double quote"),
+        ("x" * 200_000 + "\n", None, "Line 1 is not CSV .*field limit"),
+        ("\n\ncaption\n" + "x" * 200_000 + "\n", None, "Line 4 is not CSV .*field limit"),
     ],
 )
 def test_a_unsuitable_table_is_refused_by_name(write, table, column, says):

@@ -113,6 +113,12 @@ def test_a_word_that_is_also_a_file_is_refused(tmp_path, monkeypatch):
     assert vocabulary_of("car,").labels == ("car",)
 
 
+@pytest.mark.parametrize("name", ["gone.txt", "gone.yml", "gone.TSV", "gone.json", "gone.xml"])
+def test_the_name_of_a_file_that_is_missing_is_no_word(name):
+    with pytest.raises(InputError, match=f"There is no label file at {name}; check the path"):
+        vocabulary_of(name)
+
+
 def test_a_path_is_a_file_and_one_template_is_a_text(tmp_path):
     (tmp_path / "a.txt").write_text("apple")
     found = vocabulary_of(tmp_path / "a.txt", "aerial")
@@ -205,6 +211,8 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("- dog\n-\n- cat", "line 2: a label is blank"),
         ("- dog\n- cat: kitty\n", "line 2: 'cat' is not known; a label has label, synonyms"),
         ("- dog\n- {group: pets}", "line 2: this label has no"),
+        ("- dog\n- synonyms: [hound]\n  group: pets", "line 2: this label has no"),
+        ("- dog\n- group: pets\n  label: dog", r"line 2: The label 'dog' appears twice"),
         ("- dog\n- {label: cat, name: dog}", "line 2: 'name' appears twice"),
         ("- dog\n- [cat, kitty]", "line 2: a label must be a text"),
         ("- dog\n- {label: cat, colour: 7}", "line 2: The colour '7' of 'cat'"),

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -13,7 +14,11 @@ from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskSha
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations import json_files, rle
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.annotations.coco import UNNAMED, write_coco
+from napari_maskinversion.regions.annotations.coco import (
+    UNNAMED,
+    write_coco,
+    write_coco_of_many,
+)
 from napari_maskinversion.regions.annotations.reading import read_annotations
 
 from .shapes import PLANE, RING, full, regions, same
@@ -79,6 +84,18 @@ def test_each_plane_is_an_image_of_its_own(tmp_path):
     result = read_annotations(path, (7, 7), image="a.tif")
     assert [item.position for item in result.items] == [(("z", 3),), (("z", 5),)]
     assert [item.region.id for item in result.items] == [1, 1]
+
+
+def test_annotations_of_many_images_have_ids_of_their_own_however_large_their_labels_are(tmp_path):
+    path, parts = tmp_path / "regions.json", []
+    for number, ids in enumerate([[1_000_001, 7], [1], [1_000_000], [999_999]], 1):
+        items = tuple(Annotation(region=replace(RING, id=one)) for one in ids)
+        parts.append((number, Annotations(shape=(7, 7), items=items, image=f"{number}.png"), {}))
+    write_coco_of_many(parts, path)
+    records = json.loads(path.read_text())["annotations"]
+    assert [record["region"] for record in records] == [1_000_001, 7, 1, 1_000_000, 999_999]
+    ids = [record["id"] for record in records]
+    assert ids == [1_000_001, 1_000_002, 2_000_001, 3_000_001, 4_999_999]
 
 
 def page(*records, size=(7, 9), **more):
@@ -151,6 +168,35 @@ def test_boxes_stand_in_for_masks_and_are_cut_at_the_image(read):
         read(page({"id": 3, "bbox": [20, 2, 6, 3]}))
 
 
+@pytest.mark.parametrize(
+    ("drawn", "bbox"),
+    [
+        ({"segmentation": [[5.1, 2.1, 5.4, 2.1, 5.4, 2.4]]}, (2, 5, 3, 6)),
+        ({"segmentation": [[3, 3, 3, 3, 3, 3], [5.1, 2.1, 5.4, 2.1, 5.4, 2.4]]}, (2, 5, 3, 6)),
+        ({"bbox": [4.6, 3.6, 0.8, 0.8]}, (4, 5, 5, 6)),
+        ({"bbox": [1, 3.1, 6, 0.2]}, (3, 1, 4, 7)),
+    ],
+    ids=["polygon", "one of two polygons", "box", "thin box"],
+)
+def test_what_is_smaller_than_a_pixel_is_the_pixel_it_lies_in(read, drawn, bbox):
+    result = read(page(BOX, {"id": 2, **drawn}))
+    assert [item.region.bbox for item in result.items] == [(1, 1, 3, 3), bbox]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        {"segmentation": [[3, 3, 3, 3, 3, 3]]},
+        {"segmentation": [[20.1, 2.1, 20.4, 2.1, 20.4, 2.4]]},
+        {"bbox": [0, 0, 0, 0]},
+        {"bbox": [20.1, 2.1, 0.2, 0.2]},
+    ],
+)
+def test_what_has_no_area_or_lies_outside_is_refused_by_record(read, drawn):
+    with pytest.raises(EmptyMaskError, match="annotation 2 covers no pixel of the image"):
+        read(page(BOX, {"id": 2, **drawn}))
+
+
 def test_polygons_beyond_the_image_are_cut_with_a_note(read):
     inside = [[0, 0, 9.4, 0, 9.4, 7, -0.4, 7]]  # 7 x 9 px; corners are rounded
     result = read(page({"id": 1, "segmentation": inside}))
@@ -178,6 +224,38 @@ def test_of_several_images_the_one_of_that_name_is_read(read):
     assert [item.region.id for item in read(both, image="c.png").items] == [2]
     with pytest.raises(InputError, match=r"about 2 images \(a.png, b/c.png\)"):
         read(both, image="d.png")
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+@pytest.mark.parametrize(
+    ("listed", "series", "image"),
+    [
+        ("Zélla.png", None, "Zélla.png"),
+        ("ä/Zélla.png", None, "/data/ä/Zélla.png"),
+        ("x/Zélla.png", None, "y/Zélla.png"),
+        ("Zélla", None, "Zélla.tif"),
+        ("Zélla.tif", 1, "Zélla.tif (series 1)"),
+    ],
+    ids=["name", "path", "another folder", "no suffix", "title"],
+)
+def test_an_image_is_found_however_its_accents_are_written(read, forms, listed, series, image):
+    content = page(BOX)
+    content["images"][0] |= {"file_name": normalize(forms[0], listed), "series": series}
+    content["images"].append({"id": 2, "file_name": "b.png", "height": 7, "width": 9})
+    assert len(read(content, image=normalize(forms[1], image)).items) == 1
+    content["images"].pop()
+    if series is None:
+        assert "says it is about" not in read(content, image=normalize(forms[1], image)).notes_text
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_of_two_images_of_one_name_with_accents_the_one_of_that_folder_is_read(read, forms):
+    content = page(BOX, BOX | {"id": 2, "image_id": 2})
+    names = (normalize(forms[0], f"{folder}/Zélla.png") for folder in ("x", "y"))
+    size = {"height": 7, "width": 9}
+    content["images"] = [{"id": n, "file_name": name, **size} for n, name in enumerate(names, 1)]
+    result = read(content, image=normalize(forms[1], "/data/y/Zélla.png"))
+    assert [item.region.id for item in result.items] == [2]
 
 
 @pytest.mark.parametrize("odd", [4, 0, -5, 2**31, 900_100_581_904, 10**30, "a", 2.0])

@@ -15,7 +15,7 @@ from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from napari_maskinversion.regions.annotations.reading import read_annotations
 
-from .shapes import PLANE, RING, annotations, drawn, same
+from .shapes import PLANE, RING, annotations, drawn, full, same
 
 quick = settings(
     max_examples=25,
@@ -166,6 +166,14 @@ def test_a_self_intersection_is_repaired_with_a_note(read):
     # Both halves: left and right of the crossing.
     assert bow.mask[3, [0, 5]].tolist() == [True, True]
     assert bow.mask[0, 3] == bow.mask[5, 2] == np.False_
+
+
+def test_parts_that_overlap_are_one_region_with_the_overlap(read):
+    parts = [SQUARE, [[[3, 2], [8, 2], [8, 6], [3, 6], [3, 2]]], BOW]
+    apart = read(page(*(feature(part) for part in parts))).items
+    (together,) = read(page(feature(parts, "MultiPolygon"))).items
+    expected = np.any([full(item.region, (7, 9)) for item in apart], axis=0)
+    np.testing.assert_array_equal(full(together.region, (7, 9)), expected)
 
 
 def test_what_covers_nothing_once_repaired_is_refused(read):

@@ -127,6 +127,7 @@ def test_the_file_says_how_large_its_image_is_and_what_it_is_called(read):
             shape([[1, 1]], "rectangle"),
             "it has 1 points, and a rectangle has 2 or 4 corners; save it as a",
         ),
+        (shape([[5, 5], [5, 5]], "rectangle"), r"shape 1 \(dog\) is broken: it has no area"),
         (shape(kind="blob"), "its shape_type is 'blob'; save it as a polygon"),
         (shape(label=["dog"]), "its label is a list"),
         (shape(group_id={}), "its group is an object"),

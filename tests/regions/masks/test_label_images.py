@@ -60,6 +60,13 @@ def test_a_region_over_many_blocks_is_one(monkeypatch):
     np.testing.assert_array_equal(regions.full_mask(1), labels == 12)
 
 
+def test_the_order_of_bytes_does_not_count():
+    labels = np.zeros((4, 5), ">i4")
+    labels[1, 2:], labels[3] = 5_000_000, 7  # too far apart for a table
+    assert regions_of_labels(labels).ids == [7, 5_000_000]
+    assert Regions.from_labels(labels).ids == [7, 5_000_000]
+
+
 def test_only_chosen_labels_are_cropped():
     labels = np.arange(12, dtype=np.int64).reshape(3, 4)
     assert regions_of_labels(labels, only={3, 7, 99}).ids == [3, 7]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
+from ...engine.models.registry import recorded_name
 from ...language.captions.bank import CaptionBank, open_bank
 from ...language.captions.building import build_bank_steps, continue_bank_steps, default_folder
 from ...language.captions.caption_files import read_captions
@@ -80,14 +81,15 @@ class KnownBank:
         more = f" ({skipped})" if skipped else ""
         return f"{record.count:,} captions{more}, model {record.model}."
 
-    def check_model(self, name: str) -> None:
-        """Refuse a model that did not embed this bank, before loading it.
+    def check_model(self, model: str) -> None:
+        """Refuse a model, by name or path, that did not embed this bank, before loading it.
 
         Raises
         ------
         InputError
             Names both.
         """
+        name = recorded_name(model)
         if self.record.model != name:
             raise InputError(
                 f"The caption bank '{self.title}' was built with the model {self.record.model}, "

@@ -61,8 +61,8 @@ class AcrossImages(QObject):
         self._session.many = None
 
     def forget(self) -> None:
-        """Forget what was accepted last: another project is open."""
-        self._give_up()
+        """Stop the work, and forget what was accepted last: another project is open."""
+        self.stop()
         self._last = None
         self._images.part.undo.setEnabled(False)
 
@@ -157,9 +157,10 @@ class AcrossImages(QObject):
         self._images.settle(begin)
 
     def _open_here(self) -> str:
-        """Return the image whose review is open: its decisions are locked by this window."""
-        shown = self._images.shown
-        return shown.name if shown is not None and self._session.reviewed is not None else ""
+        """Return the project's image whose review is open: this window locks its decisions."""
+        shown, session = self._images.shown, self._session
+        reviewed = session.reviewed is not None and shown is not None
+        return shown.name if reviewed and session.image in shown.images else ""
 
     def _decisions_here(self) -> tuple[RegionKey, ...]:
         """Return the decided regions of the open review, which makes decisions there itself."""

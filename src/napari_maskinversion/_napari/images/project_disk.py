@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from ...batch.opened import (
     write_place,
 )
 from ...batch.project import Project, relative, stored_settings
-from ...results.settings import RunSettings
+from ...results.settings import RunSettings, fields_of
 
 if TYPE_CHECKING:
     from ...base.identity import Position, RegionIdentity
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from ..layers.tasks import RunInput
 
 WORDS: Final = "_words.yaml"  # after the project's name: words that have groups
+_FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+_MODEL: Final = ("model", "architecture")  # one makes no sense without the other
 _OWN: Final = ("device", "chunk_size", "series")  # of the machine or an image, not the project
 
 
@@ -72,11 +75,13 @@ class KeptRegions:
     written : Written or None
         None if they were on the disk already, or for a problem.
     problem : str
+    is_disk_full : bool
     """
 
     stamp: int
     written: Written | None = None
     problem: str = ""
+    is_disk_full: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +89,50 @@ class SavedRegions:
     """The regions of an image as they are on the disk: set by the worker that writes them."""
 
     regions: tuple[RegionIdentity, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Edits:
+    """What the user has changed of the settings and words of a project.
+
+    The panel rounds values, and shows another model where that of the project is missing. Only what
+    differs from what it showed at first was changed by the user.
+
+    Attributes
+    ----------
+    settings : RunSettings
+        As the panel showed them at first.
+    words : Vocabulary or None
+    """
+
+    settings: RunSettings
+    words: Vocabulary | None
+    _values: dict[str, Any] = field(default_factory=dict)
+    _words: Vocabulary | None = None
+
+    def note(self, settings: RunSettings, words: Vocabulary | None) -> bool:
+        """Note what differs by now; return whether anything was ever changed."""
+        now = {one.key: settings.get(one.key) for one in fields_of() if one.key not in _OWN}
+        first = {key: self.settings.get(key) for key in now}
+        first["threshold"] = None if self.words is None else self.words.threshold
+        now["threshold"] = first["threshold"] if words is None else words.threshold
+        changed = {key for key, value in now.items() if value != first[key]} | set(self._values)
+        if changed & set(_MODEL):
+            changed |= set(_MODEL)
+        self._values = {key: now[key] for key in changed}
+        if words is not None and (self._words is not None or not _alike(words, self.words)):
+            self._words = words
+        return bool(changed) or self._words is not None
+
+    def made_in(self, settings: RunSettings) -> tuple[Vocabulary | None, RunSettings]:
+        """Return the words, if they were changed, and a project's settings with the changes."""
+        settings = settings.changed(self._values)
+        words = self._words
+        return words and replace(words, threshold=settings.threshold), settings
+
+
+def _alike(words: Vocabulary, others: Vocabulary | None) -> bool:
+    return others is not None and replace(others, threshold=words.threshold) == words
 
 
 class ProjectDisk:
@@ -152,7 +201,8 @@ class ProjectDisk:
         try:
             return KeptRegions(stamp, self.save_regions(name, layers, saved))
         except (MaskInversionError, OSError) as error:
-            return KeptRegions(stamp, problem=" ".join(str(error).split()))
+            problem = " ".join(str(error).split())
+            return KeptRegions(stamp, problem=problem, is_disk_full=_is_disk_full(error))
 
     def save_results(
         self,
@@ -224,7 +274,7 @@ class ProjectDisk:
             settings = settings.changed({"threshold": vocabulary.threshold})
         own = {key: before.settings.get(key) for key in _OWN}
         stored = stored_settings(settings.changed(own), folder)
-        same_words = vocabulary is None or _known(lambda: before.vocabulary) == vocabulary
+        same_words = vocabulary is None or _same_words(before, vocabulary)
         if same_words and stored == stored_settings(before.settings, folder):
             return None
         words = {} if vocabulary is None or same_words else self._words(vocabulary)
@@ -257,6 +307,14 @@ class ProjectDisk:
 
     def _edit(self, change: Callable[[Project], Project]) -> None:
         self.project = self.project.with_project(edit(self.project.file, change))
+
+
+def _is_disk_full(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _joined(
@@ -316,8 +374,10 @@ def defaults(vocabulary: Vocabulary | None, settings: RunSettings, folder: Path)
     return Project(settings=stored_settings(settings.changed(own), folder), **words)
 
 
-def _known(read: Callable[[], Any]) -> Any:
+def _same_words(project: OpenProject, vocabulary: Vocabulary) -> bool:
+    """Return whether a project has these words; its settings hold the threshold."""
     try:
-        return read()
-    except MaskInversionError:  # a file of words that is gone
-        return None
+        before = project.vocabulary
+    except MaskInversionError:  # the file of words is gone
+        return False
+    return before is not None and replace(before, threshold=vocabulary.threshold) == vocabulary

@@ -46,6 +46,7 @@ class ImageWatch:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
         self._watched: list[Any] = []
+        self._all = False  # image layers are watched, also those to come
         self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
 
     def picture(self, image: Any, channels: str) -> Picture | None:
@@ -60,7 +61,8 @@ class ImageWatch:
 
     def watch(self, image: Any, channels: str) -> None:
         """Watch an image, or with "displayed" channels all of them."""
-        layers = image_layers(self._viewer) if channels == "displayed" else [image]
+        self._all = channels == "displayed"
+        layers = image_layers(self._viewer) if self._all else [image]
         if layers != self._watched:
             self._watch(layers)
 
@@ -70,13 +72,20 @@ class ImageWatch:
         self._watch([])
 
     def _watch(self, layers: list[Any]) -> None:
+        listed = self._viewer.layers.events
         for connect, many in ((False, self._watched), (True, layers)):
             for layer in many:
                 for name in _LOOKS:
                     emitter = getattr(layer.events, name, None)
                     if emitter is not None:
                         (emitter.connect if connect else emitter.disconnect)(self._touched)
+            for emitter in (listed.inserted, listed.removed, listed.reordered) if many else ():
+                (emitter.connect if connect else emitter.disconnect)(self._listed)
         self._watched = list(layers)
+
+    def _listed(self, event: Any = None) -> None:
+        if self._all and image_layers(self._viewer) != self._watched:
+            self._touched()
 
     def _touched(self, event: Any = None) -> None:
         self._kept = None

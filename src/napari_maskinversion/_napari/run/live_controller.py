@@ -77,7 +77,7 @@ class LiveController(QObject):
         events = self._session.events
         names = ("layers", "edits", "settings", "scope", "vocabulary")
         self._bindings.connect([events[name] for name in names], self.later)
-        self._bindings.connect(events.layers, self._show_outlines)
+        self._bindings.connect(events.layers, self._layers_changed)
         self._bindings.connect(events.picks, self._picked)
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect(events.live, self.part.show_switch)
@@ -139,6 +139,12 @@ class LiveController(QObject):
             self._pause()
         else:
             self._ask()
+
+    def _layers_changed(self, *_: object) -> None:
+        """Drop an answer about other layers."""
+        if self.on:
+            self.worker.drop()
+        self._show_outlines()
 
     def _show_outlines(self, *_: object) -> None:
         """Let shapes leave visible what they are drawn around."""

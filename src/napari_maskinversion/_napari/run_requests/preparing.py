@@ -87,7 +87,9 @@ def find_request(viewer: Any, session: Session, alpha: float, whole: bool) -> tu
 
 
 def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
-    """Return settings whose model and weights are on this machine.
+    """Return settings whose model and weights are on this machine, without a threshold.
+
+    The words carry the threshold: that of a project would outlive the one chosen since.
 
     Raises
     ------
@@ -103,7 +105,7 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
             "AlphaCLIP needs weights: choose the file of its checkpoint in Settings > Method."
         )
     method.check()
-    return settings
+    return settings.changed({"threshold": None})
 
 
 def check_model(settings: RunSettings) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...engine.models.registry import own_model, short_name
+from ...engine.models.registry import own_model, recorded_name
 from ..session import NOTHING, ResultRecord, Snapshot
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def stored_record(
     """
     info, chosen = bundle.results.info, now.settings
     settings = info.settings.changed({"device": chosen.device, "model": info.model})
-    # An archive names a model of the user's own by its file, without the folder.
-    if own_model(chosen.model) is not None and short_name(chosen.model) == info.model:
+    # An archive names a model of the user's own without the folder that it is in.
+    if own_model(chosen.model) is not None and recorded_name(chosen.model) == info.model:
         where = {"model": chosen.model, "architecture": chosen.architecture}
         settings = settings.changed(where)
     displayed = bundle.source.get("channels") == "as displayed"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.errors import InputError, ModelError
-from ...engine.models.registry import get_spec, model_state
+from ...engine.models.registry import get_spec, model_state, own_model
 from ...engine.models.specs import MODELS
 from .quoted import BACKBONES
 
@@ -111,20 +111,26 @@ def _backbone_of(name: str) -> str:
     own = parts_of(name)[1]
     architecture = name.partition("/")[0] if own is None else own.removesuffix("-quickgelu")
     usual = {model.partition("/")[0]: backbone for backbone, model in USUAL.items()}
-    return "" if Path(name).is_dir() else usual.get(architecture, "")
+    path = own_model(name)
+    return "" if path is not None and path.is_dir() else usual.get(architecture, "")
 
 
 def parts_of(name: str) -> tuple[str, str | None]:
     """Return a model as `load_model` takes it, and the architecture of a file of weights."""
     file, colon, architecture = name.rpartition(":")
-    return (file, architecture) if colon and Path(file).is_file() else (name, None)
+    return (file, architecture) if colon and _is_file(file) else (name, None)
+
+
+def _is_file(name: str) -> bool:
+    path = own_model(name)
+    return path is not None and path.is_file()
 
 
 def _check_file(model: str, backbone: str) -> None:
     """Refuse a file of weights that is missing, or whose architecture is missing or unknown."""
     file, architecture = parts_of(model)
     usual = USUAL[backbone].partition("/")[0]
-    if Path(file).is_file() and architecture is None:
+    if _is_file(file) and architecture is None:
         raise InputError(
             f"--models: {file} is a file of weights, which do not tell their architecture; say "
             f"{backbone}={file}:{usual} (or {usual}-quickgelu, of OpenAI's weights)."
@@ -140,7 +146,8 @@ def _check_file(model: str, backbone: str) -> None:
 
 def why_missing(name: str) -> str:
     """Return why a model is not on this machine, or ""."""
-    if Path(parts_of(name)[0]).exists():
+    path = own_model(parts_of(name)[0])
+    if path is not None and path.exists():
         return ""
     spec = MODELS.get(name) or get_spec(name)
     if model_state(spec) == "to fetch":

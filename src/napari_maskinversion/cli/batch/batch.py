@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -112,12 +113,14 @@ def batch_command(
         check_words(project, project_file(place))
     words: dict[str, Any] = {}
     if labels is not None:
-        words["labels"] = str(Path(labels).absolute()) if Path(labels).is_file() else labels
+        is_file = os.path.isfile(labels)  # noqa: PTH113 - long texts are no path
+        words["labels"] = str(Path(labels).absolute()) if is_file else labels
     if template:
         words["templates"] = tuple(template)
     project = Project(**{**dict(project), **words})
-    file = captions_of(project, folder) if captions is None else captions
-    column = caption_column or project.caption_column
+    file, column = captions, caption_column
+    if captions is None:
+        file, column = captions_of(project, folder), column or project.caption_column
     source = None if file is None else CaptionSource(file, column=column)
     _held = hold(out)  # until this function returns
     look = partial(

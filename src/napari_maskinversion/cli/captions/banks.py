@@ -11,8 +11,10 @@ from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from ...base import progress_words as words
-from ...base.errors import InputError
+from ...base.errors import InputError, ModelError
 from ...base.steps import Steps
+from ...engine.models.registry import unread_spec
+from ...engine.models.specs import DEMO
 from ...language.captions.bank import TOP, CaptionBank, check_top, open_bank
 from ...language.captions.building import (
     Building,
@@ -64,11 +66,28 @@ class CaptionSource:
     ) -> None:
         self.folder = path if path.is_dir() else None
         self._captions: Captions | None = None
-        self.model = "demo"
+        self._model = DEMO
         if self.folder is not None:
-            self.model = CaptionStore.open(path).record.model
+            self._model = CaptionStore.open(path).record.model
         else:
             self._captions = read_captions(path, column=column, encoding=encoding)
+
+    @property
+    def known_model(self) -> str:
+        """Name of the bank's model; of captions without a bank, "demo".
+
+        Raises
+        ------
+        ModelError
+            If the bank's model is one of the user's own.
+        """
+        try:
+            return unread_spec(self._model).name
+        except ModelError:
+            raise ModelError(
+                f"The caption bank in {self.folder} was built with a model of your own, "
+                f"{self._model}; name it with --model."
+            ) from None
 
     @property
     def sha256(self) -> str:
@@ -150,7 +169,7 @@ def build_command(
     source = CaptionSource(file, column=column, encoding=encoding)
     if source.folder is not None and out is not None:
         raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
-    loaded = load(model or source.model, settings.architecture, settings.device)
+    loaded = load(model or source.known_model, settings.architecture, settings.device)
     bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
     record = bank.record
     skipped = record.skipped
@@ -174,7 +193,7 @@ def search_command(
     check_top(top)
     check_expression(words)
     source = CaptionSource(bank, column=column, encoding=encoding)
-    loaded = load(model or source.model, settings.architecture, settings.device)
+    loaded = load(model or source.known_model, settings.architecture, settings.device)
     opened = source.bank(loaded)
     (matches,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
     table = Table(title=f"{len(opened):,} captions, model {opened.record.model}")

@@ -66,7 +66,7 @@ _BLOCK_WEIGHTS: Final[WeakKeyDictionary[nn.Module, tuple[Any, list[Tensor], Bloc
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LayerConstants:
     """What LeGrad needs of one transformer layer for one image.
 
@@ -152,11 +152,6 @@ class ImageEncoding:
     def last(self, layers: int) -> ImageEncoding:
         """Return the same encoding with only the last explained layers."""
         return replace(self, layers=self.layers[-layers:], general=self.general[-layers:])
-
-    @property
-    def num_tokens(self) -> int:
-        """Number of tokens, [CLS] included."""
-        return 1 + self.grid[0] * self.grid[1]
 
 
 def check_image(image: Tensor, patch: int) -> tuple[int, int]:

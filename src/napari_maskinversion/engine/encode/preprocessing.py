@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...base.errors import InputError
+from ...base.regions import as_array
 
 # Interpolation and rounding in earlier steps leave float images slightly outside 0..1.
 _OVERSHOOT = 0.01
@@ -29,7 +30,7 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
     InputError
         If shape or type do not fit, values are not finite, or floats are outside 0..1.
     """
-    array = np.asarray(image)
+    array = as_array(image)
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):

@@ -155,11 +155,6 @@ class DecomposedRoute:
         self.num_queries, self.numbers = blocks.shape[0], blocks[:, 0].numel()
         self._workspace = Workspace()
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the matrices."""
-        return self._blocks.numel() * self._blocks.element_size()
-
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         embeddings = embeddings.to(self._blocks.dtype)

@@ -69,9 +69,9 @@ class MaskTargets:
         upsampling = [bilinear_matrix(grid[i], input_size[i]) for i in (0, 1)]
         # Apple's GPUs have no double precision.
         wide = torch.float64 if like.device.type == "cpu" else like.dtype
-        self._coverage = _Resampling(area, like, wide)
+        self._coverage = Resampling(area, like, wide)
         pairs = zip(upsampling, area, strict=True)
-        to_tokens = _Resampling([torch.from_numpy(up).T @ part for up, part in pairs], like, wide)
+        to_tokens = Resampling([torch.from_numpy(up).T @ part for up, part in pairs], like, wide)
         pulled = [part.flatten(1) for part in to_tokens.batches(self._regions)]
         self.weights = torch.cat([like.new_empty(0, grid[0] * grid[1]), *pulled]).to(like)
         scale = (input_size[0] * input_size[1]) / (plane_size[0] * plane_size[1])
@@ -140,7 +140,7 @@ class MaskTargets:
         return part
 
 
-class _Resampling:
+class Resampling:
     """Resamples masks of a plane by two matrices, in batches on their device.
 
     Parameters

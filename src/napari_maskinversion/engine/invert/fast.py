@@ -44,22 +44,6 @@ _EXACT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A cheaper map.
-
-    Attributes
-    ----------
-    map : LeGrad
-        Its query vectors are exact for the image's own embedding.
-    tolerance : float
-        Largest relative error of its gradient in the second step.
-    """
-
-    map: LeGrad
-    tolerance: float
-
-
-@dataclass(frozen=True, slots=True)
 class FastMaps:
     """The exact map of an image and cheaper ones.
 
@@ -68,13 +52,14 @@ class FastMaps:
     exact : LeGrad
     reference : LeGrad
         The exact map with the backward pass of the last estimate.
-    estimates : tuple of Estimate
-        The cheapest one first; the last one has all query tokens.
+    estimates : tuple of LeGrad
+        Cheaper maps, whose query vectors are exact for the image's own embedding. The cheapest one
+        first; the last one has all query tokens.
     """
 
     exact: LeGrad
     reference: LeGrad
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[LeGrad, ...]
 
 
 def estimates_pay(encoding: ImageEncoding, steps: int) -> bool:
@@ -121,18 +106,11 @@ def fast_maps(
             sample = replace(layer, route=route, start=start, weight=weight, first_weight=first)
             layers.append(sample)
         reference.append(replace(layer, backward=estimated[1][-1].route))
-    all_queries, some_queries = _GRADIENT_TOLERANCES
     workspace = Workspace()
     return FastMaps(
         LeGrad(exact, memory_bytes, workspace),
         LeGrad(reference, memory_bytes, workspace),
-        tuple(
-            Estimate(
-                LeGrad(layers, memory_bytes, workspace),
-                some_queries if stride > 1 else all_queries,
-            )
-            for stride, layers in estimated.items()
-        ),
+        tuple(LeGrad(layers, memory_bytes, workspace) for layers in estimated.values()),
     )
 
 
@@ -175,10 +153,10 @@ def descend_fast(
         if descent.step == descent.config.steps:
             break
         for index, estimate in enumerate(maps.estimates):
-            for masks in _split((level == index).nonzero()[:, 0], estimate.map):
-                forward = estimate.map.forward(descent.embeddings[masks])
+            for masks in _split((level == index).nonzero()[:, 0], estimate):
+                forward = estimate.forward(descent.embeddings[masks])
                 map_gradient = descent.record(forward, masks)
-                descent.gradient[masks] += estimate.map.vjp(map_gradient)
+                descent.gradient[masks] += estimate.vjp(map_gradient)
                 descent.gradient[masks] += corrections[index][masks]
                 level[masks] = torch.where(_is_spread(forward, first_spread), index, _EXACT)
                 yield descent.state()
@@ -204,10 +182,10 @@ def _first_step(
     descent.gradient += exact
     corrections = []
     for estimate in maps.estimates:
-        estimate.map.forward_start()
+        estimate.forward_start()
         correction = torch.empty_like(exact)
-        for masks in slices(map_gradients.shape[0], estimate.map.group_size):
-            correction[masks] = exact[masks] - estimate.map.vjp(map_gradients[masks])
+        for masks in slices(map_gradients.shape[0], estimate.group_size):
+            correction[masks] = exact[masks] - estimate.vjp(map_gradients[masks])
             yield descent.state()
         corrections.append(correction)
     return corrections, start.amax() - start.amin()
@@ -225,12 +203,13 @@ def _second_step(
         descent.gradient[masks] += reference
         undecided = torch.arange(masks.shape[0], device=masks.device)
         for index, estimate in enumerate(maps.estimates):
-            for some in _split(undecided, estimate.map):
-                forward = estimate.map.forward(descent.embeddings[masks[some]])
+            tolerance = _GRADIENT_TOLERANCES[estimate is not maps.estimates[-1]]
+            for some in _split(undecided, estimate):
+                forward = estimate.forward(descent.embeddings[masks[some]])
                 _, map_gradient = descent.targets.dice(forward, masks[some])
-                gradient = estimate.map.vjp(map_gradient) + corrections[index][masks[some]]
+                gradient = estimate.vjp(map_gradient) + corrections[index][masks[some]]
                 error = (gradient - reference[some]).norm(dim=1)
-                close = error <= estimate.tolerance * reference[some].norm(dim=1)
+                close = error <= tolerance * reference[some].norm(dim=1)
                 trusted = close & _is_spread(forward, first_spread)
                 level[masks[some]] = torch.where(trusted, index, _EXACT)
             undecided = undecided[level[masks[undecided]] == _EXACT]

@@ -287,12 +287,6 @@ class MaskInverter(RegionEmbedder):
         share = MEMORY_SHARE * total_memory(self._model.device) / _MB
         return int(share if self._memory_mb is None else self._memory_mb) >> self._halved
 
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes cached to make later masks on this image cheap."""
-        image = self._image
-        return 0 if image is None else image.maps.kept_bytes
-
     def spare_memory(self) -> None:
         """Free the cache and use half as much memory from now on."""
         with computing():
@@ -502,7 +496,7 @@ def _explanation(
     encoding = maps.encoding
     explained = maps.other_map(config) or (yield from maps.exact(config, len(unit)))
     embeddings = torch.from_numpy(unit).to(encoding.embedding)
-    grid_maps = embeddings.new_empty(len(embeddings), encoding.num_tokens - 1)
+    grid_maps = embeddings.new_empty(len(embeddings), math.prod(encoding.grid))
     with torch.no_grad():
         for group in slices(len(embeddings), explained.group_size):
             grid_maps[group] = explained.forward(embeddings[group])

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...base.deprecation import warn_renamed
 from ...base.errors import NOT_FINITE, ModelError
 from ..explain.legrad import slices
 from ..explain.protocol import ExplainabilityMap
@@ -101,12 +100,6 @@ class InversionResult:
         """Embeddings (N, e), float32, of L2 norm 1."""
         norms = np.linalg.norm(self.raw_embeddings, axis=1, keepdims=True)
         return np.asarray(self.raw_embeddings / np.maximum(norms, 1e-12), dtype=np.float32)
-
-    @property
-    def unit_embeddings(self) -> FloatArray:
-        """Return `embeddings`; deprecated."""
-        warn_renamed("unit_embeddings", "embeddings")
-        return self.embeddings
 
     def rank(self, texts: FloatArray) -> npt.NDArray[np.intp]:
         """Return the indices (N, T) of texts for each mask, the most similar first.

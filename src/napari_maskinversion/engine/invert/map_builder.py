@@ -20,6 +20,8 @@ from .fast import FastMaps, estimates_pay, fast_maps
 from .loop import StepState
 from .low_rank import compress
 
+# What is kept of a layer in a precision: "tf32" rounds other products than "float32".
+_Key = tuple[LayerConstants, str]
 # Constants, p of the image's embedding and scale of a layer: see `MapLayer`.
 _Prepared = tuple[LayerConstants, Tensor, Tensor | float]
 
@@ -45,15 +47,10 @@ class MapBuilder:
     def clear(self) -> None:
         """Drop everything that is kept."""
         # Others than those that a call at work holds.
-        self._decomposed: dict[tuple[int, str], DecomposedRoute] = {}
-        self._prepared: dict[tuple[int, str], _Prepared] = {}
-        self._compressed: dict[int, LayerConstants | None] = {}
+        self._decomposed: dict[_Key, DecomposedRoute] = {}
+        self._prepared: dict[_Key, _Prepared] = {}
+        self._compressed: dict[_Key, LayerConstants | None] = {}
         self._other_maps: dict[tuple[str, int], ExplainabilityMap] = {}
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the decompositions."""
-        return sum(route.nbytes for route in list(self._decomposed.values()))
 
     def other_map(self, config: InversionConfig) -> ExplainabilityMap | None:
         """Return a map that has no routes; None for LeGrad of a class-token tower."""
@@ -81,12 +78,12 @@ class MapBuilder:
         if not estimates_pay(encoding, config.steps):
             return None
         compressed = []
-        for place, layer in self._places(config):
+        for layer in encoding.layers:
             yield _state(config)
-            kept = self._compressed
-            if place not in kept:
-                kept[place] = compress(layer)
-            constants = kept[place]
+            key, kept = (layer, config.precision), self._compressed
+            if key not in kept:
+                kept[key] = compress(layer)
+            constants = kept[key]
             if constants is None:
                 return None
             compressed.append(constants)
@@ -102,11 +99,11 @@ class MapBuilder:
         self, config: InversionConfig, masks: int, passes: int
     ) -> Generator[StepState, None, list[MapLayer]]:
         routes, layers = self.routes(config, masks, passes), []
-        for (place, layer), name in zip(self._places(config), routes, strict=True):
-            constants, start, scale = self._prepare(place, layer, config.precision)
+        for layer, name in zip(self.encoding.last(config.layers).layers, routes, strict=True):
+            constants, start, scale = self._prepare(layer, config.precision)
             route: Route = DirectRoute(constants)
             if name == "decomposed":
-                route = yield from self._decompose(place, constants, config)
+                route = yield from self._decompose(constants, config)
             layers.append(MapLayer(constants.values, route, start, scale=scale))
         return layers
 
@@ -123,7 +120,7 @@ class MapBuilder:
         passes : int
             Evaluations of one mask's map, or of its gradient.
         """
-        layers = self.encoding.layers[-config.layers :]
+        layers = self.encoding.last(config.layers).layers
         if config.route != "auto":
             return (config.route,) * len(layers)
         budget = int(self._memory * DECOMPOSED_SHARE) // max(len(layers), 1)
@@ -135,19 +132,14 @@ class MapBuilder:
             for layer in layers
         )
 
-    def _places(self, config: InversionConfig) -> list[tuple[int, LayerConstants]]:
-        """Return explained layers with their distance from the end, which stays with more."""
-        layers = self.encoding.layers[-config.layers :]
-        return [(len(layers) - index, layer) for index, layer in enumerate(layers)]
-
     @property
     def _step_bytes(self) -> int:
         return int(self._memory * (1 - DECOMPOSED_SHARE))
 
     def _decompose(
-        self, place: int, layer: LayerConstants, config: InversionConfig
+        self, layer: LayerConstants, config: InversionConfig
     ) -> Generator[StepState, None, Route]:
-        key, kept = (place, config.precision), self._decomposed
+        key, kept = (layer, config.precision), self._decomposed
         if key in kept:
             return kept[key]
         joint, hidden = len(layer.jacobian), layer.slope.shape[1]
@@ -162,9 +154,9 @@ class MapBuilder:
         kept[key] = route
         return route
 
-    def _prepare(self, place: int, layer: LayerConstants, precision: str) -> _Prepared:
+    def _prepare(self, layer: LayerConstants, precision: str) -> _Prepared:
         """Return a layer in a precision, with the p of the image's embedding."""
-        key, kept = (place, precision), self._prepared
+        key, kept = (layer, precision), self._prepared
         if key not in kept:
             vectors = layer.offset.new_empty(1, *layer.offset.shape)
             with torch.no_grad():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy.typing as npt
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..models.backbone import Backbone
-from .region_method import RegionMethod
+from .region_method import RegionMethod, check_choices
 from .vit_blocks import (
     attention_update,
     class_token_tower,
@@ -85,6 +85,7 @@ class MaskClip(LastBlockMethod):
 
     def __init__(self, model: Backbone, *, reading: Reading = "block", **common: Any) -> None:
         super().__init__(model, **common)
+        check_choices("reading", [reading], get_args(Reading))
         self.residual = reading == "block"
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

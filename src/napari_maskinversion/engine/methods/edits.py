@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from torch import Tensor
 from ...base.regions import Region, Regions
 from ..encode.preprocessing import to_rgb_tensor
 from ..models.backbone import Backbone
-from .region_method import BATCH, RegionMethod
+from .region_method import BATCH, RegionMethod, check_choices
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
@@ -74,6 +74,8 @@ class Crop(ImageEditMethod):
         **common: Any,
     ) -> None:
         super().__init__(model, **common)
+        if fill is not None:
+            check_choices("fill", [fill], get_args(Fill))
         self.context, self.fill, self.by_box = context, fill, by_box
 
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
@@ -132,6 +134,7 @@ class RedCircle(ImageEditMethod):
         self, model: Backbone, *, outside: Sequence[Outside] = ("as it is",), **common: Any
     ) -> None:
         super().__init__(model, **common)
+        check_choices("outside", outside, get_args(Outside))
         self.outside = tuple(outside)
 
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
@@ -178,9 +181,10 @@ class Shade(ImageEditMethod):
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Tint the box."""
         pixels, side, keep_aspect = encoded
-        inside = box_mask(region, pixels.shape[:2])[..., None]
-        tinted = pixels + TINT_SHARE * (np.array(TINT) - pixels)
-        shown = np.where(inside, tinted.round().astype(np.uint8), pixels)
+        y0, x0, y1, x1 = region.bbox
+        shown = pixels.copy()
+        box = shown[y0:y1, x0:x1]
+        box[:] = (box + TINT_SHARE * (np.array(TINT) - box)).round()
         yield self.model.preprocess(shown, resolution=side, keep_aspect=keep_aspect)
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from ...base.deprecation import warn_renamed
+from ...base.errors import ConfigError
 from ...base.regions import Regions, as_array
-from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
-from ..invert.inverter import FloatArray, Masks, RegionEmbedder, regions_of
+from ..invert.inverter import Masks, RegionEmbedder, regions_of
 from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
@@ -92,14 +91,6 @@ class RegionMethod(RegionEmbedder):
         self._image = _Image((height, width), size, grid, encoded)
         yield 1, 1
 
-    def embed(self, regions: Masks, masks: Masks | None = None) -> FloatArray:
-        """See `RegionEmbedder.embed`; ``embed(image, masks)`` is deprecated."""
-        if masks is not None:
-            warn_renamed("embed(image, masks)", "set_image(image), then embed(masks)")
-            self.set_image(cast("npt.ArrayLike", regions))
-            return drive(self.invert_steps(masks)).raw_embeddings
-        return super().embed(regions)
-
     def invert_steps(
         self,
         masks: Masks,
@@ -155,6 +146,19 @@ class RegionMethod(RegionEmbedder):
         return self.model.preprocess(
             image, resolution=self.input_side(scale), keep_aspect=keep_aspect
         )
+
+
+def check_choices(option: str, chosen: Iterable[str], choices: tuple[str, ...]) -> None:
+    """Refuse words that an option of a method does not know.
+
+    Raises
+    ------
+    ConfigError
+        Names the option, the word and the choices.
+    """
+    for word in chosen:
+        if word not in choices:
+            raise ConfigError(f"{option} must be one of {', '.join(choices)}; got {word!r}.")
 
 
 class WholeImage(RegionMethod):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,7 +12,7 @@ from ...base.errors import ModelError
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..encode.image_encoding import embed
-from ..invert.dice import area_matrix
+from ..invert.dice import Resampling, area_matrix
 from ..models.backbone import Backbone
 from ..models.towers.openclip_vit import ClassTokenTower
 
@@ -87,15 +86,9 @@ def cell_coverage(regions: Regions, size: tuple[int, int], like: Tensor) -> Tens
 
     The raster (h, w) spans the plane; the result is float32 on the device of ``like``.
     """
-    down, across = (
-        torch.from_numpy(area_matrix(regions.shape[i], size[i])).to(torch.float64) for i in (0, 1)
-    )
-    coverage = torch.empty((len(regions), *size), dtype=torch.float64)
-    for index, region in enumerate(regions):
-        y0, x0, y1, x1 = region.bbox
-        mask = torch.from_numpy(np.ascontiguousarray(region.mask)).double()
-        coverage[index] = down[:, y0:y1] @ mask @ across[:, x0:x1].T
-    return coverage.float().to(like.device)
+    area = [torch.from_numpy(area_matrix(regions.shape[i], size[i])) for i in (0, 1)]
+    coverage = Resampling(area, area[0], torch.float64).batches(regions)
+    return torch.cat(list(coverage)).float().to(like.device)
 
 
 def masked_mean(tokens: Tensor, grid: Grid, regions: Regions) -> Tensor:

@@ -247,6 +247,7 @@ class Backbone:
         """
         if isinstance(texts, str):
             raise InputError(f"Pass a list of texts; got the single text {texts!r}.")
+        texts = list(texts)
         for text in texts:
             if not isinstance(text, str):
                 raise InputError(f"Texts must be strings; got {text!r}.")

@@ -87,12 +87,14 @@ def _read_safetensors(path: Path) -> Any:
 
 
 def _read_torch(path: Path, instead: str) -> Any:
-    if _is_torchscript(path):
+    entries = _zip_entries(path)
+    if any(entry.filename.endswith("/constants.pkl") for entry in entries):
         raise ModelError(
             f"{path} is a TorchScript archive, a format that can run code while it loads; "
             f"use a safetensors file, or {instead}."
         )
-    if _is_packed(path):
+    # It could unpack to any size.
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
         raise ModelError(
             f"{path} is a compressed zip file; torch.save writes none. Unpack it, or save the "
             "model's state_dict() as a safetensors file."
@@ -109,21 +111,12 @@ def _read_torch(path: Path, instead: str) -> Any:
         ) from error
 
 
-def _is_packed(path: Path) -> bool:
-    """Return whether a checkpoint is a compressed zip file, which could unpack to any size."""
+def _zip_entries(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist())
+            return archive.infolist()
     except (zipfile.BadZipFile, OSError):
-        return False
-
-
-def _is_torchscript(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith("/constants.pkl") for name in archive.namelist())
-    except (zipfile.BadZipFile, OSError):
-        return False
+        return []
 
 
 def _plain(key: str) -> str:

@@ -21,16 +21,16 @@ from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
 from .model_config import read_model_config
-from .registry import get_spec, weights_on_disk
+from .registry import get_spec, own_model, recorded_name, weights_on_disk
 from .specs import (
-    CHECKPOINTS,
     DEMO,
     MODELS,
     OPENAI_MEAN,
     OPENAI_STD,
-    WEIGHTS_FILE,
+    WEIGHTS_FILES,
     ModelSpec,
     bundled_folder,
+    unknown_model,
 )
 from .towers import tower_of
 from .weights_download import fetch
@@ -85,23 +85,22 @@ def load_model(
     if tag is not None:
         name_or_path = f"{name_or_path}/{tag}"
     path = _as_path(name_or_path)
-    if path is None:
-        spec = get_spec(str(name_or_path))
-        if architecture is not None:
-            raise ModelError(
-                f"architecture={architecture!r} is for checkpoint files; {spec.name!r} has its own."
-            )
-        if spec.bundled:
-            return _load_folder(bundled_folder(), target, spec)
-        config = openclip.architecture_config(spec.architecture)
-        openclip.tokenizer_of(spec.name, config)  # raises before the download if it cannot be used
-        weights = weights_on_disk(spec) or fetch(
-            spec.name, on_progress=on_progress, cancelled=cancelled
-        )
-        return _assemble(config, weights, spec, target)
-    if path.is_dir():
+    if path is not None and path.is_dir():
+        _refuse_architecture(path.name, architecture)
         return _load_folder(path, target)
-    return _load_file(path, architecture, target)
+    if path is not None:
+        config, spec = _describe_file(path, architecture)
+        return _assemble(config, path, spec, target)
+    spec = get_spec(str(name_or_path))
+    _refuse_architecture(spec.name, architecture)
+    if spec.bundled:
+        return _load_folder(bundled_folder(), target, spec)
+    config = openclip.architecture_config(spec.architecture)
+    openclip.tokenizer_of(spec.name, config)  # raises before the download if it cannot be used
+    weights = weights_on_disk(spec) or fetch(
+        spec.name, on_progress=on_progress, cancelled=cancelled
+    )
+    return _assemble(config, weights, spec, target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +122,11 @@ def spec_of(name_or_path: str | Path, architecture: str | None = None) -> ModelS
     path = _as_path(name_or_path)
     if path is None:
         return get_spec(str(name_or_path))
-    config, spec = _read_folder(path) if path.is_dir() else _describe_file(path, architecture)
+    if path.is_dir():
+        _refuse_architecture(path.name, architecture)
+        config, spec = _read_folder(path)
+    else:
+        config, spec = _describe_file(path, architecture)
     if reason := openclip.unsupported(config):
         raise openclip.refusal(spec.name, spec.architecture, reason)
     return spec
@@ -155,19 +158,23 @@ def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Lo
 def _as_path(name_or_path: str | Path) -> Path | None:
     if not isinstance(name_or_path, str | PathLike):
         raise ModelError(f"A model is a name or a path; got {name_or_path!r}.")
-    if not str(name_or_path):
-        return None
-    path = Path(name_or_path).expanduser()
-    if isinstance(name_or_path, Path) or path.suffix in CHECKPOINTS:
-        if not path.exists():
-            raise ModelError(f"There is no checkpoint {path}.")
-        return path
-    return path if str(name_or_path) not in MODELS and path.exists() else None
+    path = own_model(name_or_path)
+    if path is not None and not path.exists():
+        raise unknown_model(str(path.absolute()), MODELS)
+    return path
+
+
+def _refuse_architecture(name: str, architecture: str | None) -> None:
+    if architecture is not None:
+        raise ModelError(
+            f"architecture={architecture!r} is for checkpoint files; {name!r} has its own."
+        )
 
 
 def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = None) -> Backbone:
     config, spec = _read_folder(folder, spec)
-    return _assemble(config, folder / WEIGHTS_FILE, spec, device)
+    weights = [folder / name for name in WEIGHTS_FILES]
+    return _assemble(config, next(filter(Path.exists, weights), weights[0]), spec, device)
 
 
 def _read_folder(folder: Path, spec: ModelSpec | None = None) -> tuple[dict[str, Any], ModelSpec]:
@@ -184,14 +191,9 @@ def _read_folder(folder: Path, spec: ModelSpec | None = None) -> tuple[dict[str,
         "quick_gelu": model.get("quick_gelu", False),
         **images,
     }
-    name = folder.name
+    name = recorded_name(folder)
     unlisted = partial(ModelSpec, name=name, title=str(folder), architecture=name)
     return model, replace(spec, **settings) if spec else unlisted(source=str(folder), **settings)
-
-
-def _load_file(path: Path, architecture: str | None, device: torch.device) -> Backbone:
-    config, spec = _describe_file(path, architecture)
-    return _assemble(config, path, spec, device)
 
 
 def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any], ModelSpec]:
@@ -202,7 +204,7 @@ def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any]
             "--architecture ViT-B-16 (or ViT-B-16-quickgelu; in Python architecture='ViT-B-16')."
         )
     own: dict[str, Any] = {
-        "name": path.stem,
+        "name": recorded_name(path),
         "title": f"{path.name} ({architecture})",
         "source": str(path),
         "size_mb": round(path.stat().st_size / 1e6),

@@ -62,17 +62,34 @@ def get_spec(name: str) -> ModelSpec:
     return tag_spec(name)
 
 
-def own_model(name: str) -> Path | None:
-    """Return the folder or checkpoint file that a model's name is; None for other names."""
-    path = Path(name).expanduser()
-    is_path = path.is_absolute() or path.suffix in CHECKPOINTS
-    return path if name and name not in MODELS and (is_path or path.exists()) else None
+def own_model(model: str | Path) -> Path | None:
+    """Return the folder or checkpoint file that a model's name or path is; None for other names.
+
+    It need not exist if it is a `Path`, is absolute, or ends as a checkpoint file.
+    """
+    try:
+        path = Path(model).expanduser()
+        is_path = path.exists() or path.is_absolute() or path.suffix in CHECKPOINTS
+    except (OSError, RuntimeError):  # too long for a file, or of a user who does not exist
+        return None
+    if isinstance(model, str) and (not model or model in MODELS or not is_path):
+        return None
+    # "." and ".." tell no name.
+    return path.resolve() if path.name in ("", "..") else path
 
 
 def short_name(name: str) -> str:
     """Return a model's name for people: of a path, its last part."""
     path = own_model(name)
     return name if path is None else path.name
+
+
+def recorded_name(model: str | Path) -> str:
+    """Return the name that results and caption banks record for a model's name or path."""
+    path = own_model(model)
+    if path is None:
+        return str(model)
+    return path.name if path.is_dir() else path.stem
 
 
 def unread_spec(name: str, architecture: str | None = None) -> ModelSpec:

@@ -18,6 +18,8 @@ CONFIG_FILE: Final = "open_clip_config.json"
 CHECKPOINTS: Final = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 """Endings of checkpoint files."""
 WEIGHTS_FILE: Final = "open_clip_model.safetensors"
+WEIGHTS_FILES: Final = (WEIGHTS_FILE, "open_clip_pytorch_model.bin")
+"""Names of the weights in a repository of the hub or a copy of one, the safest format first."""
 
 OPENAI_MEAN: Final = (0.48145466, 0.4578275, 0.40821073)
 OPENAI_STD: Final = (0.26862954, 0.26130258, 0.27577711)
@@ -149,7 +151,7 @@ def unknown_model(name: str, known: Iterable[str]) -> ModelError:
     names = [candidates[key] for key in near] or list(MODELS)
     if _is_path(name):
         return ModelError(
-            f"There is no folder or file {Path(name).expanduser()}; name a folder with "
+            f"There is no folder or file {Path(name)}; name a folder with "
             "open_clip_config.json and weights, a checkpoint file, or a model of 'models list'."
         )
     path = ", and no folder or file of that name" if "/" in name else ""

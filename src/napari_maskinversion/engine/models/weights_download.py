@@ -24,12 +24,11 @@ from ...base.download import (
 )
 from ...base.errors import ModelError
 from .registry import WeightsRecord, get_spec, model_folder, recorded_file
-from .specs import DEMO, WEIGHTS_FILE, ModelSpec, bundled_folder
+from .specs import DEMO, WEIGHTS_FILE, WEIGHTS_FILES, ModelSpec, bundled_folder
 
 OFFLINE_PAGE: Final = (
     "https://napari-maskinversion.github.io/napari-maskinversion/latest/install/#offline"
 )
-_TORCH_FILE: Final = "open_clip_pytorch_model.bin"
 
 
 def fetch(
@@ -71,9 +70,9 @@ def how_to_bring(spec: ModelSpec) -> str:
 
 
 def _announced_file(spec: ModelSpec) -> RemoteFile:
-    """Query the hub for the weights of a model, the safest format first."""
+    """Query the hub for the weights of a model."""
     owner, project, *path = spec.source.split("/", 2)
-    files = path or [WEIGHTS_FILE, _TORCH_FILE]
+    files = path or WEIGHTS_FILES
     return announced_file(f"{owner}/{project}", files, model_folder(spec))
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from ...base.cache_folder import make_folder
 from ...base.errors import InputError
 from ...base.locks import Lock
+from ...base.reading import is_of_macos
 from .caption_files import Captions
 from .store import RECORD, TEXTS, VECTORS, BankRecord, CaptionStore, NewerBankError, size_on_disk
 
@@ -120,7 +121,7 @@ def _other_files(folder: Path) -> list[str]:
     return sorted(
         entry.name
         for entry in folder.iterdir()
-        if entry.name not in ours and not entry.name.endswith(".part")
+        if not (entry.name in ours or entry.name.endswith(".part") or is_of_macos(entry))
     )
 
 

@@ -6,6 +6,7 @@ import codecs
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ MAX_CHARACTERS: Final = 5_000
 # A million take about 200 MB while they are embedded.
 MAX_CAPTIONS: Final = 5_000_000
 _NOT_READ: Final = (".json", ".jsonl", ".xml")
+_EXCEL: Final = re.compile(r"sep=([,;\t])[\r\n]*")  # its own line for the separator
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
@@ -170,31 +172,54 @@ def _lines(file: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator[str]:
-    header = file.readline()
+    header, line, separators = _header(file, "\t" if suffix == ".tsv" else ",;\t")
     candidates = COLUMNS if column is None else (column,)
-    separators = "\t" if suffix == ".tsv" else ",;\t"
+    rows = csv.reader(())
+    try:
+        separator, place = _find_column(header, separators, candidates)
+        rows = csv.reader(file, delimiter=separator)
+        for row in rows:
+            yield row[place] if place < len(row) else ""
+    except csv.Error as error:
+        line += rows.line_num
+        raise InputError(
+            f"Line {line} is not CSV ({error}); look for an unclosed double quote."
+        ) from None
+
+
+def _header(file: io.TextIOWrapper, separators: str) -> tuple[str, int, str]:
+    """Return the first line that is not blank, its number, and the separators to try."""
+    number = 0
+    for number, line in enumerate(iter(file.readline, ""), 1):
+        # A mark stays if the user names the encoding.
+        line = line.removeprefix("\ufeff")
+        marked = _EXCEL.fullmatch(line)
+        if marked is not None:
+            separators = marked[1]
+        elif line.strip():
+            return line, number, separators
+    return "", number, separators
+
+
+def _find_column(header: str, separators: str, candidates: tuple[str, ...]) -> tuple[str, int]:
+    """Return the separator that gives the header a column of the candidates, and its place."""
     for separator in separators:
-        names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
+        names = _names(header, separator)
         place = _place(names, candidates)
         if place is not None:
             if names.count(names[place]) > 1:
                 raise InputError(f"There are two columns {names[place]!r}; keep one.")
-            break
-    else:
-        names = [name.strip() for name in next(csv.reader([header]), [])]
-        raise InputError(
-            f"There is no column {' or '.join(candidates)}; the columns are "
-            f"{', '.join(names[:20]) or 'missing'}. Name one with --column, in run and "
-            "batch --caption-column, in the panel under File options."
-        )
-    rows = csv.reader(file, delimiter=separator)
-    try:
-        for row in rows:
-            yield row[place] if place < len(row) else ""
-    except csv.Error as error:
-        raise InputError(
-            f"Line {rows.line_num + 1} is not CSV ({error}); look for an unclosed double quote."
-        ) from None
+            return separator, place
+    names = _names(header, separators[0])
+    raise InputError(
+        f"There is no column {' or '.join(candidates)}; the columns are "
+        f"{', '.join(names[:20]) or 'missing'}. Name one with --column, in run and "
+        "batch --caption-column, in the panel under File options."
+    )
+
+
+def _names(header: str, separator: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
 
 
 def _place(names: list[str], candidates: tuple[str, ...]) -> int | None:

@@ -71,14 +71,14 @@ _TEXT: Final = LabelFormat(
     (".txt",),
     _read_text,
     lambda content: to_text(content.labels) + "\n",
-    lacks=("groups", "colours", "prompts", "threshold"),
+    lacks=("groups", "colours", "prompts", "threshold", "description", "source"),
 )
 _CSV: Final = LabelFormat(
     "CSV",
     (".csv",),
     _read_csv,
     lambda content: to_csv(content.labels),
-    lacks=("prompts", "threshold"),
+    lacks=("prompts", "threshold", "description", "source"),
     encoding="utf-8-sig",  # without the mark Excel guesses another encoding
 )
 FORMATS: Final = (
@@ -90,6 +90,8 @@ SUFFIXES: Final = {suffix: form for form in FORMATS for suffix in form.suffixes}
 """Formats by suffix; files with another suffix are read as text."""
 _ALSO_READ: Final = {".tsv": _CSV}
 _NOT_READ: Final = (".json", ".jsonl", ".xml")
+FILE_SUFFIXES: Final = {*SUFFIXES, *_ALSO_READ, *_NOT_READ}
+"""A text that ends in one of these is the name of a file, not a label."""
 
 
 def read_label_file(path: str | Path) -> LabelFile:
@@ -129,6 +131,8 @@ def unsupported_fields(content: LabelFile, suffix: str) -> list[str]:
         "colours": any(label.color for label in content.labels),
         "prompts": content.templates not in (None, TEMPLATES["photo"]),
         "threshold": content.threshold is not None,
+        "description": bool(content.description),
+        "source": bool(content.source),
     }
     return [field for field in format_of(suffix).lacks if used[field]]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...base.errors import InputError
-from .files import SUFFIXES
+from .files import FILE_SUFFIXES
 from .presets import PREFIX, preset
 from .templates import TEMPLATES, choose_templates
 from .vocabulary import Vocabulary
@@ -46,7 +46,7 @@ def vocabulary_of(
                 f"'{labels},' for the word."
             )
         vocabulary = Vocabulary.read(labels, chosen)
-    elif isinstance(labels, str) and Path(labels).suffix.lower() in SUFFIXES:
+    elif isinstance(labels, str) and Path(labels).suffix.lower() in FILE_SUFFIXES:
         raise InputError(f"There is no label file at {labels}; check the path.")
     elif isinstance(labels, str) and not labels.startswith(PREFIX):
         vocabulary = Vocabulary.parse(labels, chosen or TEMPLATES["photo"])

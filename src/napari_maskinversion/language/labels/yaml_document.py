@@ -83,7 +83,7 @@ class YamlDocument:
         if len(self.lines) > self._most:
             raise LineError(_line(node), _TOO_MANY)
         if node.id == "scalar":
-            return None if node.style in (None, "") and node.value in _NULLS else str(node.value)
+            return _text(node)
         if len(path) > _MAX_DEPTH:  # an alias may lead back to itself
             raise LineError(_line(node), _TOO_DEEP)
         if node.id == "sequence":
@@ -92,7 +92,7 @@ class YamlDocument:
         for key, value in node.value:
             if key.id != "scalar":
                 raise LineError(_line(key), not_a_text("name"))
-            name = self._plain(key, path) or ""
+            name = _text(key) or ""
             # The later value would silently replace the earlier one.
             if name in data:
                 first = self.key_lines[*path, name]
@@ -130,6 +130,11 @@ class YamlDocument:
 def not_a_text(what: str) -> str:
     """Return a sentence about a value that is not a text."""
     return f"a {what} must be a text; put quotes around one with : or # or [."
+
+
+def _text(scalar: Node) -> str | None:
+    null = scalar.style in (None, "") and scalar.value in _NULLS
+    return None if null else str(scalar.value)
 
 
 def _line(node: Node) -> int:

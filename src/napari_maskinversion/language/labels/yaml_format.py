@@ -126,7 +126,8 @@ def to_yaml(content: LabelFile) -> str:
     """Write YAML that `parse_yaml` reads."""
     import yaml
 
-    record: dict[str, Any] = {}
+    about = {"description": content.description, "source": content.source}
+    record: dict[str, Any] = {name: text for name, text in about.items() if text}
     if content.templates is not None:
         record["templates"] = list(content.templates)
     if content.threshold is not None:

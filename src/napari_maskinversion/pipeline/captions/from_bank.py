@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...language.captions.bank import TOP, CaptionBank, CaptionUse, check_top
+from ...language.captions.bank import TOP, CaptionBank, CaptionUse, ModelIdentity, check_top
 from ...results.results import Results
+from .generating import ModelOfRun
 
 if TYPE_CHECKING:
+    import torch
+
     from ...engine.models.backbone import Backbone
 
 # Bank values compared in the time a small model takes for one region.
 _A_REGION: Final = 20_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Maker:
-    """The model of a run, as its results describe it."""
-
-    name: str
-    fingerprint: str
-    device: str
 
 
 class Captioner:
@@ -35,10 +29,12 @@ class Captioner:
     Parameters
     ----------
     bank : CaptionBank
-    model : Backbone
+    model : ModelIdentity
         The model that the bank was built with.
     top : int
         Captions per region.
+    device : torch.device or str
+        Where to search.
 
     Raises
     ------
@@ -48,10 +44,12 @@ class Captioner:
         If `top` is below 1.
     """
 
-    def __init__(self, bank: CaptionBank, model: Backbone | _Maker, top: int = TOP) -> None:
+    def __init__(
+        self, bank: CaptionBank, model: ModelIdentity, top: int, device: torch.device | str
+    ) -> None:
         check_top(top)
         bank.check(model)
-        self._bank, self._top, self._device = bank, top, model.device
+        self._bank, self._top, self._device = bank, top, device
         self._patience = max(1, len(bank) * bank.record.embed_dim // _A_REGION)
 
     def update(self, results: Results, *, last: bool) -> Results:
@@ -82,7 +80,8 @@ def add_captions(
     results : Results
     bank : CaptionBank
     model : Backbone, optional
-        The model of the results; not needed, and need not be loaded.
+        The model of the results, on whose device to search; without it on the CPU: that of the
+        run may not be on this machine.
     top : int
         Captions per region.
     again : bool
@@ -94,7 +93,8 @@ def add_captions(
         As `Captioner`.
     """
     info = results.info
-    captioner = Captioner(bank, model or _Maker(info.model, info.fingerprint, info.device), top)
+    device = "cpu" if model is None else model.device
+    captioner = Captioner(bank, model or ModelOfRun.of(info), top, device)
     use = CaptionUse(bank.record, top)
     regions = results.regions
     if again or results.info.captions != use:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position
 from ...base.regions import Region, Regions
 from ...base.units import Georeference
+from ...base.validation import composed
 
 Array = npt.NDArray[Any]
 
@@ -167,9 +169,11 @@ def box_region(
 ) -> Region | None:
     """Make a region of a box ``(y0, x0, y1, x1)`` at pixel edges; None if it lies outside.
 
-    Adds a note if the image cuts the box.
+    A box that is thinner than a pixel becomes the pixels it lies in. Adds a note if the image cuts
+    the box.
     """
-    edges = [round(edge) for edge in box]
+    (top, bottom), (left, right) = (_pixels(box[axis], box[axis + 2]) for axis in (0, 1))
+    edges = [top, left, bottom, right]
     sides = [*shape, *shape]
     y0, x0, y1, x1 = (min(max(edge, 0), side) for edge, side in zip(edges, sides, strict=True))
     if y0 >= y1 or x0 >= x1:
@@ -177,6 +181,14 @@ def box_region(
     if [y0, x0, y1, x1] != edges:
         notes.append(cut(where))
     return Region(number, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
+
+
+def _pixels(start: float, stop: float) -> tuple[int, int]:
+    low, high = round(start), round(stop)
+    if low == high and start < stop:
+        low = math.floor((start + stop) / 2)
+        high = low + 1
+    return low, high
 
 
 def cut(where: str) -> str:
@@ -194,7 +206,7 @@ def binary_mask(region: Region) -> npt.NDArray[np.bool_]:
 
 def same_image(one: str, other: str) -> bool:
     """Return whether two names mean the same file, ignoring folders and a missing suffix."""
-    first, second = PurePosixPath(one.replace("\\", "/")), PurePosixPath(other.replace("\\", "/"))
+    first, second = (PurePosixPath(composed(name).replace("\\", "/")) for name in (one, other))
     if first.suffix and second.suffix:
         return first.name == second.name
     return first.name == second.name or first.stem == second.stem

@@ -10,6 +10,7 @@ from typing import Any
 from ...base.errors import InputError, ManyImagesError, MaskShapeError
 from ...base.identity import Position
 from ...base.units import Georeference
+from ...base.validation import composed
 from .annotation import Annotations, same_image
 
 
@@ -143,12 +144,14 @@ def choose_images(
         If several images have one name.
     """
     names = list(dict.fromkeys(one.name for one in listed))
-    if any(one.series is not None and one.title == image.name for one in listed):
-        listed = [one for one in listed if one.title == image.name]
-        image = replace(image, name=listed[0].name, series=listed[0].series)
+    # Some programs write letters and their accents apart, as macOS once did.
+    image = replace(image, name=composed(image.name))
+    if any(one.series is not None and composed(one.title) == image.name for one in listed):
+        listed = [one for one in listed if composed(one.title) == image.name]
+        image = replace(image, name=composed(listed[0].name), series=listed[0].series)
     # Prefer equal paths to equal file names, and these to names without suffix.
     for matches in (str.__eq__, _ends_path, _same_file, same_image):
-        chosen = [one for one in listed if image.name and matches(one.name, image.name)]
+        chosen = [one for one in listed if image.name and matches(composed(one.name), image.name)]
         if chosen:
             break
     if not chosen and len(names) == 1:

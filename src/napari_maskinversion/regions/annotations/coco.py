@@ -39,7 +39,7 @@ from .annotation_format import (
     whole_size,
 )
 from .json_files import as_score, read_json, to_json_types, write_json
-from .polygons import outline, polygons_of, without_holes
+from .polygons import fill_polygons, outline, polygons_of, without_holes
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
@@ -130,9 +130,12 @@ def write_coco_of_many(
         if set(places) - {()}:  # planes of a stack
             places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
         images += [{**image, **more} for image in _images(part, places)]
-        for item in part.items:
+        ids: Sequence[int] = [item.region.id for item in part.items]
+        if max(ids, default=0) >= _REGIONS:  # they would reach into the numbers of another image
+            ids = range(1, len(ids) + 1)
+        for at, item in zip(ids, part.items, strict=True):
             place = places[item.position]
-            number_here = place * _REGIONS + item.region.id
+            number_here = place * _REGIONS + at
             # Categories are numbered at the end: other images may have other words.
             records.append(_record(item, part.shape, number_here, place, None, polygons))
     kinds = tuple(Annotation(region=_NOWHERE, label=label) for label in used)
@@ -462,8 +465,9 @@ def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Reg
 
 
 def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
-    """Fill polygons with COCO's own tools, in a crop."""
+    """Fill polygons with COCO's own tools, in a crop; tiny ones are the pixel they lie in."""
     from pycocotools import mask as coco_mask
+    from shapely import Polygon
 
     if not isinstance(drawn, list) or not all(isinstance(part, list) for part in drawn):
         raise ValueError("its outline is not a list of polygons")
@@ -480,7 +484,11 @@ def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     check_crop(high, wide)
     runs = coco_mask.frPyObjects([(part - low).ravel().tolist() for part in parts], high, wide)
     mask = coco_mask.decode(coco_mask.merge(runs)).astype(bool)
-    return place_mask(number, int(low[1]), int(low[0]), mask, shape)
+    region = place_mask(number, int(low[1]), int(low[0]), mask, shape)
+    if region is None:
+        with_area = [polygon for polygon in map(Polygon, parts) if polygon.area]
+        return fill_polygons(number, with_area, shape) if with_area else None
+    return region
 
 
 def _exceed(drawn: list[Any], shape: tuple[int, int]) -> bool:

@@ -113,7 +113,10 @@ def _part(number: int, record: Any, where: str, shape: tuple[int, int], notes: l
                 )
             # Other programs write all corners, also of turned rectangles.
             outline = ring(points) if len(points) == 4 else MultiPoint(points).envelope
-            region = draw_region(number, polygons_of(outline), where, shape, notes)
+            polygons = polygons_of(outline)
+            if not polygons:
+                raise ValueError("it has no area")
+            region = draw_region(number, polygons, where, shape, notes)
         elif kind == "circle":
             (x, y), edge = _points(record, 2)
             radius = float(hypot(edge[0] - x, edge[1] - y))

@@ -106,7 +106,9 @@ def repair(polygons: list[Any]) -> tuple[list[Any], str]:
         return polygons, ""
     if not many and _crosses_often(polygons):
         return polygons, reason
-    return polygons_of(shapely.make_valid(whole)), reason
+    # One by one: pixels that several of them cover belong to all.
+    valid = [part for polygon in polygons for part in polygons_of(shapely.make_valid(polygon))]
+    return polygons_of(shapely.union_all(valid)), reason
 
 
 def _crosses_often(polygons: list[Any]) -> bool:

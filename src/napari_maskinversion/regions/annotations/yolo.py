@@ -130,6 +130,17 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
     return {}, None, False
 
 
+def class_names(path: Path) -> dict[int, str]:
+    """Return the names that other files give to the classes of a file of lines.
+
+    Raises
+    ------
+    InputError
+        If the file with the names is broken.
+    """
+    return _names(path)[0]
+
+
 def _by_class(names: Any) -> dict[int, str]:
     if not isinstance(names, dict | list):
         raise ValueError(f"names: {names!r} is neither a list nor names by class")

@@ -69,7 +69,7 @@ def read_plane_regions(
     ----------
     path : Path
     image : Stack
-        Has the planes of the labels: axes of the same sizes, in the same order.
+        Has the planes of the labels: axes of the same sizes, and of the same names or order.
     position : mapping of str to int
         Indices that are already chosen; the labels may lack these axes.
     mode : {"largest", "each"} or None
@@ -138,19 +138,20 @@ def read_plane_regions(
 def matched_axes(labels: Stack, image: Mapping[str, int]) -> dict[str, str] | None:
     """Map the labels' axes to those of the image (names to sizes); None if they do not fit.
 
-    The labels may lack axes if sizes and order identify which.
+    Axes of the same names may come in another order. The labels may lack axes if sizes and order
+    identify which.
     """
     pages = labels.pages
     if "s" in labels.axes:
         return None
+    if pages.items() <= image.items():
+        return {name: name for name in pages}
     planes = [name for name, size in image.items() if size > 1]
     fitting = [
         names
         for names in combinations(planes, len(pages))
         if [image[name] for name in names] == list(pages.values())
     ]
-    if tuple(pages) in fitting:
-        return {name: name for name in pages}
     return dict(zip(pages, fitting[0], strict=True)) if len(fitting) == 1 else None
 
 

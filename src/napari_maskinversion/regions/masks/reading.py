@@ -11,7 +11,7 @@ from ...base.errors import EmptyMaskError, InputError, MaskShapeError
 from ...base.label_blocks import as_whole_numbers
 from ...base.reading import is_of_macos
 from ...base.regions import Region, Regions
-from ...images.decoding import LOSSY, PICTURES, TIFF, Array, decode
+from ...images.decoding import LOSSY, PICTURES, Array, decode
 from ...images.ome_zarr import is_zarr
 from ...images.opening import open_labels
 from ...images.stack import Stack
@@ -45,10 +45,12 @@ def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int 
         If a mask has no pixel; names the file or page.
     """
     place = Path(path)
+    has_samples = True  # of a picture; an array of a TIFF file may count pages
     if is_zarr(place) or is_tiff(place):
         with open_labels(place, series) as stack:
             if not stack.pages and "s" not in stack.axes:
                 return _flat(stack, place, image_shape)
+            has_samples = "s" in stack.axes
             if is_zarr(place):
                 raise InputError(
                     f"{place} contains labels of shape {tuple(stack.levels[0].shape)}; choose "
@@ -74,7 +76,7 @@ def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int 
         )
         return Regions(image_shape, list(masks))
     array = decode(place, "masks", colours=False)
-    colours = array.ndim == 3 and array.shape[2] in (3, 4) and place.suffix.lower() not in TIFF
+    colours = array.ndim == 3 and array.shape[2] in (2, 3, 4) and has_samples
     if array.ndim == 2 or colours or (array.ndim == 3 and array.shape[0] == 1):
         plane = _plane(array, place)
         if place.suffix.lower() in LOSSY:

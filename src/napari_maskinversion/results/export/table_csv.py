@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,9 +27,16 @@ def write_table(table: pd.DataFrame, path: Path, *, raw: bool = False) -> None:
     """Write any table as `write_csv` does."""
     with atomic_path(path) as part:
         if not raw:
-            table = table.map(without_formula).rename(columns=without_formula)
+            table = _with_texts(table, without_formula).rename(columns=without_formula)
         # Python before 3.13 does not quote a carriage return, which would end the row.
-        table.map(_with_plain_line_ends).to_csv(part, index=False, lineterminator="\n")
+        table = _with_texts(table, _with_plain_line_ends)
+        table.to_csv(part, index=False, lineterminator="\n")
+
+
+def _with_texts(table: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
+    """Return a table with other texts; its numbers stay as they are, also whole with gaps."""
+    names = table.select_dtypes(exclude="number").columns
+    return table.assign(**{name: table[name].map(change) for name in names})
 
 
 def _with_plain_line_ends(value: Any) -> Any:

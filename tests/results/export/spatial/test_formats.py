@@ -146,17 +146,16 @@ def test_a_large_label_image_has_a_pyramid_and_no_chunk_without_a_region(bundle,
     assert chunks == {"0/0", "1/2", "1/3", "2/2", "2/3", "2/0"}
 
 
-def test_regions_of_planes_have_planes_in_ome_zarr(bundle, tmp_path):
-    places = [
-        (("t", 0), ("z", 2)),
-        (("t", 1), ("z", 0)),
-        (("t", 1), ("z", 0)),
-        (("t", 0), ("z", 2)),
-    ]
+@pytest.mark.parametrize("order", ["tz", "zt", "zqt"])
+def test_regions_of_planes_have_planes_in_ome_zarr(bundle, tmp_path, order):
+    planes = [{"t": t, "q": 0, "z": z} for t, z in ((0, 2), (1, 0), (1, 0), (0, 2))]
+    places = [tuple((axis, plane[axis]) for axis in order) for plane in planes]
     export(on_planes(bundle, places), tmp_path / "a.zarr", "ome-zarr")
     node = opened(tmp_path / "a.zarr")
-    assert [axis["name"] for axis in node.metadata["axes"]] == ["t", "z", "y", "x"]
+    axes = "tqzyx" if "q" in order else "tzyx"  # time, others, space
+    assert [axis["name"] for axis in node.metadata["axes"]] == list(axes)
     pixels = np.asarray(node.data[0])
+    pixels = pixels[:, 0] if "q" in order else pixels
     assert pixels.shape == (2, 3, *SHAPE)
     labels = label_image(4)
     np.testing.assert_array_equal(pixels[0, 2], np.where(np.isin(labels, (1, 4)), labels, 0))
@@ -182,6 +181,21 @@ def test_anndata_has_embeddings_and_the_table(bundle, folder, words):
     colors = dict(zip(table.obs["label"].cat.categories, table.uns["label_colors"], strict=True))
     assert colors["Äpfel, rote"] == "#ff8000"
     assert json.loads(table.uns["napari-maskinversion"])["model"]["name"] == "demo"
+
+
+def test_words_of_digits_stay_words_in_anndata(bundle, tmp_path):
+    regions = tuple(replace(region, source_id="007") for region in bundle.results.regions)
+    words = ["1", "02", "", "3"]
+    changed = replace(
+        bundle,
+        results=replace(bundle.results, regions=regions),
+        columns={"accepted_label": words, "count": [1, None, 2, 3]},
+    )
+    export(changed, tmp_path / "a.h5ad")
+    table = anndata.read_h5ad(tmp_path / "a.h5ad").obs
+    assert table["source_id"].tolist() == ["007"] * 4
+    assert table["accepted_label"].tolist() == words
+    np.testing.assert_array_equal(table["count"], [1, np.nan, 2, 3])
 
 
 def test_spatialdata_joins_the_table_to_labels_and_outlines(bundle, folder):

@@ -81,7 +81,10 @@ def _table(
             values = table[name]
             numbers = pd.to_numeric(values, errors="coerce")
             texts = values.where(values.isna(), values.astype(str)).astype("category")
-            table[name] = texts if numbers.isna().sum() > values.isna().sum() else numbers
+            # A word of digits stays a word.
+            is_text = any(isinstance(value, str) for value in values)
+            is_text |= numbers.isna().sum() > values.isna().sum()
+            table[name] = texts if is_text else numbers
     labels = [label for label in annotations.labels if label]
     table["label"] = pd.Categorical([item.label or None for item in annotations.items], labels)
     table[REGION_KEY] = pd.Categorical([name for name, _ in places])

@@ -20,6 +20,7 @@ from .elements import NAME, Element, elements_of, store_at
 CHUNK: Final = 1024
 _SMALLEST: Final = 512  # pixels of the longer side of the coarsest level
 _KINDS: Final = {"t": "time", "z": "space", "y": "space", "x": "space"}
+_ORDER: Final = {"t": 0, "z": 2}  # OME-Zarr wants time first, and space last
 # Names that OME-Zarr asks for.
 _UNITS: Final = {
     "Å": "angstrom",
@@ -45,7 +46,8 @@ def write_labels(bundle: Bundle, path: Path, *, version: str = "0.5") -> None:
 
     annotations = to_annotations(bundle)
     elements = elements_of(annotations)
-    names = (*dict.fromkeys(axis for one in elements for axis, _ in one.position), "y", "x")
+    others = dict.fromkeys(axis for one in elements for axis, _ in one.position)
+    names = (*sorted(others, key=lambda axis: _ORDER.get(axis, 1)), "y", "x")
     with store_at(path) as folder:
         image = zarr.open_group(str(folder), mode="w", zarr_format=2 if version == "0.4" else 3)
         # First: it tells whose store this is.
