@@ -200,8 +200,6 @@ class ProjectState:
         The image in the viewer; "" for none.
     opening : str
         The image that will follow it, while it is read.
-    words : Vocabulary or None
-        Words that came with the regions of an image, and are not the project's.
     """
 
     title: str
@@ -209,7 +207,6 @@ class ProjectState:
     done: frozenset[str] = frozenset()
     current: str = ""
     opening: str = ""
-    words: Any = None
 
     @property
     def next_open(self) -> str:
@@ -219,10 +216,11 @@ class ProjectState:
         return next((name for name in others if name not in self.done), "")
 
     def beside(self, step: int) -> str:
-        """Return the image so many places after the current one; "" beyond the ends."""
-        if self.current not in self.names:
+        """Return the image so many places after the one opened last; "" beyond the ends."""
+        at = self.opening or self.current
+        if at not in self.names:
             return self.names[0] if self.names else ""
-        place = self.names.index(self.current) + step
+        place = self.names.index(at) + step
         return self.names[place] if 0 <= place < len(self.names) else ""
 
     @property
@@ -522,8 +520,8 @@ class Session(EventedModel):
     _chosen: set[str] = PrivateAttr(default_factory=set)
     # Regions layers that are in the viewer.
     _there: weakref.WeakSet[Any] = PrivateAttr(default_factory=weakref.WeakSet)
-    # Layers that the panel made for an image, with that image.
-    _made: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = PrivateAttr(
+    # Layers that the panel made for an image, with that image or its channels.
+    _made: weakref.WeakKeyDictionary[Any, list[Callable[[], Any]]] = PrivateAttr(
         default_factory=weakref.WeakKeyDictionary
     )
     # Records of all images, by regions layer: choosing an image again brings its results back.
@@ -585,15 +583,14 @@ class Session(EventedModel):
     def choose(self, *, image: Any = None, regions: Any = None) -> None:
         """Choose layers for the user: they stay when other layers are added.
 
-        An image that has results brings back the regions and the results.
+        An image brings back its regions: those with results, else those made for it.
         """
         if image is not None:
             self._chosen.add("image")
         if regions is not None:
             self._chosen.add("regions")
         if image is not None and regions is None and image is not self.image:
-            known = [one for one in self._regions_of(image) if one in self._there]
-            regions = known[-1] if known else None
+            regions = self._regions_of(image, self._there)
         self._take(image or self.image, regions or self.regions)
         if image is not None and self.notice is not None and self.notice.action == SWITCH:
             self.notice = None
@@ -613,12 +610,11 @@ class Session(EventedModel):
     def made_for(self, image: Any, *layers: Any) -> None:
         """Remember for which image the panel has made layers: they belong to it."""
         for layer in layers:
-            self._made[layer] = _reference(image)
+            self._made.setdefault(layer, []).append(_reference(image))
 
     def is_made_for(self, layer: Any, images: Sequence[Any]) -> bool:
         """Return whether the panel has made a layer for one of some images."""
-        image = self._made.get(layer, NOTHING)()
-        return image is not None and _among(image, images)
+        return any(_among(image(), images) for image in self._made.get(layer, ()))
 
     @contextmanager
     def kept_choice(self) -> Iterator[None]:
@@ -647,8 +643,7 @@ class Session(EventedModel):
         image = self._still("image", self.image, images, added)
         layer = self._still("regions", self.regions, regions, added)
         if image is not self.image and layer is self.regions:
-            known = [one for one in self._regions_of(image) if _among(one, regions)]
-            layer = known[-1] if known else layer
+            layer = self._regions_of(image, regions) or layer
         self._take(image, layer)
         if _among(added, images) and added is not image and not self._keeping:
             self._added = _reference(added)
@@ -667,11 +662,11 @@ class Session(EventedModel):
             return added
         return now if there else (layers[-1] if layers else None)
 
-    def _regions_of(self, image: Any) -> list[Any]:
-        """Return the regions layers that have results on an image."""
-        if image is None or image not in self._records:
-            return []
-        return [layer for layer in self._records[image] if layer is not _NO_LAYER]
+    def _regions_of(self, image: Any, there: Iterable[Any]) -> Any:
+        """Return the last layer with results on an image, else the last one made for it."""
+        computed = [] if image is None else list(self._records.get(image, ()))
+        made = [layer for layer in self._made if self.is_made_for(layer, [image])]
+        return next((one for one in reversed(made + computed) if _among(one, there)), None)
 
     def _take(self, image: Any, regions: Any) -> None:
         if image is self.image and regions is self.regions:

@@ -1,15 +1,19 @@
 """Regions that somebody draws on the images of a project: none is lost, whatever layer has it."""
 
+import errno
 import json
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 import skimage.io
 
+from napari_maskinversion._napari.images import images_controller
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import drawn
@@ -125,6 +129,31 @@ def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, th
     assert len(kept(project, THIRD)) == 4
 
 
+def test_regions_of_the_users_own_image_stay_his_when_the_projects_is_chosen_again(
+    qtbot, panel, project
+):
+    open_project(qtbot, panel, project)
+    panel.images.ahead.drop()
+    viewer, session, cell = panel._viewer, panel.session, panel.session.image
+    photo = viewer.add_image(picture(64, 64, 9), name="photo")
+    mine = viewer.add_labels(skimage.io.imread(label_file(project)), name="mine")
+    session.choose(image=photo)
+    session.choose(regions=mine)
+    session.choose(image=cell)
+    assert session.regions is panel.images.shown.labels
+    on_disk(qtbot, panel)
+    assert OpenProject.read(project).by_name[FIRST].regions == "masks/cell-1.png"
+    stack = np.zeros((5, 64, 64), np.uint8)
+    stack[2, 5:20, 40:60] = 7
+    session.choose(regions=viewer.add_labels(stack, name="stack"))
+    told = "'stack' has 5 planes but cell-1.png has 1."
+    qtbot.waitUntil(lambda: told in panel.foot.status.text())
+    paint(panel.images.shown.labels, 9, (2, 50, 6, 54))  # the image's own are still followed
+    on_disk(qtbot, panel)
+    assert 9 in kept(project, FIRST)
+    assert 7 not in kept(project, FIRST)
+
+
 def test_results_of_some_of_the_regions_are_not_those_of_the_image(qtbot, third, project):
     paint(third.session.regions, 1, (44, 44, 54, 60))
     from_file(qtbot, third, label_file(project))
@@ -148,24 +177,29 @@ def test_removing_a_layer_from_a_file_removes_its_regions(qtbot, third, project)
     assert list(kept(project, THIRD)) == [7]
 
 
-def test_a_full_disk_keeps_the_user_at_the_image_until_its_regions_are_kept(
+def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_kept(
     qtbot, third, project, monkeypatch
 ):
-    write = drawn.coco.write_coco
+    write, causes = drawn.coco.write_coco, [OSError(errno.EACCES, "Permission denied")]
 
     def refuse(*_, **__):
-        raise InputError("cell-3.png.json could not be written (No space left on device).")
+        why = causes[-1]
+        raise InputError(f"cell-3.png.json could not be written ({why.strerror}).") from why
 
     monkeypatch.setattr(drawn.coco, "write_coco", refuse)
     paint(third.session.regions, 1, (4, 4, 14, 14))
+    qtbot.waitUntil(lambda: third.session.region_count == 1)  # which takes back messages
     third.images.move(-1)
-    qtbot.waitUntil(lambda: "No space left" in third.foot.status.text(), timeout=WAIT)
+    qtbot.waitUntil(lambda: "Permission denied" in third.foot.status.text(), timeout=WAIT)
+    assert "not saved: solve this, then save it again" in third.foot.status.text()
     assert third.session.project.current == THIRD
     assert third.session.project.opening == ""
+    causes.append(OSError(errno.ENOSPC, "No space left on device"))
     third.open_images([project])  # nor does another project take its place
     qtbot.waitUntil(lambda: not third.images.finding.busy, timeout=WAIT)
     qtbot.waitUntil(lambda: not third.images.writing.busy, timeout=WAIT)
     assert ids(third.images.shown.labels.data) == [1]
+    assert "not saved: free some space, then save it again" in third.foot.status.text()
     assert third.foot.help.text() == "Save again"
     monkeypatch.setattr(drawn.coco, "write_coco", write)
     third.foot.help.click()
@@ -200,6 +234,39 @@ def test_closing_the_window_loses_no_stroke_no_word_and_no_place(
     assert read_place(project / "project.yaml").image == THIRD
     state = json.loads(next(own_config_folder.rglob("panel.json")).read_text())
     assert state["tab"] == "explore"
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """What is computed ahead ends once this event is set."""
+    gate, work = threading.Event(), images_controller.ahead_work
+
+    def slow(project, name, model, *, computed):
+        while not gate.is_set():
+            time.sleep(0.01)
+            yield "..."
+        return (yield from work(project, name, model, computed=computed))
+
+    monkeypatch.setattr(images_controller, "ahead_work", slow)
+    yield gate
+    gate.set()
+
+
+def test_regions_drawn_before_late_suggestions_arrive_stay(qtbot, panel, project, late):
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, SECOND)
+    before = kept(project, SECOND)
+    from_file(qtbot, panel, label_file(project))
+    on_disk(qtbot, panel)
+    both = kept(project, SECOND)
+    assert len(both) == len(before) + 2
+    late.set()
+    qtbot.waitUntil(lambda: panel.images._preparing != SECOND, timeout=WAIT)
+    assert f"{SECOND}: regions" in layer_names(panel)
+    assert "nuclei" in layer_names(panel)
+    paint(panel.session.regions, 9, (2, 50, 6, 54))
+    on_disk(qtbot, panel)
+    assert len(kept(project, SECOND)) == len(both) + 1
 
 
 def test_images_that_were_added_to_the_folder_are_offered(qtbot, panel, project):

@@ -2,14 +2,20 @@
 
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
+from napari_maskinversion._napari.images import across
+from napari_maskinversion._napari.images.images_work import Decided
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_workers import open_review
+from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion.batch.decided import (
+    Accepted,
+    Summary,
     archive_file,
     identities_of,
     image_of,
@@ -17,14 +23,15 @@ from napari_maskinversion.batch.decided import (
 )
 from napari_maskinversion.batch.drawn_file import is_drawn
 from napari_maskinversion.batch.opened import OpenProject, read_place
-from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.batch.project import Project, read_project, write_project
 from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.review import Review
+from tests.scenes import label_image, picture
 
 from ..panel.test_frame import MOST, NARROW, controls, names
 from ..panel.test_keyboard import CTRL, bring, press
-from .conftest import WAIT, go, ids, on_disk, open_project, paint, suggested
+from .conftest import FAST, WAIT, go, ids, on_disk, open_project, paint, suggested
 
 
 def test_only_the_projects_own_layers_come_and_go(qtbot, panel, project):
@@ -182,6 +189,29 @@ def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot,
     assert panel.session.decided == 0
 
 
+def test_accepting_in_all_images_leaves_an_image_outside_the_project_alone(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    word = panel.session.results.regions[0].suggestion
+    foreign = panel._viewer.add_image(picture(64, 64, 9), name="foreign")
+    mine = panel._viewer.add_labels(label_image(2, 64, 64), name="mine")
+    panel.session.choose(image=foreign, regions=mine)
+    panel.start()
+    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.session.reviewed is not None, timeout=WAIT)
+    part, opened = panel.images.part, panel.images.project
+    part.limit.setValue(0)
+    part.word.setCurrentText(word)
+    part.accept.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert panel.session.decided == 0
+    assert summarize(opened, "cell-1.png").decided > 0
+    part.undo.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert summarize(opened, "cell-1.png").decided == 0
+
+
 @pytest.fixture
 def slow_review(monkeypatch):
     """Reviews hold their file, and are open once this event is set."""
@@ -232,6 +262,84 @@ def test_what_waits_for_a_review_can_be_cancelled(qtbot, panel, accepting, slow_
     qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
     qtbot.wait(200)
     assert not panel.review.state.review.decisions
+
+
+def test_work_on_all_images_does_not_go_on_into_another_project(
+    qtbot, panel, project, tmp_path_factory, monkeypatch
+):
+    other = tmp_path_factory.mktemp("other") / "second"
+    shutil.copytree(project, other)
+    went_on = threading.Event()
+
+    def slow(*_, **__):
+        while panel.images.project.folder == project:
+            yield ManyImages("...")
+            time.sleep(0.01)
+        went_on.set()
+        yield Decided("cell-2.png", Summary(regions=2, decided=2))
+        return Accepted(word="car", regions={"cell-2.png": [(1, ())]})
+
+    monkeypatch.setattr(across, "accept_work", slow)
+    open_project(qtbot, panel, project)
+    panel.images.ahead.drop()
+    panel.images.part.accept.click()
+    assert panel.session.many is not None
+    panel.open_images([other])
+    qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
+    assert panel.session.many is None
+    went_on.wait(1)
+    on_disk(qtbot, panel)
+    assert not panel.session.project.done
+    assert not OpenProject.read(other).done
+    assert not panel.images.part.undo.isEnabled()
+
+
+def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
+    qtbot, panel, project, tmp_path_factory
+):
+    file, bare = project / "project.yaml", tmp_path_factory.mktemp("bare") / "project.yaml"
+    first = read_project(file)
+    own = {"model": "own.safetensors", "architecture": "ViT-B-32", "inversion.alpha": 0.125}
+    write_project(
+        Project(**{**dict(first), "settings": {**FAST, **own, "threshold": 0.2345}}), file
+    )
+    shutil.copytree(project / "images", bare.parent / "images")
+    images = tuple(one.model_copy(update={"regions": None}) for one in first.images)
+    write_project(Project(images=images), bare)
+    for place in (file, bare):
+        before = place.read_bytes()
+        panel.open_images([place])
+        qtbot.waitUntil(
+            lambda place=place: (
+                panel.images.project is not None
+                and panel.images.project.file == place
+                and panel.images.shown is not None
+            ),
+            timeout=WAIT,
+        )
+        on_disk(qtbot, panel)
+        assert place.read_bytes() == before
+    panel.vocabulary.text.setPlainText("car\ncat")
+    panel.model.form.set_values({"inversion.steps": 7})
+    on_disk(qtbot, panel)
+    after = read_project(bare)
+    assert (after.labels, after.settings) == (("car", "cat"), {"inversion.steps": 7})
+
+
+def test_going_back_while_the_next_image_is_read_stays_and_two_steps_are_two_images(
+    qtbot, panel, project
+):
+    open_project(qtbot, panel, project)
+    panel.images.ahead.drop()
+    panel.images._ready.clear()
+    panel.images.go("cell-2.png")
+    panel.images.go("cell-1.png")
+    assert panel.session.project.opening == ""
+    assert not panel.images.reader.busy
+    panel.images.move(1)
+    panel.images.move(1)
+    qtbot.waitUntil(lambda: panel.session.project.opening == "", timeout=WAIT)
+    assert panel.session.project.current == "cell-3.png"
 
 
 def test_what_waits_for_a_review_does_not_reach_another_project(

@@ -126,6 +126,29 @@ def test_polygons_of_all_planes_are_kept(qtbot, panel, project, kind):
     assert new == ({(("z", 0),), (("z", 1),)} if deep else {()})
 
 
+@pytest.mark.parametrize("kind", ["channels"], indirect=True)
+def test_an_image_without_one_of_its_channels_is_still_the_projects(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, SECOND)
+    viewer, session, shown = panel._viewer, panel.session, panel.images.shown
+    labels = session.regions
+    photo = viewer.add_image(np.zeros((64, 64)), name="photo")
+    session.choose(image=photo, regions=viewer.add_labels(np.zeros((64, 64), int), name="mine"))
+    session.choose(image=shown.images[1])
+    assert session.regions is labels  # of all channels
+    before = areas(OpenProject.read(project))
+    for image in shown.images[:2]:
+        viewer.layers.remove(image)
+    free = np.argwhere(labels.data == 0)[:2]
+    labels.data_setitem(tuple(free.T), 99)
+    on_disk(qtbot, panel)
+    assert session.project.current == SECOND
+    assert areas(OpenProject.read(project)) == {**before, (99, ()): 2}
+    assert shown.region_layers(viewer, session) == [labels]
+    viewer.layers.remove(shown.images[0])
+    assert panel.images.shown is None
+
+
 def areas(opened):
     """Return the pixels of each region of the second image, by id and plane."""
     regions = opened.regions(SECOND)

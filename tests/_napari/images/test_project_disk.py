@@ -17,14 +17,19 @@ from napari_maskinversion._napari.images.opening import (
     is_computed,
     open_project_image,
 )
-from napari_maskinversion._napari.images.project_disk import ProjectDisk, defaults
+from napari_maskinversion._napari.images.project_disk import (
+    Edits,
+    ProjectDisk,
+    SavedRegions,
+    defaults,
+)
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
-from napari_maskinversion.batch.project import Project, ProjectImage, write_project
+from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
@@ -173,6 +178,18 @@ def test_words_are_kept_for_the_images_that_follow_with_groups_in_a_file_of_our_
     assert users.read_text() == "mine"
 
 
+def test_another_threshold_leaves_the_users_file_of_words_in_the_project(project):
+    (project / "words.yaml").write_text("labels:\n- car\n- dog\n")
+    image = ProjectImage(name="cell-1.png", image="images/cell-1.png")
+    write_project(Project(labels="words.yaml", images=(image,)), project / "own.yaml")
+    disk = ProjectDisk(OpenProject.read(project / "own.yaml"))
+    words = replace(disk.project.vocabulary, threshold=0.2)
+    assert disk.set_words(words, disk.project.settings).words
+    again = OpenProject.read(project / "own.yaml")
+    assert again.project.labels == "words.yaml"
+    assert again.vocabulary == words
+
+
 def test_settings_are_kept_where_regions_bring_their_own_words(project):
     disk = ProjectDisk(OpenProject.read(project))
     words = disk.project.vocabulary
@@ -180,6 +197,73 @@ def test_settings_are_kept_where_regions_bring_their_own_words(project):
     again = OpenProject.read(project)
     assert again.project.settings["inversion.alpha"] == 3.0
     assert again.vocabulary == words
+
+
+EXACT = {"model": "models/own.safetensors", "architecture": "ViT-B-32", "inversion.alpha": 0.125}
+SHOWN = {"model": "demo", "architecture": None, "inversion.alpha": 0.12}
+
+
+def edited(project, words, **changes):
+    """Keep changes that were made where the panel shows other values than the project has."""
+    file = project / "project.yaml"
+    own = {**read_project(file).settings, **EXACT, "threshold": 0.23456}
+    write_project(read_project(file).model_copy(update={"settings": own}), file)
+    disk = ProjectDisk(OpenProject.read(project))
+    shown = disk.project.settings.changed(SHOWN)
+    first = Vocabulary(("car", "dog"), threshold=0.235, colors=("#ff0000", ""))
+    edits = Edits(shown, first)
+    for step in ({}, changes):
+        if edits.note(shown.changed(step), words(first) if step is changes else first):
+            disk.set_words(*edits.made_in(disk.project.settings))
+    return own, read_project(file)
+
+
+def test_what_nobody_changed_of_a_project_stays_as_it_is(project):
+    before, after = edited(project, lambda words: words)
+    assert after.settings == before
+    assert (after.labels, after.colors) == (("car", "dog"), {})
+
+
+def test_of_settings_and_words_only_what_was_changed_is_kept(project):
+    before, after = edited(project, lambda words: words, **{"inversion.steps": 7})
+    assert after.settings == {**before, "inversion.steps": 7}
+    assert after.colors == {}
+    before, after = edited(project, lambda words: replace(words, labels=("car", "cat"), colors=()))
+    assert after.settings == {**before, "inversion.steps": 7}
+    assert after.labels == ("car", "cat")
+    before, after = edited(project, lambda words: replace(words, threshold=0.3))
+    assert after.settings == {**before, "inversion.steps": 7, "threshold": 0.3}
+    assert after.labels == ("car", "cat")
+
+
+def test_another_model_is_kept_without_the_architecture_of_the_one_before(project):
+    before, after = edited(project, lambda words: words, model="ViT-B-16/openai")
+    del before["architecture"]
+    assert after.settings == {**before, "model": "ViT-B-16/openai"}
+
+
+def test_a_change_that_is_taken_back_is_taken_back_in_the_project(project):
+    disk = ProjectDisk(OpenProject.read(project))
+    shown = disk.project.settings
+    edits = Edits(shown, None)
+    for alpha in (3.0, shown.inversion.alpha):
+        edits.note(shown.changed({"inversion.alpha": alpha}), None)
+        disk.set_words(*edits.made_in(disk.project.settings))
+    assert OpenProject.read(project).settings == shown
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_whether_the_disk_was_full_is_known_of_regions_that_were_not_kept(
+    project, monkeypatch, number
+):
+    def refuse(*_, **__):
+        raise InputError("It could not be written.") from OSError(number, "No")
+
+    disk = ProjectDisk(OpenProject.read(project))
+    monkeypatch.setattr(disk, "save_regions", refuse)
+    kept = disk.keep_regions(1, "cell-1.png", [], SavedRegions(()))
+    assert kept.problem == "It could not be written."
+    assert kept.is_disk_full == (number == errno.ENOSPC)
 
 
 def test_settings_of_the_machine_are_not_those_of_the_project(project):

@@ -61,3 +61,8 @@ def test_previous_and_next_end_at_the_ends_of_the_list():
     assert (state.beside(1), state.beside(-1)) == ("b.png", "")
     assert replace(state, current="c.png").beside(1) == ""
     assert replace(state, current="").beside(1) == "a.png"
+
+
+def test_a_step_counts_from_the_image_that_is_being_opened():
+    state = ProjectState("cells", NAMES, current="a.png", opening="b.png")
+    assert (state.beside(1), state.beside(-1)) == ("c.png", "a.png")

@@ -31,7 +31,7 @@ from .images_work import (
     open_image_work,
 )
 from .own_layers import ShownImage, remove_image, show_image, show_results
-from .project_disk import ProjectDisk, Written, defaults
+from .project_disk import Edits, ProjectDisk, Written, defaults
 from .project_files import OpenedPlace, new_project, open_place
 from .region_keeper import RegionKeeper
 
@@ -67,6 +67,7 @@ class ImagesController(QObject):
         self._bindings = Bindings()
         self.part = ImagesWidget()
         self.disk: ProjectDisk | None = None
+        self._edits: Edits | None = None  # of its words and settings
         self.shown: ShownImage | None = None
         self._ready: dict[str, OpenedImage] = {}
         self._reviewing = False  # the review goes on with the next image that has results
@@ -209,17 +210,20 @@ class ImagesController(QObject):
         if before is not None:
             remove_image(self._viewer, self._session, before)
         self.ahead.drop()
+        self.lister.drop()
         self._ready.clear()
         self.part.model.forget()
         project = opened.project
         self.disk = ProjectDisk(project)
         self.across.forget()
         self._session.project = ProjectState(project.title, tuple(project.by_name), project.done)
+        words = None
         with refusing():
             self._session.ask("take settings", project.settings)
             words = project.vocabulary
             if words is not None and words != self._session.vocabulary:
                 self._session.ask("take words", words.content)
+        self._edits = Edits(self._session.settings, self._session.vocabulary or words)
         self._new, self._note = opened.new, opened.note
         self._place = read_place(project.file)
         names, first = project.by_name, self._session.project.next_open
@@ -254,7 +258,10 @@ class ImagesController(QObject):
         if disk is None or state is None or name not in disk.project.by_name:
             return
         if self.shown is not None and self.shown.name == name and state.current == name:
+            self.reader.drop()
+            self.regions.when_kept(self._stay)  # in place of leaving
             return
+        self._session.project = replace(state, opening=name)
         self._leave(partial(self._enter, name))
 
     def _enter(self, name: str) -> None:
@@ -266,7 +273,6 @@ class ImagesController(QObject):
             self.reader.drop()
             self._show(ready)
             return
-        self._session.project = replace(state, opening=name)
         self.reader.start(partial(open_image_work, disk.project, name))
 
     def _leave(self, then: Callable[[], object]) -> None:
@@ -284,7 +290,7 @@ class ImagesController(QObject):
         then()
 
     def _stay(self) -> None:
-        """Stay at the image: its regions are not on the disk."""
+        """Stay at the image."""
         state = self._session.project
         if state is not None and state.opening:
             self._session.project = replace(state, opening="")
@@ -335,8 +341,14 @@ class ImagesController(QObject):
                 session.ask("review")
 
     def _layer_removed(self, event: Any) -> None:
-        """Notice that the user has removed the image."""
-        if self.shown is None or event.value not in self.shown.images:
+        """Notice that the user has removed the image, or a channel of it."""
+        shown = self.shown
+        if shown is None or event.value not in shown.images:
+            return
+        rest = [image for image in shown.images if image is not event.value]
+        if rest:
+            self._session.made_for(rest[0], *shown.made(self._viewer, self._session))
+            shown.images = rest
             return
         self.shown = None
         self.regions.show(None, None)
@@ -362,9 +374,9 @@ class ImagesController(QObject):
             return
         words = bundle.results.info.vocabulary
         if words is not None and words != self._session.vocabulary:
-            state = self._session.project
-            self._session.project = None if state is None else replace(state, words=words)
             self._session.ask("take words", words.content)
+            if self._edits is not None:
+                self._edits.words = self._session.vocabulary or words
 
     # -- the next image -----------------------------------------------------------------------
 
@@ -408,10 +420,13 @@ class ImagesController(QObject):
             return
         if session.results or session.run.running or opened.bundle is None:
             return
+        drawn = set(shown.saved.regions)
+        same = drawn == set(opened.identities)
+        if not same and drawn != set(opened.results_of):
+            return  # regions were drawn since the results were begun
         if len(self.regions.layers) > 1:  # the regions of all of them are in one layer now
             self._show(opened)
             return
-        same = set(shown.saved.regions) == set(opened.identities)
         if same and session.regions is shown.labels:
             show_results(self._viewer, session, opened, shown, session.scope)
             self._kept = session.record
@@ -510,12 +525,13 @@ class ImagesController(QObject):
             self._words_later.throttle()
 
     def _save_words(self) -> None:
-        disk, state, words = self.disk, self._session.project, self._session.vocabulary
-        if disk is None or state is None:
+        disk, edits, session = self.disk, self._edits, self._session
+        if disk is None or edits is None:
             return
-        if words == state.words:
-            words = None  # those of a file of regions are not the project's
-        self.writing.start(partial(disk.set_words, words, self._session.settings))
+        if edits.note(session.settings, session.vocabulary):
+            with refusing():
+                words, settings = edits.made_in(disk.project.settings)
+                self.writing.start(partial(disk.set_words, words, settings))
 
     def _moved(self, _: int) -> None:
         if self.shown is not None:

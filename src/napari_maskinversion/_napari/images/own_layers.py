@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from napari.layers import Image, Labels
 
+from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
 from ..layers.pictures import copy_picture
@@ -91,6 +92,8 @@ def show_image(
         layers.insert(
             max(lowest, _above(layers, [] if before is None else [before.labels])), labels
         )
+    for image in images:
+        session.made_for(image, labels)
     shown = ShownImage(opened.name, images, labels, SavedRegions(opened.identities))
     channels: Literal["layer", "displayed"] = "displayed" if len(images) > 1 else "layer"
     scope = replace(session.scope, channels=channels, limited=False, ids="", merge=False)
@@ -161,6 +164,29 @@ def regions_to_save(viewer: Any, session: Session, shown: ShownImage) -> list[li
                 parts.append(whole)
         copies.append(parts)
     return copies
+
+
+def check_planes(viewer: Any, shown: ShownImage, layer: Any) -> None:
+    """Refuse regions that an image cannot keep.
+
+    Raises
+    ------
+    InputError
+        If they have planes that the image lacks.
+    """
+    image = shown.images[0]
+    view = _usual_view(viewer, image)
+    grid, picture = Grid.of(layer, view), Grid.of(image, view)
+    if is_shapes(layer):  # each shape counts on the plane of the image where it lies
+        return
+    planes = ((1,) * grid.ndim + picture.shape)[-grid.ndim :]
+    for axis in slice_of(grid, view).others:
+        if grid.shape[axis] > planes[axis]:
+            raise InputError(
+                f"'{layer.name}' has {grid.shape[axis]} planes but {shown.name} has "
+                f"{planes[axis]}. What you draw there is not saved with the image; choose other "
+                "regions."
+            )
 
 
 def _usual_view(viewer: Any, image: Any) -> ViewPoint:

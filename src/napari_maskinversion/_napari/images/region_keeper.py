@@ -15,7 +15,7 @@ from ..session import Bindings, Session
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
-from .own_layers import ShownImage, regions_to_save
+from .own_layers import ShownImage, check_planes, regions_to_save
 from .project_disk import KeptRegions, ProjectDisk
 
 _DRAWN: Final = 300  # milliseconds after the last stroke until regions are written
@@ -145,6 +145,12 @@ class RegionKeeper(QObject):
         if layer not in self.layers:
             if shown.labels not in self._viewer.layers:
                 return  # taken by itself, in place of the image's own
+            try:
+                check_planes(self._viewer, shown, layer)
+            except MaskInversionError as error:
+                # Later: another choice takes back what was said before it.
+                QTimer.singleShot(0, partial(refuse, str(error)))
+                return
             shown.also.append(layer)
         if layer not in self._watched:
             self._watch()
@@ -217,9 +223,10 @@ class RegionKeeper(QObject):
             return
         self._saving = max(self._saving - 1, 0)
         if kept.problem:
+            remedy = "free some space" if kept.is_disk_full else "solve this"
             self._refuse(
-                f"{kept.problem.rstrip('.')}. What you drew is not saved: free some space, then "
-                "save it again.",
+                f"{kept.problem.rstrip('.')}. What you drew is not saved: {remedy}, then save it "
+                "again.",
                 "save regions",
             )
             return
