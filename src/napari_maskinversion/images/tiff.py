@@ -57,8 +57,9 @@ def holds_results(path: Path) -> bool:
 def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     """Open an image of a TIFF file with its pyramid, axes, channels and pixel size.
 
-    ``colours`` tells whether numbers of colours in a palette become these colours, and values of
-    which 0 is white are inverted.
+    ``colours`` tells whether values become what viewers show: numbers of colours in a palette
+    become these colours, values of which 0 is white are inverted, grey with opacity becomes
+    colours with opacity, and a fourth band that is no opacity is left out.
     """
     import tifffile
     import zarr

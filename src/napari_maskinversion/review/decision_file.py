@@ -250,7 +250,8 @@ def _refusal(path: Path) -> str:
         # The lock is a second file in the folder.
         with tempfile.TemporaryFile(dir=path.parent):
             pass
-        _lock_of(path).exists()  # unless its name is too long
+        with suppress(FileNotFoundError):
+            _lock_of(path).lstat()  # its name may be too long
         if path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_APPEND))
     except OSError as error:

@@ -189,6 +189,20 @@ def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot,
     assert panel.session.decided == 0
 
 
+def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, panel, project):
+    file = project / "project.yaml"
+    write_project(read_project(file).model_copy(update={"labels": None}), file)
+    panel.vocabulary.text.setPlainText("bus\nkey")
+    qtbot.waitUntil(lambda: panel.session.vocabulary is not None, timeout=WAIT)
+    open_project(qtbot, panel, project)
+    qtbot.wait(500)
+    on_disk(qtbot, panel)
+    assert read_project(file).labels is None  # opening changes nothing
+    suggested(qtbot, panel)
+    assert tuple(read_project(file).labels) == ("bus", "key")
+    assert {row.suggestion for row in panel.session.results.regions} <= {"bus", "key"}
+
+
 def test_accepting_in_all_images_leaves_an_image_outside_the_project_alone(qtbot, panel, project):
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)

@@ -190,6 +190,32 @@ def test_another_threshold_leaves_the_users_file_of_words_in_the_project(project
     assert again.vocabulary == words
 
 
+@pytest.mark.parametrize(
+    ("change", "labels", "threshold"),
+    [
+        ({"labels": ("car", "cat")}, ("car", "cat"), 0.3),
+        ({"threshold": 0.2}, "words.yaml", 0.2),
+        ({"threshold": None}, ("car", "dog"), None),
+    ],
+)
+def test_a_threshold_in_the_file_of_words_lasts_until_it_is_changed(
+    project, change, labels, threshold
+):
+    (project / "words.yaml").write_text("labels:\n- car\n- dog\nthreshold: 0.3\n")
+    image = ProjectImage(name="cell-1.png", image="images/cell-1.png")
+    write_project(Project(labels="words.yaml", images=(image,)), project / "own.yaml")
+    disk = ProjectDisk(OpenProject.read(project / "own.yaml"))
+    words, settings = disk.project.vocabulary, disk.project.settings
+    assert words.threshold == 0.3
+    edits = Edits(settings, words)
+    assert edits.note(settings, replace(words, **change))
+    disk.set_words(*edits.made_in(settings))
+    again = OpenProject.read(project / "own.yaml")
+    assert again.project.labels == labels
+    assert again.vocabulary == replace(words, **change)
+    assert again.vocabulary.threshold == threshold
+
+
 def test_settings_are_kept_where_regions_bring_their_own_words(project):
     disk = ProjectDisk(OpenProject.read(project))
     words = disk.project.vocabulary

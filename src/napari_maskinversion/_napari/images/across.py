@@ -84,6 +84,8 @@ class AcrossImages(QObject):
             refuse("Choose words first; they are used for all images.", "words")
             return
 
+        self._images.use_words()
+
         def begin() -> None:
             self._images.ahead.drop()  # it would compute one of them, too
             now = self._images.project

@@ -261,6 +261,7 @@ class ImagesController(QObject):
             self.reader.drop()
             self.regions.when_kept(self._stay)  # in place of leaving
             return
+        self.reader.drop()
         self._session.project = replace(state, opening=name)
         self._leave(partial(self._enter, name))
 
@@ -372,11 +373,14 @@ class ImagesController(QObject):
         project, bundle = self._project, opened.bundle
         if project is None or bundle is None or project.project.labels is not None:
             return
+        if self._edits is not None and self._edits.has_words:
+            return  # they are being written
         words = bundle.results.info.vocabulary
         if words is not None and words != self._session.vocabulary:
             self._session.ask("take words", words.content)
             if self._edits is not None:
                 self._edits.words = self._session.vocabulary or words
+                self._edits.of_regions = True
 
     # -- the next image -----------------------------------------------------------------------
 
@@ -523,6 +527,14 @@ class ImagesController(QObject):
     def _words_changed(self, _: object) -> None:
         if self.disk is not None:
             self._words_later.throttle()
+
+    def use_words(self) -> None:
+        """Make the words in the panel those of a project that has none."""
+        project, edits = self._project, self._edits
+        none = project is not None and project.project.labels is None
+        if none and edits is not None and not edits.of_regions:
+            edits.words = None
+            self._save_words()
 
     def _save_words(self) -> None:
         disk, edits, session = self.disk, self._edits, self._session

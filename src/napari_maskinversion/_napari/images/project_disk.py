@@ -103,12 +103,20 @@ class Edits:
     settings : RunSettings
         As the panel showed them at first.
     words : Vocabulary or None
+    of_regions : bool
+        Whether these words came with a file of regions.
     """
 
     settings: RunSettings
     words: Vocabulary | None
+    of_regions: bool = False
     _values: dict[str, Any] = field(default_factory=dict)
     _words: Vocabulary | None = None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the user has changed the words."""
+        return self._words is not None
 
     def note(self, settings: RunSettings, words: Vocabulary | None) -> bool:
         """Note what differs by now; return whether anything was ever changed."""
@@ -120,19 +128,30 @@ class Edits:
         if changed & set(_MODEL):
             changed |= set(_MODEL)
         self._values = {key: now[key] for key in changed}
-        if words is not None and (self._words is not None or not _alike(words, self.words)):
+        if words is not None and (self.has_words or not self._alike(words)):
             self._words = words
-        return bool(changed) or self._words is not None
+        return bool(changed) or self.has_words
+
+    def _alike(self, words: Vocabulary) -> bool:
+        """Return whether settings can tell the difference: a threshold that is in no file."""
+        first = self.words
+        if first is None or (self.settings.threshold is None and _lost(first, words)):
+            return False
+        return replace(first, threshold=words.threshold) == words
 
     def made_in(self, settings: RunSettings) -> tuple[Vocabulary | None, RunSettings]:
         """Return the words, if they were changed, and a project's settings with the changes."""
-        settings = settings.changed(self._values)
-        words = self._words
-        return words and replace(words, threshold=settings.threshold), settings
+        settings, words = settings.changed(self._values), self._words
+        if words is None:
+            return None, settings
+        if "threshold" not in self._values and settings.threshold is None:
+            settings = settings.changed({"threshold": words.threshold})  # that of their file
+        return replace(words, threshold=settings.threshold), settings
 
 
-def _alike(words: Vocabulary, others: Vocabulary | None) -> bool:
-    return others is not None and replace(others, threshold=words.threshold) == words
+def _lost(before: Vocabulary, now: Vocabulary) -> bool:
+    """Return whether words no longer have a threshold."""
+    return before.threshold is not None and now.threshold is None
 
 
 class ProjectDisk:
@@ -377,7 +396,9 @@ def defaults(vocabulary: Vocabulary | None, settings: RunSettings, folder: Path)
 def _same_words(project: OpenProject, vocabulary: Vocabulary) -> bool:
     """Return whether a project has these words; its settings hold the threshold."""
     try:
-        before = project.vocabulary
+        before = project.project.vocabulary(project.folder, None)
     except MaskInversionError:  # the file of words is gone
         return False
-    return before is not None and replace(before, threshold=vocabulary.threshold) == vocabulary
+    if before is None or _lost(before, vocabulary):
+        return False
+    return replace(before, threshold=vocabulary.threshold) == vocabulary
