@@ -117,7 +117,7 @@ def tiff_of_entities(path):
         'Type="uint8" SizeX="80" SizeY="60" SizeZ="1" SizeC="1" SizeT="1"><TiffData/>'
         '<Channel ID="Channel:0:0" Name="&i;&x;"/></Pixels></Image></OME>'
     )
-    tifffile.imwrite(path, np.full((60, 80), 9, np.uint8), description=about, metadata=None)
+    tifffile.imwrite(path, picture(60, 80)[:, :, 0], description=about, metadata=None)
 
 
 def tiff_of_another_file(path):

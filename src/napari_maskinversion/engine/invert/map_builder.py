@@ -99,7 +99,7 @@ class MapBuilder:
         self, config: InversionConfig, masks: int, passes: int
     ) -> Generator[StepState, None, list[MapLayer]]:
         routes, layers = self.routes(config, masks, passes), []
-        for layer, name in zip(self.encoding.last(config.layers).layers, routes, strict=True):
+        for layer, name in zip(self.encoding.layers[-config.layers :], routes, strict=True):
             constants, start, scale = self._prepare(layer, config.precision)
             route: Route = DirectRoute(constants)
             if name == "decomposed":
@@ -120,7 +120,7 @@ class MapBuilder:
         passes : int
             Evaluations of one mask's map, or of its gradient.
         """
-        layers = self.encoding.last(config.layers).layers
+        layers = self.encoding.layers[-config.layers :]
         if config.route != "auto":
             return (config.route,) * len(layers)
         budget = int(self._memory * DECOMPOSED_SHARE) // max(len(layers), 1)
