@@ -170,7 +170,7 @@ def run_task(
             name=task.name,
             problem=_one_line(error, task),
             internal=not isinstance(error, MaskInversionError | OSError | MemoryError),
-            is_disk_full=_has_number(error, _FULL),
+            is_disk_full=is_disk_full(error),
         )
     return Report(
         name=task.name,
@@ -332,7 +332,7 @@ def _bank(folder: Path) -> CaptionBank:
 
 def is_transient(error: BaseException | None) -> bool:
     """Return whether what caused an error may be gone soon; our errors have it in their context."""
-    if _has_number(error, _FULL):
+    if is_disk_full(error):
         return False
     while error is not None:
         if isinstance(error, MemoryError | NotEnoughMemoryError | ConnectionError | TimeoutError):
@@ -342,6 +342,11 @@ def is_transient(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Return whether a full disk, or a full share of one, is the cause of an error."""
+    return _has_number(error, _FULL)
 
 
 def _has_number(error: BaseException | None, numbers: Container[int | None]) -> bool:

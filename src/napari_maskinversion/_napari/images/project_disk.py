@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ..layers.tasks import RunInput
 
 WORDS: Final = "_words.yaml"  # after the project's name: words that have groups
-_FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _MODEL: Final = ("model", "architecture")  # one makes no sense without the other
 _OWN: Final = ("device", "chunk_size", "series")  # of the machine or an image, not the project
 
@@ -220,8 +218,10 @@ class ProjectDisk:
         try:
             return KeptRegions(stamp, self.save_regions(name, layers, saved))
         except (MaskInversionError, OSError) as error:
+            from ...batch.image_run import is_disk_full
+
             problem = " ".join(str(error).split())
-            return KeptRegions(stamp, problem=problem, is_disk_full=_is_disk_full(error))
+            return KeptRegions(stamp, problem=problem, is_disk_full=is_disk_full(error))
 
     def save_results(
         self,
@@ -326,14 +326,6 @@ class ProjectDisk:
 
     def _edit(self, change: Callable[[Project], Project]) -> None:
         self.project = self.project.with_project(edit(self.project.file, change))
-
-
-def _is_disk_full(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in _FULL:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _joined(
