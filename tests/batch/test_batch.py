@@ -263,6 +263,16 @@ def test_other_names_beside_the_regions_are_other_labels(images, call, kind):
     assert differences(task) == []
 
 
+def test_regions_without_a_file_of_names_are_described_as_in_earlier_batches(images, call):
+    boxes = images / "boxes/cell-1.txt"
+    boxes.parent.mkdir()
+    boxes.write_text("0 0.3 0.3 0.2 0.2\n")
+    words = ("--images", "images/cell-1.png", "--regions", boxes, *FAST[2:])
+    assert call("project", "new", ".", *words)[0] == 0
+    task = OpenProject.read(images).task("cell-1.png")
+    assert set(Finished.of(task).words) == {"templates", "colors"}
+
+
 def test_a_changed_chunk_of_a_zarr_is_another_image(tmp_path):
     chunk = tmp_path / "image.zarr" / "0" / "0.0"
     chunk.parent.mkdir(parents=True)

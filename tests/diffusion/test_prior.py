@@ -14,7 +14,7 @@ from napari_maskinversion.diffusion.prior import (
     places_of,
     predict,
 )
-from napari_maskinversion.engine.models.text_states import text_states
+from napari_maskinversion.diffusion.text_states import text_states
 from tests import tiny_decoders
 from tests.scenes import demo_model
 

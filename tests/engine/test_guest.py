@@ -262,7 +262,7 @@ def test_an_image_that_does_not_fit_into_memory_leaves_the_one_before(method):
     def run_out(*_):
         raise torch.OutOfMemoryError("out of memory")
 
-    hook = inverter._model.clip.visual.transformer.resblocks[0].register_forward_pre_hook(run_out)
+    hook = inverter.model.clip.visual.transformer.resblocks[0].register_forward_pre_hook(run_out)
     with pytest.raises(torch.OutOfMemoryError):
         set_image(inverter, 1)
     hook.remove()

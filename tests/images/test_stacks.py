@@ -203,6 +203,22 @@ def test_planes_of_the_same_names_may_come_in_another_order(tmp_path):
     assert ids_by_plane(image, path, mode="each") == [({"z": 2, "t": 1}, [1])]
 
 
+@pytest.mark.parametrize("unnamed", ["labels", "image"])
+def test_planes_of_as_many_are_matched_in_order_where_axes_have_no_names(tmp_path, unnamed):
+    labels, pixels = np.zeros((3, 3, *SHAPE), np.uint16), np.zeros((3, 3, *SHAPE), np.uint8)
+    labels[2, 1, 5:15, 5:15] = 1
+    if unnamed == "labels":
+        path = tmp_path / "labels.npy"
+        np.save(path, labels)
+        image = Stack(levels=(pixels,), axes=("z", "t", "y", "x"), name="")
+        place = {"z": 2, "t": 1}
+    else:
+        path = tmp_path / "labels.ome.tif"
+        tifffile.imwrite(path, labels, ome=True, metadata={"axes": "ZTYX"})
+        image, place = stack_of(pixels), {"t": 2, "z": 1}
+    assert ids_by_plane(image, path, mode="each") == [(place, [1])]
+
+
 def test_labels_with_other_planes_than_the_image_are_refused(planes):
     _, path = planes
     image = stack_of(np.zeros((5, *SHAPE), np.uint8))

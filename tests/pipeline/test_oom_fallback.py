@@ -9,8 +9,8 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import NotEnoughMemoryError
+from napari_maskinversion.base.oom_fallback import is_out_of_memory
 from napari_maskinversion.engine.compute import devices, matmul
-from napari_maskinversion.engine.compute.oom_fallback import is_out_of_memory
 from napari_maskinversion.engine.invert import inverter as predictor
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_it_fits

@@ -37,8 +37,13 @@ _KINDS: Final = (
     (stat.S_ISBLK, "a device"),
 )
 _APPLE_DOUBLE: Final = b"\x00\x05\x16\x07"
-ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
 Model = TypeVar("Model")
+
+
+def is_address(path: Path | str) -> bool:
+    """Return whether a path is an address that fsspec reads."""
+    return _ADDRESS.match(Path(path).as_posix()) is not None
 
 
 def as_path(path: Any, what: str) -> Path:
@@ -400,7 +405,7 @@ def _too_deep(name: object) -> InputError:
 
 def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        if ADDRESS.match(path.as_posix()):
+        if is_address(path):
             return InputError(f"{path} is an address on the network; download the file first.")
         are = "are" if what == "masks" else "is"
         return InputError(f"There {are} no {what} at {path}; check the path.")

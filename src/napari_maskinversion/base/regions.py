@@ -62,7 +62,8 @@ class Region:
     @property
     def area(self) -> float:
         """Number of covered pixels."""
-        return float(self.mask.sum(dtype=np.float64))
+        is_bool = self.mask.dtype.kind == "b"
+        return float(np.count_nonzero(self.mask) if is_bool else self.mask.sum(dtype=np.float64))
 
     @property
     def centroid(self) -> tuple[float, float]:

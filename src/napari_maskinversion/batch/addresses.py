@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from ..base.errors import InputError
-from ..base.reading import ADDRESS
+from ..base.reading import is_address
 from .image_task import ImageTask
 
 _FOLDERS: Final = (".zarr",)  # how names of folders end that are one image
@@ -37,11 +37,6 @@ _MARKS: Final = frozenset(  # what storages tell versions by, in small letters
         "created",
     ]
 )
-
-
-def is_address(path: Path | str) -> bool:
-    """Return whether a path is an address."""
-    return ADDRESS.match(Path(path).as_posix()) is not None
 
 
 def address_of(path: Path | str) -> str:

@@ -10,7 +10,8 @@ from typing import Self
 from pydantic import BaseModel, field_validator
 
 from ..base.identity import file_sha256
-from .addresses import exists, is_address, size_and_version
+from ..base.reading import is_address
+from .addresses import exists, size_and_version
 
 
 class Fingerprint(BaseModel):

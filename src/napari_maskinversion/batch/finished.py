@@ -13,15 +13,14 @@ from pydantic import BaseModel
 
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
-from ..base.reading import read_json, validated
-from ..engine.models.specs import MODELS
+from ..base.reading import is_address, read_json, validated
+from ..engine.models.registry import own_model
 from ..language.captions.bank import TOP
 from ..regions.annotations.json_files import to_json_types
 from ..regions.annotations.label_maps import map_files, read_names
 from ..regions.annotations.yolo import YOLO, class_names
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS
-from .addresses import is_address
 from .fingerprint import Fingerprint, digest
 from .image_task import ALWAYS, ImageTask
 
@@ -204,9 +203,10 @@ def _settings(task: ImageTask) -> Any:
 
 def _weights(task: ImageTask) -> str:
     """Return what tells weights from others: the hash of a file or folder, wherever it lies."""
-    path = Path(task.model).expanduser()
-    is_file = task.settings.model not in MODELS and path.exists()
-    return f"sha256:{digest(path)}" if is_file else task.settings.model
+    path = own_model(task.model)
+    if path is None or not path.exists():
+        return task.settings.model
+    return f"sha256:{digest(path)}"
 
 
 def _words(task: ImageTask) -> Any:
@@ -222,7 +222,8 @@ def _names_beside(regions: Path) -> dict[str, Any]:
         return {}
     if regions.suffix.lower() in YOLO.suffixes:
         with suppress(InputError):  # a run refuses it
-            return {"names": class_names(regions)}
+            names = class_names(regions)
+            return {"names": names} if names else {}
         return {}
     if regions.suffix.lower() in _LABEL_IMAGES and read_names(regions).regions:
         return {"names": digest(map_files(regions)[2])}

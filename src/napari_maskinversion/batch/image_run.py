@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ..base.atomic_files import together
 from ..base.errors import Cancelled, InputError, MaskInversionError, NotEnoughMemoryError
 from ..base.identity import identify_image
+from ..base.reading import is_address
 from ..base.steps import drive
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
@@ -26,7 +27,7 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import FORMATS, write_results
 from ..results.export.table_parquet import write_parquet
-from .addresses import address_of, exists, here, is_address
+from .addresses import address_of, exists, here
 from .fingerprint import Fingerprint
 from .finished import (
     MORE_FORMATS,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
-from ..base.reading import ADDRESS
+from ..base.reading import is_address
 from ..engine.models.specs import MODELS
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings
@@ -95,7 +95,7 @@ class ImageTask:
 
 
 def _absolute(path: Path) -> Path:
-    return path if ADDRESS.match(path.as_posix()) else path.absolute()
+    return path if is_address(path) else path.absolute()
 
 
 def archive_of(out: Path, name: str) -> Path:

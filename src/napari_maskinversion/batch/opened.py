@@ -15,10 +15,9 @@ from pydantic import BaseModel
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
 from ..base.locks import hold_alone
-from ..base.reading import read_json, validated
+from ..base.reading import is_address, read_json, validated
 from ..language.labels.vocabulary import Vocabulary
 from ..results.settings import RunSettings
-from .addresses import is_address
 from .image_task import ImageTask
 from .pairing import Pair
 from .project import (

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
-from ..base.reading import read_rows
+from ..base.reading import is_address, read_rows
 from ..images.decoding import PICTURES, SLIDES
 from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
 from ..images.other_formats import SUFFIXES
-from .addresses import address_of, exists, is_address, is_one, matching
+from .addresses import address_of, exists, is_one, matching
 
 STEM, PLACE, NUMBER, FOLDER = "{name}", "{image}", "{series}", "{folder}"
 _COLUMNS: Final = ("image", "regions")

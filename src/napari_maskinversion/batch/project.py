@@ -15,14 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import ConfigError, InputError, MaskInversionError
-from ..base.reading import parse_yaml, read_bytes, validated
+from ..base.reading import is_address, parse_yaml, read_bytes, validated
 from ..base.validation import CONTROL, FrozenModel
 from ..engine.models.specs import MODELS
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key
-from .addresses import address_of, is_address
+from .addresses import address_of
 
 FILE: Final = "project.yaml"
 FORMAT: Final = "napari-maskinversion project"

@@ -112,7 +112,7 @@ def main() -> None:
         sys.exit(BAD_INPUT)
     except Exception as error:
         if isinstance(error, MemoryError | RuntimeError):
-            from ..engine.compute.oom_fallback import is_out_of_memory
+            from ..base.oom_fallback import is_out_of_memory
 
             if is_out_of_memory(error):
                 say(

@@ -20,7 +20,7 @@ from ..base.targets import check_targets
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..regions.masks.cleanup import CleanUp, clean_region
 from ..regions.sam.automatic_config import AutomaticConfig
-from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, get_checkpoint
+from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint
 from ..regions.sam.label_image import regions_of_boxes, write_labels
 from ..regions.sam.prompt_files import read_boxes, read_points
 from ..regions.sam.prompts import Prompt, gather
@@ -110,7 +110,7 @@ def segment_command(
         overlap=max_overlap,
         min_area=min_area,
     )
-    wanted = None if checkpoint is None else _checkpoint(checkpoint)
+    wanted = None if checkpoint is None else file_or_checkpoint(checkpoint)
     if automatic and wanted is None:
         raise InputError("--automatic needs a SAM checkpoint: --checkpoint FILE or vit_b.")
     weights = wanted if isinstance(wanted, Path) else None
@@ -148,11 +148,6 @@ def segment_command(
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")
     count = len(kept) - len(hidden)
     say(f"Wrote {count} region{'s' * (count != 1)} to {out}")
-
-
-def _checkpoint(text: str) -> Path | CheckpointSpec:
-    path = Path(text).expanduser()
-    return path if path.is_file() else get_checkpoint(text)
 
 
 def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:

@@ -32,9 +32,9 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from ..base.errors import NOT_FINITE, ModelError, NotEnoughMemoryError
+from ..base.oom_fallback import is_out_of_memory
 from ..base.reading import read_json
 from ..engine.compute.compute_lock import computing
-from ..engine.compute.oom_fallback import is_out_of_memory
 from .folders import DecoderFolder
 from .settings import PictureSettings
 

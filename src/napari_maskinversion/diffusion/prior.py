@@ -17,7 +17,7 @@ from diffusers.models.attention import BasicTransformerBlock
 from torch import Tensor, nn
 
 from ..base.errors import InputError, ModelError
-from ..engine.models.text_states import TextStates
+from .text_states import TextStates
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -211,13 +211,15 @@ class InversionConfig:
         ConfigError
             If it has fewer layers than are to be explained, or does not offer the map.
         """
-        check_layers(self.layers, tower.num_layers)
+        if self.layers > tower.num_layers:
+            raise ConfigError(
+                f"layers is {self.layers} but the model has {tower.num_layers} layers."
+            )
         spec = MAPS[self.explainer]
         if self.explainer not in tower.explainers:
-            reason = NEEDS[spec.needs] if spec.needs else "it needs another image tower"
             raise ConfigError(
                 f"explainer {self.explainer!r} does not work with this model ({tower.family}): "
-                f"{reason}. Choose {' or '.join(tower.explainers)}."
+                f"{NEEDS[spec.needs]}. Choose {' or '.join(tower.explainers)}."
             )
         if spec.last_layer_if_pooled and tower.attention_pooled and self.layers != 1:
             raise ConfigError(
@@ -247,18 +249,6 @@ class ExplainedTower(Protocol):
     explainers: tuple[str, ...]
     attention_pooled: bool
     num_layers: int
-
-
-def check_layers(layers: int, blocks: int) -> None:
-    """Refuse more explained layers than a tower has.
-
-    Raises
-    ------
-    ConfigError
-        If ``layers`` exceeds the number of blocks.
-    """
-    if layers > blocks:
-        raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
 
 
 def decomposing_pays(

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from numpy.lib.format import MAGIC_PREFIX
 
 from ..base.errors import InputError
+from ..base.memory import free_memory
 from ..base.reading import check_file
-from ..engine.compute.memory import free_memory
 from .jpeg import check_jpeg, check_tiles
 from .tiff_pages import check_pages, colour_samples, is_inverted, opened_tiff, palette_of
 

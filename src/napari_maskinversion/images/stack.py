@@ -38,6 +38,8 @@ class Stack:
         The number of this one among them.
     notes : tuple of str
         What its reader cannot know about its pixels, for the user.
+    guessed : bool
+        Whether the names of the axes are the usual ones of an array that has none.
     """
 
     levels: tuple[Any, ...]
@@ -49,6 +51,7 @@ class Stack:
     images: tuple[str, ...] = ()
     series: int = 0
     notes: tuple[str, ...] = ()
+    guessed: bool = False
 
     def close(self) -> None:
         """Close the underlying file; planes cannot be read after this."""
@@ -156,7 +159,10 @@ class Stack:
         place = [chosen.get(name, 0) for name in self.axes]
         if "s" in self.axes:
             if channels is not None:
-                raise InputError(f"{self.name} is a colour image; it has no channels to choose.")
+                raise InputError(
+                    f"{self.name} is a colour image; it has no channels to choose, so leave them "
+                    "out."
+                )
             return ColourPlane(LazyPlane(self.levels, axes=axes, index=place[:-1], samples=True))
         numbers = self._channel_numbers(channels)
         planes = []
@@ -215,7 +221,7 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
         If there are fewer than two axes, or the names do not fit the shape.
     """
     levels = tuple(data) if isinstance(data, list | tuple) else (data,)
-    shape = levels[0].shape
+    shape, guessed = levels[0].shape, axes is None
     if axes is None:
         if len(shape) < 2:
             raise InputError(f"{name} has an array of shape {tuple(shape)}; that is not an image.")
@@ -229,4 +235,4 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
             f"Axes {tuple(axes)} do not fit {name} of shape {tuple(shape)}: name each axis, "
             "including y and x, with colours (s) last."
         )
-    return Stack(levels=levels, axes=tuple(axes), name=name)
+    return Stack(levels=levels, axes=tuple(axes), name=name, guessed=guessed)

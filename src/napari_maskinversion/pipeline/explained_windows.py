@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from ..base import progress_words as words
-from ..engine.compute.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu

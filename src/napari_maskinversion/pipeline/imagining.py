@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..base import memory
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
 from ..base.regions import Regions
 from ..diffusion.folders import DecoderFolder, open_folder, prior_file, weights_hash
 from ..diffusion.memory import check_memory, chosen_dtype, memory_text
 from ..diffusion.pictures import Imagined, Picture, PictureStep, title_of
 from ..diffusion.settings import PictureSettings
-from ..engine.compute import memory
-from ..engine.models.registry import get_spec
+from ..engine.models.registry import get_spec, own_model
 from ..engine.models.specs import MODELS
 from ..images.overview import overview
 from ..images.plane_source import PlaneSource, as_source
@@ -152,7 +152,8 @@ def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
             f"most, not {settings.steps}."
         )
     prior = prior_file(request.prior) if request.subjects else None
-    if not Path(model).expanduser().exists():
+    own = own_model(model)
+    if own is None or not own.exists():
         folder.check_model(model)
     from ..engine.compute.devices import choose_device
 
@@ -279,7 +280,7 @@ def _in_prompt(
 ) -> Callable[[Sequence[FloatArray], int], FloatArray]:
     """Return a function that puts embeddings into the prompt, for a seed."""
     from ..diffusion.prior import check_prior, load_prior, places_of, predict
-    from ..engine.models.text_states import text_states
+    from ..diffusion.text_states import text_states
 
     request = plan.request
     assert plan.prior is not None  # `plan` has seen to it

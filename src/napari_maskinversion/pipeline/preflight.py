@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from ..engine.compute import memory
+from ..base import memory
 from ..engine.compute.lazy_torch import torch_if_loaded
 from ..engine.settings import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays
 from .architecture_sizes import tower_size

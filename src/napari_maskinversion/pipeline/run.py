@@ -13,7 +13,6 @@ import numpy.typing as npt
 from ..base.errors import InputError, MaskShapeError
 from ..base.regions import Region, Regions
 from ..base.units import Units
-from ..engine.compute.machine import Machine
 from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
 from ..images.windows import plan_windows, regions_in
@@ -23,6 +22,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.calibrations import calibration_of
+from ..results.machine import Machine
 from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
 from ..results.run_info import RunInfo

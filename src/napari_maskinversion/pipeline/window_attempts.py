@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..engine.compute.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 
 _HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees too little
 _MIN_TOKENS: Final = 4  # along a side of the smallest input

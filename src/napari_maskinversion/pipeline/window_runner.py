@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.identity import Position
+from ..base.oom_fallback import Attempt
 from ..base.regions import Regions
 from ..base.steps import map_steps
 from ..engine.compute.matmul import has_precision
-from ..engine.compute.oom_fallback import Attempt
 from ..engine.invert.inverter import MaskInverter, RegionEmbedder
 from ..engine.methods.registry import Method
 from ..engine.models.loading import copy_to_cpu

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..base.deprecation import warn_renamed
 from ..base.errors import InputError
 from ..base.validation import encodable
 from ..language.generation.settings import GenerationUse
 from ..language.ranking.uncertainty import UncertaintyConfig
 from .columns import columns_of
+from .deprecation import warn_renamed
 from .placed_heatmap import PlacedHeatmap, paste
 from .region_result import RegionResult, WindowRecord
 from .run_info import RunInfo

@@ -12,7 +12,6 @@ from uuid import uuid4
 from pydantic import ConfigDict, PositiveInt, TypeAdapter
 
 from ..base.units import Units
-from ..engine.compute.machine import Machine
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
@@ -21,6 +20,7 @@ from ..language.generation.settings import GenerationUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.calibration import Calibration
 from ..language.ranking.uncertainty import USUAL_ODDS, UncertaintyConfig
+from .machine import Machine
 from .settings import RunSettings
 
 

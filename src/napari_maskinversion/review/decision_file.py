@@ -16,7 +16,7 @@ from ..base.atomic_files import recover
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity
-from ..base.reading import ADDRESS, check_kind
+from ..base.reading import check_kind, is_address
 from .decision_log import Contents, Run, read
 
 if TYPE_CHECKING:
@@ -37,15 +37,11 @@ def path_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
     """Return the decision file to use where the image has no file, or its folder is read-only.
 
     ``review/NAME-DIGITS.maskinversion.jsonl`` in the cache folder; the digits are a hash of the
-    full path, whatever links lead to it, or of the pixels if there is no file.
+    full path with its links followed, or of the pixels if there is no file.
     """
     if image is None:
         return _in_cache(identity.name, identity.content)
-    return _in_cache(image.name, _digits(image if _is_away(image) else image.resolve()))
-
-
-def _is_away(image: Path) -> bool:
-    return ADDRESS.match(image.as_posix()) is not None
+    return _in_cache(image.name, _digits(image if is_address(image) else image.resolve()))
 
 
 def _digits(image: Path) -> str:

@@ -333,6 +333,9 @@ def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
         )
         on_disk(qtbot, panel)
         assert place.read_bytes() == before
+        if place == file:
+            assert panel.session.settings.get("inversion.alpha") == 0.125
+            assert panel.session.vocabulary.threshold == 0.2345
     panel.vocabulary.text.setPlainText("car\ncat")
     panel.model.form.set_values({"inversion.steps": 7})
     on_disk(qtbot, panel)

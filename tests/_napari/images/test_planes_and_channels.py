@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_maskinversion.batch.decided import summarize
+from napari_maskinversion.batch.decided import archive_file, summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.pipeline.inputs import open_inputs
@@ -147,6 +147,43 @@ def test_an_image_without_one_of_its_channels_is_still_the_projects(qtbot, panel
     assert shown.region_layers(viewer, session) == [labels]
     viewer.layers.remove(shown.images[0])
     assert panel.images.shown is None
+
+
+@pytest.mark.parametrize(
+    ("look", "is_kept"),
+    [
+        ({}, True),
+        ({"visible": False}, False),
+        ({"contrast_limits": (0, 99)}, False),
+        ({"colormap": "gray"}, False),
+    ],
+    ids=["as it was opened", "hidden", "contrast", "colour"],
+)
+@pytest.mark.parametrize("kind", ["channels"], indirect=True)
+def test_results_are_the_projects_only_where_all_channels_look_as_they_were_opened(
+    qtbot, panel, project, look, is_kept
+):
+    open_project(qtbot, panel, project)
+    for name, value in look.items():
+        setattr(panel.images.shown.images[1], name, value)
+    run(qtbot, panel)
+    assert (archive_file(OpenProject.read(project), "cell-1.tif") is not None) == is_kept
+
+
+@pytest.mark.parametrize("kind", ["channels"], indirect=True)
+def test_results_without_a_channel_are_not_the_projects(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    panel._viewer.layers.remove(panel.images.shown.images[1])
+    run(qtbot, panel)
+    assert archive_file(OpenProject.read(project), "cell-1.tif") is None
+
+
+def run(qtbot, panel):
+    """Run on the image that is shown."""
+    panel.start()
+    qtbot.waitUntil(lambda: bool(panel.session.results), timeout=WAIT)
+    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    on_disk(qtbot, panel)
 
 
 def areas(opened):

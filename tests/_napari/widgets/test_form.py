@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 from pydantic import Field
-from qtpy.QtWidgets import QCheckBox, QComboBox, QSlider
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSlider
 
 from napari_maskinversion._napari.model import model_widget
 from napari_maskinversion._napari.model.model_widget import ModelWidget
@@ -127,3 +127,33 @@ def test_a_number_that_is_automatic_says_so_and_its_value_comes_back(qtbot):
     assert made.values() == {margin.key: None}
     automatic.setChecked(False)
     assert made.values() == {margin.key: 0.125}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"inversion.learning_rate": 0.00025, "momentum": 0.12345},
+        {"inversion.alpha": 0.125},  # on a slider
+        {"inversion.alpha": 31.5},
+        {"patience": 500},
+        {"momentum": 0.0001},
+    ],
+    ids=["decimals", "decimals on a slider", "large on a slider", "large", "small"],
+)
+def test_numbers_of_a_file_are_shown_as_they_are(settings_form, values):
+    settings_form.set_values(values)
+    assert {key: settings_form.values()[key] for key in values} == values
+    number = settings_form[next(reversed(values))]
+    shown = number if hasattr(number, "text") else number.findChild(QDoubleSpinBox)
+    assert float(shown.text().split()[0]) == list(values.values())[-1]
+
+
+def test_a_number_has_its_usual_decimals_again_after_one_with_more(settings_form):
+    number = settings_form["momentum"]
+    settings_form.set_values({"momentum": 0.12345})
+    seen = []
+    settings_form.changed.connect(lambda: seen.append(settings_form.values()["momentum"]))
+    settings_form.set_values({"momentum": 0.5})
+    assert (number.text(), seen) == ("0.500", [0.5])
+    number.setValue(0.1239)
+    assert settings_form.values()["momentum"] == 0.124

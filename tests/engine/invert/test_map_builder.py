@@ -102,6 +102,7 @@ def test_an_image_that_cannot_be_encoded_leaves_the_last_one():
 def test_release_frees_the_image_too(kept):
     made = engine(64)
     invert(made)
+    assert kept
     made.release()
     assert not kept
     with pytest.raises(InputError, match="No image is set"):

@@ -6,7 +6,6 @@ The re-derivations use open_clip's own forward, hooks and PIL, one region at a t
 from __future__ import annotations
 
 import copy
-import importlib
 import math
 import re
 import tracemalloc
@@ -21,10 +20,7 @@ from safetensors.torch import save_file
 
 from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError, ModelError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.engine import methods
 from napari_maskinversion.engine.invert.inverter import MaskInverter, regions_of
-from napari_maskinversion.engine.methods import alphaclip, edits, ris
-from napari_maskinversion.engine.methods.edits import Crop
 from napari_maskinversion.engine.methods.factory import region_embedder
 from napari_maskinversion.engine.methods.registry import METHODS, Method, list_methods
 from napari_maskinversion.engine.models.loading import wrap_open_clip
@@ -353,30 +349,6 @@ def test_ris_weighs_tokens_by_a_soft_mask(depth, image, masks, request):
     np.testing.assert_allclose(embeddings, expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("name", ["ris", "alphaclip"])
-def test_more_regions_than_one_batch_are_embedded_as_alone(
-    model, image, masks, tmp_path, name, monkeypatch
-):
-    stack = np.concatenate([masks, masks[:, ::-1], masks[:1, :, ::-1]])
-    method = Method(name)
-    if name == "alphaclip":
-        method = Method(name, alpha_checkpoint(tmp_path, model, random_kernel(model), alone=True))
-    method = embedder(model, method)
-    alone = np.concatenate([embed(method, image, mask[None]) for mask in stack])
-    monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
-    sizes = []
-    last = model.clip.visual.transformer.resblocks[-1]
-    handle = last.register_forward_hook(lambda _, inputs, out: sizes.append(len(out)))
-    monkeypatch.setattr(Crop, "embed_regions", lambda *_: torch.zeros(len(stack), model.embed_dim))
-    embed(method, image, stack)
-    monkeypatch.undo()
-    monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
-    assert sizes == [2, 2, 2, 1]
-    together = embed(method, image, stack)
-    handle.remove()
-    np.testing.assert_allclose(together, alone, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", ["crop", "maskclip", "crop+maskclip", "maskinversion"])
 @pytest.mark.parametrize("resolution", [0, -448, 1])
 def test_a_resolution_that_is_too_small_is_refused(model, image, name, resolution):
@@ -418,14 +390,13 @@ def test_every_method_has_an_oracle_or_needs_weights():
 
 
 @pytest.mark.parametrize("name", sorted(set(ORACLES) - {"maskinversion"}))
-def test_regions_of_one_call_do_not_touch_each_other(model, masks, name, monkeypatch):
-    """Also on an image that is not square, of 16 bits, and beyond one batch."""
+def test_regions_of_one_call_do_not_touch_each_other(model, masks, name):
+    """Also on an image that is not square, and of 16 bits."""
     rng = np.random.default_rng(1)
     image = rng.integers(0, 65535, (48, 80, 3)).astype(np.uint16)
     stack = np.concatenate([masks[:, :48], masks[:, :48]])
     stack = np.pad(stack, ((0, 0), (0, 0), (0, 16)))
     stack[3:] = stack[3:, ::-1, ::-1]
-    monkeypatch.setattr(edits, "BATCH", 4)
     method = embedder(model, name)
     together = embed(method, image, stack)
     assert together.shape == (6, model.embed_dim)
@@ -639,13 +610,6 @@ def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, nam
     else:
         assert image == pytest.approx(spec.image, rel=0.08)
         assert regions / 10 == pytest.approx(spec.region, rel=0.08)
-
-
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_table_and_class_agree_on_which_image_the_model_sees(name):
-    module, kind = METHODS[name].location.split(":")
-    cls = getattr(importlib.import_module(f"{methods.__name__}.{module}"), kind)
-    assert cls.whole_image is METHODS[name].whole_image
 
 
 def test_methods_say_what_they_do_and_cost():

@@ -175,8 +175,21 @@ def test_boxes_stand_in_for_masks_and_are_cut_at_the_image(read):
         ({"segmentation": [[3, 3, 3, 3, 3, 3], [5.1, 2.1, 5.4, 2.1, 5.4, 2.4]]}, (2, 5, 3, 6)),
         ({"bbox": [4.6, 3.6, 0.8, 0.8]}, (4, 5, 5, 6)),
         ({"bbox": [1, 3.1, 6, 0.2]}, (3, 1, 4, 7)),
+        ({"bbox": [8.8, 2, 0.6, 3]}, (2, 8, 5, 9)),
+        ({"bbox": [-0.4, 2, 0.7, 3]}, (2, 0, 5, 1)),
+        ({"bbox": [8.6, 2, 30, 3]}, (2, 8, 5, 9)),
+        ({"segmentation": [[8.9, 2.1, 9.9, 2.1, 9.9, 2.4]]}, (2, 8, 3, 9)),
     ],
-    ids=["polygon", "one of two polygons", "box", "thin box"],
+    ids=[
+        "polygon",
+        "one of two polygons",
+        "box",
+        "thin box",
+        "at the right border",
+        "at the left border",
+        "reaches far beyond the border",
+        "polygon at the border",
+    ],
 )
 def test_what_is_smaller_than_a_pixel_is_the_pixel_it_lies_in(read, drawn, bbox):
     result = read(page(BOX, {"id": 2, **drawn}))
@@ -256,6 +269,15 @@ def test_of_two_images_of_one_name_with_accents_the_one_of_that_folder_is_read(r
     content["images"] = [{"id": n, "file_name": name, **size} for n, name in enumerate(names, 1)]
     result = read(content, image=normalize(forms[1], "/data/y/Zélla.png"))
     assert [item.region.id for item in result.items] == [2]
+
+
+def test_of_two_names_that_differ_in_how_accents_are_written_the_same_one_is_read(read):
+    names = [normalize(form, "é.png") for form in ("NFC", "NFD")]
+    content = page(BOX, BOX | {"id": 2, "image_id": 2})
+    size = {"height": 7, "width": 9}
+    content["images"] = [{"id": n, "file_name": name, **size} for n, name in enumerate(names, 1)]
+    for number, name in enumerate(names, 1):
+        assert [item.region.id for item in read(content, image=name).items] == [number]
 
 
 @pytest.mark.parametrize("odd", [4, 0, -5, 2**31, 900_100_581_904, 10**30, "a", 2.0])

@@ -9,7 +9,6 @@ import tifffile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from napari_maskinversion.base.compressed_region import CompressedRegion
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.regions.annotations import label_tiles
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place_mask
@@ -19,6 +18,7 @@ from napari_maskinversion.regions.annotations.label_maps import (
     write_label_maps,
 )
 from napari_maskinversion.regions.masks.reading import read_regions
+from napari_maskinversion.results.compressed_region import CompressedRegion
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.results import Results

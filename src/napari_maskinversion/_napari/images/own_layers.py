@@ -47,6 +47,15 @@ class ShownImage:
     labels: Any
     saved: SavedRegions
     also: list[Any] = field(default_factory=list)
+    _look: tuple[object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._look = _look_of(self.images)
+
+    def looks_as_opened(self, viewer: Any) -> bool:
+        """Return whether a run sees what one without a window would see of it."""
+        complete = all(image in viewer.layers for image in self.images)
+        return complete and _look_of(self.images) == self._look
 
     @property
     def layers(self) -> list[Any]:
@@ -63,6 +72,20 @@ class ShownImage:
         also = [layer for layer in self.also if layer in viewer.layers and layer not in made]
         others = [one for one in (*made, *also) if one is not self.labels and not is_ours(one)]
         return [self.labels, *others]
+
+
+def _look_of(images: Sequence[Any]) -> tuple[object, ...]:
+    """Return what changes the pixels that a run makes of an image, or of its channels."""
+    return tuple(
+        (*image.contrast_limits, image.gamma, *(_mixing(image) if len(images) > 1 else ()))
+        for image in images
+        if not image.rgb
+    )
+
+
+def _mixing(channel: Any) -> tuple[object, ...]:
+    colors = channel.colormap.colors.tobytes()
+    return channel.visible, channel.opacity, channel.blending, colors
 
 
 def show_image(

@@ -93,8 +93,8 @@ class SavedRegions:
 class Edits:
     """What the user has changed of the settings and words of a project.
 
-    The panel rounds values, and shows another model where that of the project is missing. Only what
-    differs from what it showed at first was changed by the user.
+    The panel shows another model where that of the project is missing. Only what differs from what
+    it showed at first was changed by the user.
 
     Attributes
     ----------

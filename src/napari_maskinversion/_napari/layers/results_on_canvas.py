@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.regions import Region
 from ...images.windows import FloatBox
+from ...results.compressed_region import CompressedRegion
 from ...results.region_result import RegionResult
 from ..workers.notify import inform
 from ..workers.updates import Forming

@@ -11,7 +11,6 @@ from ...base.errors import ModelError
 from ...base.preferences import Device
 from ...engine.compute.lazy_torch import torch_if_loaded
 from ...engine.models.registry import (
-    check_on_disk,
     list_models,
     model_state,
     own_model,
@@ -20,6 +19,7 @@ from ...engine.models.registry import (
 )
 from ...engine.models.specs import MODELS, ModelSpec
 from ...results.settings import RunSettings, fields_of
+from ..run_requests.preparing import check_on_disk
 from ..session import Bindings, Session
 from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm

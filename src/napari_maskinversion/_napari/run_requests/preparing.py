@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...base.errors import ConfigError, InputError
+from ...base.errors import ConfigError, InputError, ModelError
 from ...base.units import Units
-from ...engine.models.registry import check_on_disk
+from ...engine.models.registry import model_state, unread_spec
+from ...engine.models.specs import DEMO
 from ...regions.annotations.annotation import COCO_NUMBERS
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
@@ -116,6 +117,21 @@ def check_model(settings: RunSettings) -> None:
     ModelError
     """
     check_on_disk(settings.model)
+
+
+def check_on_disk(name: str) -> None:
+    """Refuse a model that is not on this machine.
+
+    Raises
+    ------
+    ModelError
+        Says what to do.
+    """
+    if model_state(unread_spec(name)) == "to fetch":
+        raise ModelError(
+            f"{name} is not on this machine yet; press Fetch in Settings > Model, "
+            f"or choose the bundled model '{DEMO}'."
+        )
 
 
 def _for_finding(settings: RunSettings, alpha: float, whole: bool) -> RunSettings:

@@ -23,7 +23,7 @@ from .request import Request
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
-    from ...engine.models.loading import Backbone
+    from ...engine.models.backbone import Backbone
     from ...pipeline.progress import Progress
     from ...pipeline.run import PlaneTask
     from ...results.export.bundle import Masks

@@ -29,6 +29,7 @@ from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
 from ..layers.layers import vocabulary_of
 from ..session import Bindings, Session
+from ..widgets.form import decimals_of
 from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
@@ -272,6 +273,8 @@ class VocabularyWidget(QWidget):
         if content.templates is not None:
             self.templates_widget.choose(content.templates)
         if content.threshold is not None:
+            decimals = decimals_of(content.threshold, self.threshold.decimals())
+            self.threshold.setDecimals(decimals)
             self.threshold.setValue(content.threshold)
             self.none.setChecked(True)
 

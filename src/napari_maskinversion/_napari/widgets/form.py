@@ -7,6 +7,7 @@ from types import NoneType
 from typing import Any, Final, get_args
 
 from magicgui.widgets import create_widget
+from magicgui.widgets.bases import RangedWidget
 from qtpy.QtCore import QObject, QSignalBlocker, Signal
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
@@ -23,6 +24,8 @@ from .sections import line
 AUTOMATIC: Final = "automatic"
 _LARGEST: Final = 1_000_000  # where neither the setting nor its metadata has a maximum
 _DECIMALS: Final = 2
+_MOST_DECIMALS: Final = 9
+_WIDEST: Final = 2**31 - 1  # of a spin box
 
 
 class SettingsForm(QObject):
@@ -102,6 +105,7 @@ class _Field:
             (kind,) = (one for one in get_args(kind) if one is not NoneType)
         title = setting.title
         decimals = setting.extra.get("decimals", _DECIMALS + setting.above)
+        self._fewest = decimals
         self._decimals = decimals if kind is float else None
         limits = self._limits(setting) if kind in (int, float) else {}
         default = setting.default
@@ -117,7 +121,7 @@ class _Field:
         native = self.widget.native
         native.setAccessibleName(setting.title)
         if isinstance(native, QDoubleSpinBox):
-            native.setDecimals(self._decimals)
+            native.setDecimals(decimals)
         elif isinstance(native, QComboBox):
             native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         if setting.unit and hasattr(native, "setSuffix"):
@@ -154,7 +158,18 @@ class _Field:
         if self.automatic is not None:
             self.automatic.setChecked(value is None)
         if value is not None:
-            self.widget.value = self._within(value)
+            # A file may hold a number that one would not type: it is shown as it is.
+            if isinstance(self.widget, RangedWidget):
+                value = min(value, _WIDEST)
+                self.widget.min = min(self.widget.min, value)
+                self.widget.max = max(self.widget.max, value)
+            if self._decimals is None:
+                self.widget.value = value
+                return
+            needed = decimals_of(value, self._fewest)
+            self._set_decimals(max(self._decimals, needed))
+            self.widget.value = value
+            self._set_decimals(needed)
 
     def name_least(self, text: str) -> None:
         """Show a text in place of the least value."""
@@ -173,9 +188,16 @@ class _Field:
             with QSignalBlocker(native):
                 self.widget.value = self.widget.min if automatic else self._chosen
 
-    def _within(self, value: Any) -> Any:
-        """Return the value that is nearest among those the widget can show."""
-        if self._decimals is None and not isinstance(value, int):
-            return value
-        least, most = getattr(self.widget, "min", None), getattr(self.widget, "max", None)
-        return value if least is None or most is None else min(max(value, least), most)
+    def _set_decimals(self, decimals: int) -> None:
+        self._decimals = decimals
+        native = self.widget.native
+        # A slider shows its number in a spin box.
+        for box in (native, *native.findChildren(QDoubleSpinBox)):
+            if isinstance(box, QDoubleSpinBox):
+                box.setDecimals(decimals)
+
+
+def decimals_of(number: float, fewest: int) -> int:
+    """Return how many decimals show a number as it is: at least ``fewest``, at most nine."""
+    enough = (some for some in range(fewest, _MOST_DECIMALS) if round(number, some) == number)
+    return next(enough, _MOST_DECIMALS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...engine.compute.lazy_torch import torch_if_loaded
 
 if TYPE_CHECKING:
-    from ...engine.models.loading import Backbone
+    from ...engine.models.backbone import Backbone
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ...base.errors import InputError
-from ...base.plain_pickle import PlainPickleError, load_plain
 from ...base.reading import check_file, validated
 from ...base.regions import Region, Regions
+from ...regions.plain_pickle import PlainPickleError, load_plain
 from ..content import content_of
 from .coco_instances import Instance, InstanceFile
 from .layouts import Layout

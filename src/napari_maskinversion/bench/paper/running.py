@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import MaskInversionError
 from ...base.record_store import RecordStore
+from ...engine.models.registry import own_model
 from ...engine.settings import InversionConfig
 from ..measures.entries import SAM, Entry
 from ..measures.figures_file import FiguresFile
@@ -167,7 +168,7 @@ class PaperBench:
 
         for model in reversed(self.plan.backbones.names):  # the first one stays loaded
             rows = [e for name in self.plan.sets.opened for e in self.plan.entries(name, model)]
-            if rows and Path(parts_of(model)[0]).exists():
+            if rows and own_model(parts_of(model)[0]) is not None:
                 self.load(model)  # a file of the user's may be anything
             if self.plan.weights is not None and any(e.method.name == "alphaclip" for e in rows):
                 from ...engine.methods.alphaclip import read_branch

@@ -16,7 +16,7 @@ from ...engine.settings import InversionConfig
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import GenerationSettings
 from ...pipeline.captions.generating import CaptionRequest
-from ...regions.sam.checkpoints import CHECKPOINTS, get_checkpoint
+from ...regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint
 from ..captions.banks import CaptionSource
 from ..captions.generate import Beams, Memory, SearchOption, Seed, TopP
 from ..console import echo, say
@@ -261,10 +261,9 @@ def _sam(text: str | None) -> Path | None:
     """Return a checkpoint of Segment Anything: a file, or one that was fetched."""
     if text is None:
         return None
-    path = Path(text).expanduser()
-    if path.is_file():
-        return path
-    spec = get_checkpoint(text)
+    spec = file_or_checkpoint(text)
+    if isinstance(spec, Path):
+        return spec
     if not spec.is_on_disk:
         raise InputError(
             f"The checkpoint {spec.name} is not on this machine: napari-maskinversion models fetch "

@@ -26,7 +26,7 @@ _DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
 
 
 @contextmanager
-def computing(*, tf32: bool = False) -> Iterator[None]:
+def computing() -> Iterator[None]:
     """Hold the compute lock, in torch's own modes and without gradients; also a decorator.
 
     Covers inference mode, autocast, gradients, the default device, the default dtype, torch's fast
@@ -34,22 +34,16 @@ def computing(*, tf32: bool = False) -> Iterator[None]:
     the others to a thread: meanwhile the host's other threads see float32 and no fast path. The
     host's modes come back afterwards. Do not hold it across a ``yield``; `locked_steps` is for
     generators.
-
-    Parameters
-    ----------
-    tf32 : bool
-        Whether a GPU may round the factors of float32 products to tf32.
     """
-    with _COMPUTE_LOCK:
-        try:
-            with _locked(tf32=tf32):
-                yield
-        finally:
-            end_threads()
+    try:
+        with _locked():
+            yield
+    finally:
+        end_threads()
 
 
 @contextmanager
-def _locked(*, tf32: bool) -> Iterator[None]:
+def _locked(*, tf32: bool = False) -> Iterator[None]:
     with _COMPUTE_LOCK, ExitStack() as modes:
         if torch.is_inference_mode_enabled():
             modes.enter_context(torch.inference_mode(False))
@@ -76,7 +70,10 @@ def _locked(*, tf32: bool) -> Iterator[None]:
 def locked_steps(
     work: Generator[State, None, Result], *, tf32: bool = False
 ) -> Generator[State, None, Result]:
-    """Run ``work`` as `computing` from one yield to the next, and as the host's code in between."""
+    """Run ``work`` as `computing` from one yield to the next, and as the host's code in between.
+
+    With ``tf32``, a GPU may round the factors of float32 products to it.
+    """
     try:
         while True:
             with _locked(tf32=tf32):

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ...base import memory
 from ...base.errors import ModelError
-from . import memory
 
 
 def choose_device(device: str) -> torch.device:
@@ -50,11 +50,6 @@ def empty_caches() -> None:
     """Return the memory that PyTorch keeps for later work to the devices."""
     for kind in {name.partition(":")[0] for name in devices()} - {"cpu"}:
         getattr(torch, kind).empty_cache()
-
-
-def same_device(a: torch.device, b: torch.device) -> bool:
-    """Return whether both name the same device; "cuda" is the first GPU."""
-    return a.type == b.type and (a.index or 0) == (b.index or 0)
 
 
 @cache

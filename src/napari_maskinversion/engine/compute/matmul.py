@@ -9,7 +9,7 @@ The choice follows from the processor alone, so the same call always gives the s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -241,29 +241,20 @@ def float32_products(*, tf32: bool = False) -> Iterator[None]:
 
     torch's switches belong to the process. Hold the compute lock, and not across a ``yield``.
     """
-    changed = []
-    try:
-        for switch, name, wanted in _switches(tf32=tf32):
-            before = getattr(switch, name)
-            # "none" is torch's default, and means float32 for products.
-            if before != wanted and (before, wanted) != ("none", "ieee"):
-                setattr(switch, name, wanted)
-                changed.append((switch, name, before))
-        yield
-    finally:
-        for switch, name, before in reversed(changed):
-            setattr(switch, name, before)
-
-
-def _switches(*, tf32: bool) -> tuple[tuple[Any, str, Any], ...]:
-    """Return object, attribute and wanted value of each of torch's switches."""
     backends: Any = torch.backends
-    cuda, cudnn, mkldnn = backends.cuda, backends.cudnn, backends.mkldnn
     on_gpu = "tf32" if tf32 else "ieee"
-    return (
+    wanted = (
         # Of cuDNN only convolutions matter; torch lets them use tf32 by default.
-        (cuda.matmul, "fp32_precision", on_gpu),
-        (cudnn.conv, "fp32_precision", on_gpu),
-        (mkldnn.matmul, "fp32_precision", "ieee"),
-        (mkldnn.conv, "fp32_precision", "ieee"),
+        (backends.cuda.matmul, on_gpu),
+        (backends.cudnn.conv, on_gpu),
+        (backends.mkldnn.matmul, "ieee"),
+        (backends.mkldnn.conv, "ieee"),
     )
+    with ExitStack() as changed:
+        for switch, precision in wanted:
+            before = switch.fp32_precision
+            # "none" is torch's default, and means float32 for products.
+            if before != precision and (before, precision) != ("none", "ieee"):
+                switch.fp32_precision = precision
+                changed.callback(setattr, switch, "fp32_precision", before)
+        yield

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
 from ...base.errors import ModelError
-from ..compute.oom_fallback import is_out_of_memory
+from ...base.oom_fallback import is_out_of_memory
 
 _AT_ONCE: Final = 8  # embeddings for which autograd holds the tokens of a block
 
@@ -35,6 +35,12 @@ class AttentionInputs:
     bias: Tensor | None
     num_heads: int
 
+    @classmethod
+    def of(cls, block: Any, tokens: Tensor) -> AttentionInputs:
+        """Return those of an open_clip block; tokens (n, d) after its first LayerNorm."""
+        attn = block.attn
+        return cls(tokens, attn.in_proj_weight, attn.in_proj_bias, attn.num_heads)
+
     def queries(self) -> Tensor:
         """Compute the query vectors (h, n, d / h)."""
         return self._project(0)
@@ -42,6 +48,10 @@ class AttentionInputs:
     def keys(self) -> Tensor:
         """Compute the key vectors (h, n, d / h)."""
         return self._project(1)
+
+    def values(self) -> Tensor:
+        """Compute the value vectors (h, n, d / h)."""
+        return self._project(2)
 
     def _project(self, part: int) -> Tensor:
         width = self.tokens.shape[1]

@@ -213,18 +213,11 @@ def resample_positions(
 
 def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
     """Run one block (1, n, d); return its tokens and the constants of its LeGrad map."""
-    attn, norm, mlp = block.attn, block.ln_2, block.mlp
-    num_heads: int = attn.num_heads
+    norm, mlp = block.ln_2, block.mlp
     normed = block.ln_1(tokens)
     attended = block.attention(q_x=normed)
     mixed_tokens = tokens + block.ls_1(attended)
-
-    width = tokens.shape[-1]
-    weight = attn.in_proj_weight[2 * width :]
-    bias = attn.in_proj_bias[2 * width :] if attn.in_proj_bias is not None else None
-    values = functional.linear(normed, weight, bias)[0]
-    values = values.reshape(-1, num_heads, width // num_heads).permute(1, 0, 2)
-
+    inputs = AttentionInputs.of(block, working(normed[0]))
     residual = working(mixed_tokens[0])
     gain, shift = working(norm.weight), working(norm.bias)
     first, weights = working(mlp.c_fc.weight), block_weights(block)
@@ -238,15 +231,13 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
     slope /= std
     result = mixed_tokens + block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
     constants = LayerConstants(
-        values=working(values).contiguous(),
+        values=inputs.values().contiguous(),
         jacobian=_mean_token_jacobian(visual, working(result[0])),
         weights=weights,
         slope=slope,
-        bend=(slope * varying).div_(width),
+        bend=(slope * varying).div_(tokens.shape[-1]),
         offset=multiply(unit, weights.out),
-        inputs=AttentionInputs(
-            working(normed[0]), attn.in_proj_weight, attn.in_proj_bias, num_heads
-        ),
+        inputs=inputs,
     )
     return result, constants
 

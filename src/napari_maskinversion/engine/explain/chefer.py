@@ -20,7 +20,7 @@ from ..encode.image_encoding import ImageEncoding, LayerConstants
 from .legrad import DirectRoute
 
 
-class CheferCam:
+class _CheferCam:
     """CheferCAM maps of embeddings on one image; the last layer has a single query.
 
     ``start`` (e,) is the image's own embedding; ``memory_bytes`` are for one group of masks.
@@ -37,7 +37,6 @@ class CheferCam:
         self.group_size = max(1, memory_bytes // (numbers * start.element_size()))
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """See `ExplainabilityMap.forward`."""
         lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
         self._unit = embeddings / lengths
         self._relevance = []
@@ -51,11 +50,9 @@ class CheferCam:
         return maps
 
     def forward_start(self) -> Tensor:
-        """See `ExplainabilityMap.forward_start`."""
         return self.forward(self._start[None])
 
     def vjp(self, grad: Tensor) -> Tensor:
-        """See `ExplainabilityMap.vjp`."""
         prefix = grad.new_zeros(len(grad), self._layers[0].prefix)
         after = torch.cat([prefix, grad], dim=1)
         total = grad.new_zeros(len(grad), self._unit.shape[1])
@@ -105,8 +102,8 @@ def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> Atten
     return AttentionLayer(DirectRoute(layer), values, queries, inputs.keys())
 
 
-def make_chefer(encoding: ImageEncoding, memory_bytes: int) -> CheferCam:
+def make_chefer(encoding: ImageEncoding, memory_bytes: int) -> _CheferCam:
     """Make CheferCAM of an encoded image."""
     *others, last = encoding.layers or encoding.general
     layers = [chefer_layer(layer, last=False) for layer in others]
-    return CheferCam([*layers, chefer_layer(last, last=True)], encoding.embedding, memory_bytes)
+    return _CheferCam([*layers, chefer_layer(last, last=True)], encoding.embedding, memory_bytes)

@@ -25,7 +25,7 @@ from ..encode.attention import attention
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 
 
-class GradCam:
+class _GradCam:
     """GradCAM maps of embeddings on one image: a matrix (e, patches), with a ReLU or without.
 
     ``start`` (e,) is the image's own embedding.
@@ -37,7 +37,7 @@ class GradCam:
         self.group_size = 1024
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """See `ExplainabilityMap.forward`; without the ReLU, maps can be negative."""
+        # Without the ReLU, maps can be negative.
         maps = embeddings @ self._matrix
         if self._relu:
             self._passed = maps > 0
@@ -45,11 +45,9 @@ class GradCam:
         return maps
 
     def forward_start(self) -> Tensor:
-        """See `ExplainabilityMap.forward_start`."""
         return self.forward(self._start[None])
 
     def vjp(self, grad: Tensor) -> Tensor:
-        """See `ExplainabilityMap.vjp`."""
         return (grad * self._passed if self._relu else grad) @ self._matrix.T
 
 
@@ -113,11 +111,11 @@ def _head_sums(
     return sums
 
 
-def make_gradcam(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+def make_gradcam(encoding: ImageEncoding, memory_bytes: int) -> _GradCam:
     """Make GradCAM of an encoded image."""
-    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=True)
+    return _GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=True)
 
 
-def make_gradcam_without_relu(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+def make_gradcam_without_relu(encoding: ImageEncoding, memory_bytes: int) -> _GradCam:
     """Make GradCAM without its ReLU of an encoded image."""
-    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=False)
+    return _GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=False)

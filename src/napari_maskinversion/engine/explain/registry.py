@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .protocol import ExplainabilityMap
 
 Need = Literal["class query", "block inputs"]
-NEEDS: Final[dict[Need, str]] = {
+NEEDS: Final[dict[Need | None, str]] = {
     "class query": "it needs a class token",
     "block inputs": "it needs the channels that enter the last block of open_clip's own ViT",
 }

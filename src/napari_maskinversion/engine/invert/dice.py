@@ -75,7 +75,7 @@ class MaskTargets:
         pulled = [part.flatten(1) for part in to_tokens.batches(self._regions)]
         self.weights = torch.cat([like.new_empty(0, grid[0] * grid[1]), *pulled]).to(like)
         scale = (input_size[0] * input_size[1]) / (plane_size[0] * plane_size[1])
-        areas = np.array([_total(region.mask) * scale for region in self._regions])
+        areas = np.array([region.area * scale for region in self._regions])
         self.low_resolution = areas < input_size[0] * input_size[1] / (grid[0] * grid[1])
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
@@ -192,11 +192,6 @@ def _taken(matrix: Tensor, starts: Tensor, count: int) -> Tensor:
     return matrix[rows.clamp_max(len(matrix) - 1)]
 
 
-def _total(mask: npt.NDArray[np.generic]) -> float:
-    """Return the sum of a mask, bool or 0..1."""
-    return float(np.count_nonzero(mask) if mask.dtype.kind == "b" else mask.sum())
-
-
 def _is_flat(spread: Tensor, highest: Tensor) -> Tensor:
     """Return whether maps with these ranges and maxima are constant, up to rounding."""
     return spread <= _FLAT * highest.abs().clamp_min(torch.finfo(spread.dtype).tiny)
@@ -271,10 +266,14 @@ def upsample_maps(
 
 
 def upsample_heatmap(
-    grid_map: npt.ArrayLike, input_size: tuple[int, int], out_size: tuple[int, int] | None = None
+    grid_maps: npt.ArrayLike, input_size: tuple[int, int], out_size: tuple[int, int] | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the heatmap (H, W), float32 in 0..1, of one token map; see `upsample_maps`."""
-    tokens = torch.from_numpy(np.array(grid_map, dtype=np.float32))
-    grid = (int(tokens.shape[0]), int(tokens.shape[1]))
-    heat = upsample_maps(tokens.reshape(1, -1), grid, input_size, out_size)[0]
-    return np.asarray(heat.numpy(), dtype=np.float32)
+    """Return heatmaps (..., H, W), float32 in 0..1, of token maps (..., grid_h, grid_w).
+
+    See `upsample_maps`.
+    """
+    maps = np.array(grid_maps, dtype=np.float32)
+    *first, rows, columns = maps.shape
+    tokens = torch.from_numpy(maps).reshape(-1, rows * columns)
+    heat = upsample_maps(tokens, (rows, columns), input_size, out_size)
+    return np.asarray(heat.reshape(*first, *heat.shape[1:]).numpy(), dtype=np.float32)

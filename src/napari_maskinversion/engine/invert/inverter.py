@@ -26,11 +26,11 @@ from ..models.towers import tower_of
 from ..settings import MEMORY_SHARE, InversionConfig
 from .dice import MaskTargets
 from .fast import descend_fast
-from .loop import Descent, InversionResult, StepState, descend
+from .loop import Descent, InversionResult, StepState, descend, to_numpy
 from .map_builder import MapBuilder
 
 if TYPE_CHECKING:
-    from ..models.loading import Backbone
+    from ..models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
 Masks = npt.ArrayLike | Regions
@@ -59,18 +59,13 @@ class RegionEmbedder(ABC):
     """
 
     def __init__(self, model: Backbone) -> None:
-        self._model = model
+        self.model = model
         self._image: Any = None  # has input_size and grid
 
     def __repr__(self) -> str:
         image = self._image
         seen = "no image" if image is None else f"image of {image.grid[0]} x {image.grid[1]} tokens"
         return f"<{type(self).__name__}: {self.model.name} on {self.model.device}, {seen}>"
-
-    @property
-    def model(self) -> Backbone:
-        """The model."""
-        return self._model
 
     @property
     def memory_mb(self) -> int:
@@ -166,9 +161,9 @@ class RegionEmbedder(ABC):
     ) -> Generator[StepState, None, InversionResult]:
         """Embed regions and return all that is known of them; yield progress often."""
 
-    @abstractmethod
     def spare_memory(self) -> None:
         """Free what is cached and use less memory from now on, if that is possible."""
+        return  # most methods cache nothing
 
     def release(self) -> None:
         """Free the image and everything cached for it."""
@@ -226,8 +221,8 @@ class MaskInverter(RegionEmbedder):
         """Do what `set_image` does; yield (blocks done, blocks in total). It can be closed."""
         array = as_array(image)
         if resolution is not None:
-            self._model.check_attention(resolution)
-        tensor = self._model.preprocess(
+            self.model.check_attention(resolution)
+        tensor = self.model.preprocess(
             array, resolution=resolution, keep_aspect=keep_aspect is not False
         )
         yield from self._set(tensor, (array.shape[0], array.shape[1]), config)
@@ -239,7 +234,7 @@ class MaskInverter(RegionEmbedder):
         """
         with computing():
             # A copy outlives what the caller does to the tensor, and any inference mode.
-            tensor = image.detach().to(self._model.device, copy=True)
+            tensor = image.detach().to(self.model.device, copy=True)
         drive(self._set(tensor, None, config))
 
     def _set(
@@ -271,20 +266,17 @@ class MaskInverter(RegionEmbedder):
     ) -> Generator[tuple[int, int], None, _Image]:
         tensor = tensor.to(self._tower.weight.device)  # the caller may have moved the model
         encoding = yield from self._tower.encode_steps(tensor, layers, dtype)
-        if self._tower.corrected:
-            encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
+        prompt = self.model.empty_prompt() if self._tower.corrected else None
+        if prompt is not None:
+            encoding = replace(encoding, empty=torch.from_numpy(prompt).to(encoding.embedding))
         maps = MapBuilder(encoding, self.memory_mb * _MB)
         return _Image(plane, encoding.input_size, encoding.grid, tensor, layers, dtype, maps)
-
-    def _empty_prompt(self, like: Tensor) -> Tensor | None:
-        embedding = self._model.empty_prompt()
-        return None if embedding is None else torch.from_numpy(embedding).to(like)
 
     @property
     def memory_mb(self) -> int:
         """The memory budget of inversions, in units of 2**20 bytes."""
         # The host may have moved the model to another device since.
-        share = MEMORY_SHARE * total_memory(self._model.device) / _MB
+        share = MEMORY_SHARE * total_memory(self.model.device) / _MB
         return int(share if self._memory_mb is None else self._memory_mb) >> self._halved
 
     def spare_memory(self) -> None:
@@ -300,7 +292,7 @@ class MaskInverter(RegionEmbedder):
     def image_embedding(self) -> npt.NDArray[np.float32]:
         """The model's embedding (e,) of the whole image, float32, not normalised."""
         embedding = self._current().maps.encoding.embedding
-        return np.asarray(embedding.float().cpu().numpy(), dtype=np.float32)
+        return to_numpy(embedding)
 
     def invert(
         self,
@@ -418,8 +410,8 @@ class MaskInverter(RegionEmbedder):
         """
         image: _Image = self._current()
         patches = math.prod(image.grid)
-        relevance = rollout(self._tower.attentions(image.tensor.to(self._model.device)), patches)
-        return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(image.grid)
+        relevance = rollout(self._tower.attentions(image.tensor.to(self.model.device)), patches)
+        return to_numpy(relevance).reshape(image.grid)
 
     def _with(self, image: _Image, layers: int, dtype: torch.dtype | None) -> _Image:
         """Return the image with at least ``layers`` explained; encode it again if need be."""
@@ -500,5 +492,4 @@ def _explanation(
     with torch.no_grad():
         for group in slices(len(embeddings), explained.group_size):
             grid_maps[group] = explained.forward(embeddings[group])
-    result = grid_maps.float().cpu().numpy().reshape(len(unit), *encoding.grid)
-    return np.asarray(result, dtype=np.float32)
+    return to_numpy(grid_maps).reshape(len(unit), *encoding.grid)

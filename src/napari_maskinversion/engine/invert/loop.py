@@ -16,7 +16,7 @@ from ...base.errors import NOT_FINITE, ModelError
 from ..explain.legrad import slices
 from ..explain.protocol import ExplainabilityMap
 from ..settings import InversionConfig
-from .dice import MaskTargets, upsample_heatmap, upsample_maps
+from .dice import MaskTargets, upsample_heatmap
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -118,7 +118,7 @@ class InversionResult:
     @property
     def heatmaps(self) -> FloatArray:
         """Heatmaps (N, H, W) of the returned embeddings, float32 in 0..1; not cached."""
-        return self._all(self.grid_maps)
+        return upsample_heatmap(self.grid_maps, self.input_size, self.mask_size)
 
     @property
     def last_step_heatmaps(self) -> FloatArray | None:
@@ -126,15 +126,8 @@ class InversionResult:
 
         None unless ``keep_last_step_heatmaps`` was set.
         """
-        if self.last_step_grid_maps is None:
-            return None
-        return self._all(self.last_step_grid_maps)
-
-    def _all(self, grid_maps: FloatArray) -> FloatArray:
-        grid = (int(grid_maps.shape[1]), int(grid_maps.shape[2]))
-        tokens = torch.from_numpy(grid_maps).reshape(len(grid_maps), -1)
-        heat = upsample_maps(tokens, grid, self.input_size, self.mask_size)
-        return np.asarray(heat.numpy(), dtype=np.float32)
+        last = self.last_step_grid_maps
+        return None if last is None else upsample_heatmap(last, self.input_size, self.mask_size)
 
 
 class Descent:
@@ -222,8 +215,8 @@ class Descent:
         return StepState(
             self.step,
             self.config.steps,
-            (lambda: _numpy(maps.clone()).reshape(-1, *grid)) if self.step else None,
-            lambda: _numpy(embeddings.clone()),
+            (lambda: to_numpy(maps.clone()).reshape(-1, *grid)) if self.step else None,
+            lambda: to_numpy(embeddings.clone()),
         )
 
     @torch.no_grad()
@@ -241,7 +234,9 @@ class Descent:
         ]
         # In one piece: each copy waits for the device.
         ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-        arrays = np.split(_numpy(torch.cat([part.float() for part in parts], dim=1)), ends, axis=1)
+        arrays = np.split(
+            to_numpy(torch.cat([part.float() for part in parts], dim=1)), ends, axis=1
+        )
         raw, grid_maps, losses, overlaps, *last_maps = (np.ascontiguousarray(a) for a in arrays)
         return InversionResult(
             raw_embeddings=raw,
@@ -290,5 +285,6 @@ def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor
     return alpha * (1.0 - cosine), gradient
 
 
-def _numpy(tensor: Tensor) -> FloatArray:
+def to_numpy(tensor: Tensor) -> FloatArray:
+    """Return an array of a tensor, float32."""
     return np.asarray(tensor.detach().float().cpu().numpy(), dtype=np.float32)

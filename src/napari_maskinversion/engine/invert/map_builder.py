@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ...base.oom_fallback import is_out_of_memory
 from ...base.steps import map_steps
 from ..compute.matmul import STORED
-from ..compute.oom_fallback import is_out_of_memory
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 from ..explain.legrad import DecomposedRoute, DirectRoute, LeGrad, MapLayer, Route, decompose
 from ..explain.protocol import ExplainabilityMap

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
-from ...base.errors import ConfigError, ModelError
+from ...base.errors import ModelError
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..models.backbone import Backbone
 from ..models.checkpoints import read_weights
-from .region_method import BATCH, RegionMethod
+from .region_method import RegionMethod
 from .vit_blocks import cell_coverage, class_token_tower, embed_patches, project, run_blocks
 
 MEAN, STD = 0.5, 0.26  # of the alpha channel
@@ -30,19 +29,24 @@ class AlphaClip(RegionMethod):
 
     Raises
     ------
-    ConfigError
-        If there is no file.
     ModelError
         If it does not fit the model.
     """
 
-    def __init__(self, model: Backbone, *, weights: Path | None = None, **common: Any) -> None:
+    def __init__(self, model: Backbone, *, weights: Path, **common: Any) -> None:
         super().__init__(model, **common)
-        if weights is None:
-            raise ConfigError("AlphaCLIP needs weights: pass the file of its checkpoint.")
-        self._visual, self._kernel = _read(
-            class_token_tower(model, "AlphaCLIP"), Path(weights), model
-        )
+        visual = class_token_tower(model, "AlphaCLIP")
+        plain, kernel = read_branch(weights)
+        first, own = visual.conv1.weight, visual.state_dict()
+        other = [k for k, v in own.items() if k in plain and plain[k].shape != v.shape]
+        missing = [k for k in own if k not in plain] if plain else []
+        if tuple(kernel.shape) != (len(first), 1, *first.shape[2:]) or other or missing:
+            name = (other or missing or [KERNEL])[0]
+            raise ModelError(f"{weights} has another architecture than {model.name} ({name}).")
+        if plain:
+            visual = copy.deepcopy(visual)
+            visual.load_state_dict({key: plain[key] for key in own})
+        self._visual, self._kernel = visual, kernel.to(first)
 
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Tensor:
         """Preprocess the image."""
@@ -50,16 +54,13 @@ class AlphaClip(RegionMethod):
 
     @forward_only()
     def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:
-        """Run the tower for each region, in batches."""
-        rows = []
+        """Run the tower for each region."""
         size, stride = (encoded.shape[2], encoded.shape[3]), self._visual.conv1.stride
-        for start in range(0, len(regions), BATCH):
-            masks = cell_coverage(regions[start : start + BATCH], size, encoded)[:, None]
-            alpha = ((masks - MEAN) / STD).to(self._kernel.dtype)
-            added = nn.functional.conv2d(alpha, self._kernel, stride=stride)
-            x, _ = embed_patches(self._visual, encoded.expand(len(masks), -1, -1, -1), added)
-            rows.append(project(self._visual, run_blocks(self._visual, x)[:, 0]).cpu())
-        return torch.cat(rows)
+        masks = cell_coverage(regions, size, encoded)[:, None]
+        alpha = ((masks - MEAN) / STD).to(self._kernel.dtype)
+        added = nn.functional.conv2d(alpha, self._kernel, stride=stride)
+        x, _ = embed_patches(self._visual, encoded.expand(len(masks), -1, -1, -1), added)
+        return project(self._visual, run_blocks(self._visual, x)[:, 0]).cpu()
 
 
 def read_branch(weights: Path) -> tuple[dict[str, Tensor], Tensor]:
@@ -82,18 +83,3 @@ def read_branch(weights: Path) -> tuple[dict[str, Tensor], Tensor]:
     if kernel is None:
         raise ModelError(f"{weights} has no {KERNEL}: it is not a checkpoint of AlphaCLIP.")
     return plain, kernel
-
-
-def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
-    plain, kernel = read_branch(weights)
-    first = visual.conv1.weight
-    own = visual.state_dict()
-    other = [k for k, v in own.items() if k in plain and plain[k].shape != v.shape]
-    missing = [k for k in own if k not in plain] if plain else []
-    if tuple(kernel.shape) != (len(first), 1, *first.shape[2:]) or other or missing:
-        name = (other or missing or [KERNEL])[0]
-        raise ModelError(f"{weights} has another architecture than {model.name} ({name}).")
-    if plain:
-        visual = copy.deepcopy(visual)
-        visual.load_state_dict({key: plain[key] for key in own})
-    return visual, kernel.to(first)

@@ -11,17 +11,16 @@ from torch import Tensor
 
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
+from ..encode.attention import AttentionInputs, attention
 from ..models.backbone import Backbone
 from .region_method import RegionMethod, check_choices
 from .vit_blocks import (
     attention_update,
+    cell_coverage,
     class_token_tower,
     embed_patches,
-    masked_mean,
     project,
-    queries_keys_values,
     run_blocks,
-    self_similarity,
 )
 
 Reading = Literal["block", "values"]
@@ -31,7 +30,6 @@ BLOCKS: Final = 6  # with a second path in CLIPSurgery
 class DenseMethod(RegionMethod):
     """The mean of the mask's tokens."""
 
-    whole_image = True
     title = ""
 
     def __init__(self, model: Backbone, **common: Any) -> None:
@@ -46,7 +44,9 @@ class DenseMethod(RegionMethod):
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
         """Average the tokens of each region."""
         tokens, grid = encoded
-        return masked_mean(tokens, grid, regions)
+        weights = cell_coverage(regions, grid, tokens).flatten(1)
+        mean: Tensor = weights @ tokens / weights.sum(1, keepdim=True).clamp_min(1e-12)
+        return mean.cpu()
 
     @abstractmethod
     def embed_tokens(self, x: Tensor) -> Tensor:
@@ -63,16 +63,16 @@ class LastBlockMethod(DenseMethod):
         """Run the last block with the other attention."""
         x = run_blocks(self.visual, x, stop=-1)
         block = self.visual.transformer.resblocks[-1]
-        mixed = self.attend(*queries_keys_values(block, block.ln_1(x)))
-        out = attention_update(block, mixed)
+        inputs = AttentionInputs.of(block, block.ln_1(x)[0])
+        out = attention_update(block, self.attend(inputs))
         if self.residual:
             out = x + out
             out = out + block.ls_2(block.mlp(block.ln_2(out)))
         return F.normalize(project(self.visual, out), dim=-1)
 
     @abstractmethod
-    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Return the attention's output of each head; all are (B, h, n, d / h)."""
+    def attend(self, inputs: AttentionInputs) -> Tensor:
+        """Return the attention's output of each head, (h, n, d / h)."""
 
 
 class MaskClip(LastBlockMethod):
@@ -88,9 +88,9 @@ class MaskClip(LastBlockMethod):
         check_choices("reading", [reading], get_args(Reading))
         self.residual = reading == "block"
 
-    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def attend(self, inputs: AttentionInputs) -> Tensor:
         """Return the values."""
-        return values
+        return inputs.values()
 
 
 class Sclip(LastBlockMethod):
@@ -98,9 +98,10 @@ class Sclip(LastBlockMethod):
 
     title = "SCLIP"
 
-    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def attend(self, inputs: AttentionInputs) -> Tensor:
         """Attend to tokens with like queries, and with like keys."""
-        return (self_similarity(queries) + self_similarity(keys)) @ values
+        queries, keys = inputs.queries(), inputs.keys()
+        return (attention(queries, queries) + attention(keys, keys)) @ inputs.values()
 
 
 class ClipSurgery(DenseMethod):
@@ -119,7 +120,7 @@ class ClipSurgery(DenseMethod):
         x = run_blocks(self.visual, x, stop=len(blocks) - last)
         surgery = x
         for block in blocks[-last:]:
-            values = queries_keys_values(block, block.ln_1(x))[2]
-            surgery = surgery + attention_update(block, self_similarity(values) @ values)
+            values = AttentionInputs.of(block, block.ln_1(x)[0]).values()
+            surgery = surgery + attention_update(block, attention(values, values) @ values)
             x = block(x)
         return project(self.visual, surgery)

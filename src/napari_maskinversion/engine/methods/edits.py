@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor
 from ...base.regions import Region, Regions
 from ..encode.preprocessing import to_rgb_tensor
 from ..models.backbone import Backbone
-from .region_method import BATCH, RegionMethod, check_choices
+from .region_method import RegionMethod, check_choices
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
@@ -41,12 +41,12 @@ class ImageEditMethod(RegionMethod):
         """Yield inputs (1, 3, h, w) of one region, the same number for each; they are averaged."""
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
-        """Embed the pictures in batches of one size."""
+        """Embed the pictures of one size together."""
         inputs = (picture for region in regions for picture in self.pictures(encoded, region))
-        rows = []
-        for _, same in groupby(inputs, key=lambda picture: picture.shape):
-            while batch := list(islice(same, BATCH)):
-                rows.append(self.model.embed_images(torch.cat(batch)))
+        rows = [
+            self.model.embed_images(torch.cat(list(same)))
+            for _, same in groupby(inputs, key=lambda picture: picture.shape)
+        ]
         embeddings = torch.cat(rows).cpu()
         per_region = len(embeddings) // len(regions)
         if per_region > 1:
@@ -90,7 +90,7 @@ class Crop(ImageEditMethod):
         pixels, fill, side, keep_aspect = encoded
         shape = pixels.shape[:2]
         y0, x0, y1, x1 = cut_box(region.bbox, shape, self.context)
-        shown = box_mask(region, shape) if self.by_box else full_mask(region, shape)
+        shown = full_mask(region, shape, by_box=self.by_box)
         inside = shown[y0:y1, x0:x1, None]
         cut = np.where(inside, pixels[y0:y1, x0:x1], fill[y0:y1, x0:x1])
         yield self.model.preprocess(cut, resolution=side, keep_aspect=keep_aspect)
@@ -196,20 +196,12 @@ def as_rgb8(image: npt.NDArray[Any]) -> Pixels:
     return np.ascontiguousarray(rgb.permute(1, 2, 0).numpy())
 
 
-def full_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Return the mask of a region on its plane, (H, W): pixels covered by at least half.
+def full_mask(region: Region, shape: tuple[int, int], *, by_box: bool) -> npt.NDArray[np.bool_]:
+    """Return the mask of a region on its plane, (H, W), or its box.
 
-    If there are none, the pixels covered most.
+    The mask has the pixels covered by at least half; if there are none, those covered most.
     """
     y0, x0, y1, x1 = region.bbox
     full = np.zeros(shape, bool)
-    full[y0:y1, x0:x1] = region.mask >= min(0.5, float(region.mask.max()))
-    return full
-
-
-def box_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Return the box of a region on its plane, (H, W)."""
-    y0, x0, y1, x1 = region.bbox
-    full = np.zeros(shape, bool)
-    full[y0:y1, x0:x1] = True
+    full[y0:y1, x0:x1] = by_box or region.mask >= min(0.5, float(region.mask.max()))
     return full

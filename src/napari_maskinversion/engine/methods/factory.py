@@ -18,7 +18,7 @@ from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
-from .registry import MASKINVERSION, Method
+from .registry import MASKINVERSION, Method, MethodSpec
 
 
 @computing()
@@ -66,7 +66,8 @@ def region_embedder(
     method.check()
     embedders: list[RegionMethod] = []
     for spec in method.parts:
-        arguments = {"resolution": resolution, "keep_aspect": keep_aspect, **spec.options}
+        side = default_resolution(spec, model) if resolution is None else resolution
+        arguments = {"resolution": side, "keep_aspect": keep_aspect, **spec.options}
         if spec.name == MASKINVERSION:
             arguments["inversion"] = inversion
         if spec.weights:
@@ -90,7 +91,7 @@ def inverter_maker(
     )
 
 
-def default_resolution(method: Method, model: Backbone) -> int:
+def default_resolution(method: Method | MethodSpec, model: Backbone) -> int:
     """Return the default resolution of a method's inputs; the larger one of a fusion."""
     return model.working_resolution if method.whole_image else model.native_resolution
 
@@ -123,8 +124,6 @@ class Fusion(RegionMethod):
 
 class Inversion(RegionMethod):
     """MaskInversion itself, as one method among others: embeddings as optimised."""
-
-    whole_image = True
 
     def __init__(
         self, model: Backbone, *, inversion: InversionConfig | None = None, **common: Any

@@ -20,7 +20,6 @@ from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 
-BATCH: Final = 16  # pictures in the model at once
 AT_ONCE: Final = 4  # regions between two yields
 
 
@@ -40,9 +39,8 @@ class RegionMethod(RegionEmbedder):
     Parameters
     ----------
     model : Backbone
-    resolution : int, optional
-        Side in pixels of the model's input. Default: the working resolution if `whole_image`,
-        else the native one.
+    resolution : int
+        Side in pixels of the model's input.
     keep_aspect : bool
         False resizes the whole image to a square.
 
@@ -52,15 +50,11 @@ class RegionMethod(RegionEmbedder):
         If the resolution is too small.
     """
 
-    whole_image = False
     cut_out = False
 
-    def __init__(
-        self, model: Backbone, *, resolution: int | None = None, keep_aspect: bool = True
-    ) -> None:
+    def __init__(self, model: Backbone, *, resolution: int, keep_aspect: bool = True) -> None:
         super().__init__(model)
-        default = model.working_resolution if self.whole_image else model.native_resolution
-        self.resolution = default if resolution is None else resolution
+        self.resolution = resolution
         self.keep_aspect = keep_aspect
         self._check(self.resolution)
 
@@ -122,9 +116,6 @@ class RegionMethod(RegionEmbedder):
             input_size=image.input_size,
             mask_size=regions.shape,
         )
-
-    def spare_memory(self) -> None:
-        """Do nothing: there is no cache."""
 
     @abstractmethod
     def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:

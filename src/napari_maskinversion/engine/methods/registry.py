@@ -39,7 +39,7 @@ class MethodSpec:
         Arguments that make this variant of the class.
     whole_image : bool
         The model sees the whole window at its working resolution, instead of pictures made for
-        each region at its native resolution. As `RegionMethod.whole_image` of the class.
+        each region at its native resolution.
     cut_out : bool
         Each region is cut out and enlarged, so a small one covers more than a few tokens.
     weights : bool

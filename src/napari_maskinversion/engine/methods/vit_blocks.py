@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ...base.errors import ModelError
@@ -45,9 +44,9 @@ def embed_patches(visual: Any, images: Tensor, added: Tensor | float = 0.0) -> t
 
 
 @forward_only()
-def run_blocks(visual: Any, x: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
-    """Run tokens through the blocks ``start`` to ``stop``."""
-    for block in visual.transformer.resblocks[start:stop]:
+def run_blocks(visual: Any, x: Tensor, stop: int | None = None) -> Tensor:
+    """Run tokens through the blocks before ``stop``."""
+    for block in visual.transformer.resblocks[:stop]:
         x = block(x)
     return x
 
@@ -59,25 +58,9 @@ def project(visual: Any, x: Tensor) -> Tensor:
     return embeddings
 
 
-def queries_keys_values(block: Any, normed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values (B, h, n, d / h) of the output of a block's LayerNorm."""
-    attn = block.attn
-    batch, count, width = normed.shape
-    mixed = F.linear(normed, attn.in_proj_weight, attn.in_proj_bias)
-    split = mixed.reshape(batch, count, 3, attn.num_heads, width // attn.num_heads)
-    queries, keys, values = split.permute(2, 0, 3, 1, 4)
-    return queries, keys, values
-
-
-def self_similarity(vectors: Tensor) -> Tensor:
-    """Attention (B, h, n, n) of vectors (B, h, n, d / h) to vectors like themselves."""
-    scale: float = vectors.shape[-1] ** -0.5
-    return (vectors @ vectors.transpose(-1, -2) * scale).softmax(-1)
-
-
 def attention_update(block: Any, attended: Tensor) -> Tensor:
-    """Return the update (B, n, d) of a block's tokens for the output (B, h, n, d / h) of heads."""
-    update: Tensor = block.ls_1(block.attn.out_proj(attended.transpose(1, 2).flatten(2)))
+    """Return the update (1, n, d) of a block's tokens for the output (h, n, d / h) of heads."""
+    update: Tensor = block.ls_1(block.attn.out_proj(attended.transpose(0, 1).flatten(1)[None]))
     return update
 
 
@@ -89,9 +72,3 @@ def cell_coverage(regions: Regions, size: tuple[int, int], like: Tensor) -> Tens
     area = [torch.from_numpy(area_matrix(regions.shape[i], size[i])) for i in (0, 1)]
     coverage = Resampling(area, area[0], torch.float64).batches(regions)
     return torch.cat(list(coverage)).float().to(like.device)
-
-
-def masked_mean(tokens: Tensor, grid: Grid, regions: Regions) -> Tensor:
-    """Return means (N, e) of tokens (grid_h * grid_w, e), weighted by the cover of regions."""
-    weight = cell_coverage(regions, grid, tokens).flatten(1)
-    return (weight @ tokens / weight.sum(1, keepdim=True).clamp_min(1e-12)).cpu()

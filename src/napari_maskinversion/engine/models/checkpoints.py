@@ -7,6 +7,7 @@ import json
 import warnings
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ def read_weights(
         if isinstance(value, Tensor):
             tensor = value.detach()
             _check_numbers(path, str(key), tensor)
-            state[_plain(str(key))] = tensor.float() if tensor.is_floating_point() else tensor
+            # Data-parallel and compiled training add prefixes.
+            name = str(key).removeprefix("module.").removeprefix("_orig_mod.")
+            state[name] = tensor.float() if tensor.is_floating_point() else tensor
     from_openai = all(key in state for key in _OPENAI_EXTRAS)
     for key in _OPENAI_EXTRAS:
         state.pop(key, None)
@@ -87,7 +90,9 @@ def _read_safetensors(path: Path) -> Any:
 
 
 def _read_torch(path: Path, instead: str) -> Any:
-    entries = _zip_entries(path)
+    entries: list[zipfile.ZipInfo] = []
+    with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
     if any(entry.filename.endswith("/constants.pkl") for entry in entries):
         raise ModelError(
             f"{path} is a TorchScript archive, a format that can run code while it loads; "
@@ -109,21 +114,6 @@ def _read_torch(path: Path, instead: str) -> Any:
             "which could run code while it loads. Save the model's state_dict(), "
             "best as a safetensors file."
         ) from error
-
-
-def _zip_entries(path: Path) -> list[zipfile.ZipInfo]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.infolist()
-    except (zipfile.BadZipFile, OSError):
-        return []
-
-
-def _plain(key: str) -> str:
-    """Return a tensor's name without the prefixes of data-parallel and compiled training."""
-    for prefix in ("module.", "_orig_mod."):
-        key = key.removeprefix(prefix)
-    return key
 
 
 def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architecture: str) -> None:

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from ...base.errors import InputError, ModelError, NotEnoughMemoryError
+from ...base.oom_fallback import Attempt, OomFallback, is_out_of_memory, then_on_cpu
 from ..compute.compute_lock import computing
-from ..compute.devices import choose_device, same_device
-from ..compute.oom_fallback import Attempt, OomFallback, is_out_of_memory, then_on_cpu
+from ..compute.devices import choose_device
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
@@ -34,8 +34,6 @@ from .specs import (
 )
 from .towers import tower_of
 from .weights_download import fetch
-
-__all__ = ["Backbone", "load_model", "wrap_open_clip"]
 
 
 def load_model(
@@ -84,23 +82,13 @@ def load_model(
     target = choose_device(device)
     if tag is not None:
         name_or_path = f"{name_or_path}/{tag}"
-    path = _as_path(name_or_path)
-    if path is not None and path.is_dir():
-        _refuse_architecture(path.name, architecture)
-        return _load_folder(path, target)
-    if path is not None:
-        config, spec = _describe_file(path, architecture)
-        return _assemble(config, path, spec, target)
-    spec = get_spec(str(name_or_path))
-    _refuse_architecture(spec.name, architecture)
-    if spec.bundled:
-        return _load_folder(bundled_folder(), target, spec)
-    config = openclip.architecture_config(spec.architecture)
-    openclip.tokenizer_of(spec.name, config)  # raises before the download if it cannot be used
-    weights = weights_on_disk(spec) or fetch(
-        spec.name, on_progress=on_progress, cancelled=cancelled
-    )
-    return _assemble(config, weights, spec, target)
+    config, spec, weights = _described(name_or_path, architecture)
+    tokenizer = openclip.tokenizer_of(spec.name, config)  # raises before a download
+    if weights is None:
+        weights = weights_on_disk(spec) or fetch(
+            spec.name, on_progress=on_progress, cancelled=cancelled
+        )
+    return _assemble(config, weights, spec, tokenizer, target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,17 +107,7 @@ def spec_of(name_or_path: str | Path, architecture: str | None = None) -> ModelS
     ModelError
         If there is no such model, or it cannot be used.
     """
-    path = _as_path(name_or_path)
-    if path is None:
-        return get_spec(str(name_or_path))
-    if path.is_dir():
-        _refuse_architecture(path.name, architecture)
-        config, spec = _read_folder(path)
-    else:
-        config, spec = _describe_file(path, architecture)
-    if reason := openclip.unsupported(config):
-        raise openclip.refusal(spec.name, spec.architecture, reason)
-    return spec
+    return _described(name_or_path, architecture)[1]
 
 
 def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Loaded:
@@ -155,26 +133,36 @@ def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Lo
     return Loaded(model, fallback.now.note)
 
 
-def _as_path(name_or_path: str | Path) -> Path | None:
+def _described(
+    name_or_path: str | Path, architecture: str | None
+) -> tuple[dict[str, Any], ModelSpec, Path | None]:
+    """Return configuration, spec and weights of a model; no weights for one of the hub."""
     if not isinstance(name_or_path, str | PathLike):
         raise ModelError(f"A model is a name or a path; got {name_or_path!r}.")
-    path = own_model(name_or_path)
-    if path is not None and not path.exists():
+    path, listed = own_model(name_or_path), None
+    if path is None:
+        listed = get_spec(str(name_or_path))
+        path = bundled_folder() if listed.bundled else None
+    elif not path.exists():
         raise unknown_model(str(path.absolute()), MODELS)
-    return path
-
-
-def _refuse_architecture(name: str, architecture: str | None) -> None:
-    if architecture is not None:
+    weights = path
+    if listed is None and path is not None and path.is_file():
+        config, spec = _describe_file(path, architecture)
+    elif architecture is not None:
+        name = path.name if listed is None and path is not None else name_or_path
         raise ModelError(
             f"architecture={architecture!r} is for checkpoint files; {name!r} has its own."
         )
-
-
-def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = None) -> Backbone:
-    config, spec = _read_folder(folder, spec)
-    weights = [folder / name for name in WEIGHTS_FILES]
-    return _assemble(config, next(filter(Path.exists, weights), weights[0]), spec, device)
+    elif path is not None:
+        config, spec = _read_folder(path, listed)
+        files = [path / name for name in WEIGHTS_FILES]
+        weights = next(filter(Path.exists, files), files[0])
+    else:
+        assert listed is not None
+        config, spec = openclip.architecture_config(listed.architecture), listed
+    if reason := openclip.unsupported(config):
+        raise openclip.refusal(spec.name, spec.architecture, reason)
+    return config, spec, weights
 
 
 def _read_folder(folder: Path, spec: ModelSpec | None = None) -> tuple[dict[str, Any], ModelSpec]:
@@ -215,7 +203,7 @@ def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any]
         config = openclip.architecture_config(spec.architecture)
     else:
         config = openclip.architecture_config(architecture)
-        side = int(config["vision_cfg"].get("image_size", 224))
+        side = openclip.side_of(config["vision_cfg"].get("image_size", 224))
         quick = bool(config.get("quick_gelu", False))
         spec = ModelSpec(architecture=architecture, native_resolution=side, quick_gelu=quick, **own)
     return config, spec
@@ -223,12 +211,12 @@ def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any]
 
 @computing()
 def _assemble(
-    config: dict[str, Any], weights: Path, spec: ModelSpec, device: torch.device
+    config: dict[str, Any],
+    weights: Path,
+    spec: ModelSpec,
+    tokenizer: openclip.Tokenizer | None,
+    device: torch.device,
 ) -> Backbone:
-    reason = openclip.unsupported(config)
-    if reason:
-        raise openclip.refusal(spec.name, spec.architecture, reason)
-    tokenizer = openclip.tokenizer_of(spec.name, config)
     state, from_openai = read_weights(weights)
     quick_gelu = spec.quick_gelu or from_openai
     clip = openclip.build(config, quick_gelu=quick_gelu, name=spec.title)
@@ -292,7 +280,9 @@ def wrap_open_clip(
     """
     openclip.check_module(clip)
     place = next(cast("Any", clip).visual.parameters()).device
-    if device != "auto" and not same_device(choose_device(device), place):
+    wanted = place if device == "auto" else choose_device(device)
+    # "cuda" is the first GPU.
+    if (wanted.type, wanted.index or 0) != (place.type, place.index or 0):
         raise ModelError(
             f"The model is on {place}, not on {device}; pass device={str(place)!r}, "
             "or move it before wrapping it."

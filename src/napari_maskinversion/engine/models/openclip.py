@@ -90,7 +90,7 @@ def tag_spec(name: str) -> ModelSpec:
             f"{name} is not on the model hub in a format that can be loaded safely; "
             "choose another tag."
         )
-    native = _side(model_config["vision_cfg"].get("image_size", 224))
+    native = side_of(model_config["vision_cfg"].get("image_size", 224))
     clean_tag = tag.lower().replace("-", "_")
     return ModelSpec(
         name=f"{architecture}/{clean_tag}",
@@ -111,11 +111,11 @@ def tag_spec(name: str) -> ModelSpec:
     )
 
 
-def refusal(name: str, architecture: str, reason: str) -> ModelError:
-    """Return the error for a model that cannot be used; it names the nearest ones that can."""
+def refusal(name: str, architecture: str, reason: str, *, size: int | None = None) -> ModelError:
+    """Return the error for a model that cannot be used; it names the `nearest` ones that can."""
     return ModelError(
         f"{name} cannot be explained: {reason}. Nearest models that can: "
-        f"{', '.join(nearest(architecture))}."
+        f"{', '.join(nearest(architecture, size=size))}."
     )
 
 
@@ -267,11 +267,8 @@ def check_module(clip: nn.Module) -> None:
         ) from error
     if reason:
         size = getattr(clip.visual, "output_dim", None) or getattr(clip.text, "output_dim", None)
-        near = nearest(type(clip.visual).__name__, size=size or 512)
-        raise ModelError(
-            f"The image tower cannot be explained: it {reason}. Nearest models that can: "
-            f"{', '.join(near)}."
-        )
+        kind = type(clip.visual).__name__
+        raise refusal("The image tower", kind, f"it {reason}", size=size or 512)
 
 
 def text_sizes(clip: nn.Module) -> tuple[int, int]:
@@ -375,7 +372,8 @@ def tokenizer_of(model: str, config: Mapping[str, Any]) -> Tokenizer | None:
     return lambda texts: read()(texts)
 
 
-def _side(size: int | Sequence[int]) -> int:
+def side_of(size: int | Sequence[int]) -> int:
+    """Return one number for an image size of a configuration."""
     return int(size) if isinstance(size, int) else int(size[0])
 
 

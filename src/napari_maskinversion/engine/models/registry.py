@@ -5,20 +5,14 @@ Imports neither torch nor open_clip, unless you look up a name that is not in th
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
-
-from pydantic import Field, NonNegativeInt
+from typing import Literal
 
 from ...base.cache_folder import cache_folder
-from ...base.download import RemoteFile
-from ...base.errors import InputError, ModelError
-from ...base.reading import read_json, validated
+from ...base.errors import ModelError
+from ...base.hub import recorded_weights
 from .specs import (
     CHECKPOINTS,
-    DEMO,
     MODELS,
     WEIGHTS_FILE,
     ModelSpec,
@@ -27,7 +21,6 @@ from .specs import (
 )
 
 ModelState = Literal["bundled", "on disk", "to fetch"]
-RECORD: Final = "source.json"  # lies next to the weights
 
 
 def list_models() -> list[ModelSpec]:
@@ -131,21 +124,6 @@ def unread_spec(name: str, architecture: str | None = None) -> ModelSpec:
     )
 
 
-def check_on_disk(name: str) -> None:
-    """Refuse a model that is not on this machine.
-
-    Raises
-    ------
-    ModelError
-        Says what to do.
-    """
-    if model_state(unread_spec(name)) == "to fetch":
-        raise ModelError(
-            f"{name} is not on this machine yet; press Fetch in Settings > Model, "
-            f"or choose the bundled model '{DEMO}'."
-        )
-
-
 def model_state(spec: ModelSpec) -> ModelState:
     """Return where a model's weights are: in the package, in the cache folder, or on the hub.
 
@@ -158,55 +136,14 @@ def model_state(spec: ModelSpec) -> ModelState:
     return "on disk" if weights_on_disk(spec) is not None else "to fetch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsRecord:
-    """Source, size and checksum of a weights file, as the hub announced them."""
-
-    repository: str
-    file: Annotated[str, Field(pattern=r"^[\w.-]+$")]
-    size: NonNegativeInt
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    commit: str = ""
-
-    def remote_file(self, folder: Path, url: str = "") -> RemoteFile:
-        """Return the file in a folder for `download`."""
-        content = json.dumps(asdict(self), indent=2) + "\n"
-        return RemoteFile(
-            url=url,
-            path=folder / self.file,
-            size=self.size,
-            sha256=self.sha256,
-            record=(folder / RECORD, content.encode()),
-        )
-
-
 def model_folder(spec: ModelSpec) -> Path:
     """Return the folder for the weights of a model that is not bundled."""
-    return cache_folder() / "models" / folder_name(spec)
-
-
-def folder_name(spec: ModelSpec) -> str:
-    """Return the name of that folder in the cache folder."""
-    return spec.name.replace("/", "--")
+    return cache_folder() / "models" / spec.name.replace("/", "--")
 
 
 def weights_on_disk(spec: ModelSpec) -> Path | None:
     """Return the complete weights file of a model, or None. Fast: checks sizes only."""
     if spec.bundled:
         return bundled_folder() / WEIGHTS_FILE
-    file = recorded_file(spec)
+    file = recorded_weights(model_folder(spec))
     return file.path if file is not None and file.is_complete else None
-
-
-def recorded_file(spec: ModelSpec) -> RemoteFile | None:
-    """Read the record next to the weights of a model; None if there is none or it is damaged."""
-    return recorded_weights(model_folder(spec))
-
-
-def recorded_weights(folder: Path) -> RemoteFile | None:
-    """Read the record next to downloaded weights; None if there is none or it is damaged."""
-    try:
-        path = folder / RECORD
-        return validated(WeightsRecord, read_json(path), path).remote_file(folder)
-    except InputError:
-        return None

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ...base.download import Download, IsCancelled, OnProgress, RemoteFile, download
 from ...base.errors import InputError, ModelError
-from ...engine.models.registry import recorded_weights
-from ...engine.models.weights_download import announced_file, hub_url
+from ...base.hub import announced_file, hub_url, recorded_weights
 from .registry import DecoderSpec, bundled_decoder, check_decoder, gpt2_vocabulary
 from .settings import GenerationSettings
 

@@ -11,8 +11,8 @@ from typing import Final
 from ...base.cache_folder import cache_folder
 from ...base.download import size_text
 from ...base.errors import InputError, ModelError
+from ...base.hub import recorded_weights
 from ...base.reading import check_file
-from ...engine.models.registry import recorded_weights
 from ...engine.models.specs import DEMO, MODELS, bundled_folder
 
 CLIPCAP_MODEL: Final = "ViT-B-32/openai"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ...base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ...base.steps import map_steps
-from ...engine.compute.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..labels.vocabulary import Vocabulary
 from .embeddings import SENTENCES, embed_vocabulary_steps
 

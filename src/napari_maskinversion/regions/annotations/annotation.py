@@ -172,7 +172,9 @@ def box_region(
     A box that is thinner than a pixel becomes the pixels it lies in. Adds a note if the image cuts
     the box.
     """
-    (top, bottom), (left, right) = (_pixels(box[axis], box[axis + 2]) for axis in (0, 1))
+    (top, bottom), (left, right) = (
+        _pixels(box[axis], box[axis + 2], shape[axis]) for axis in (0, 1)
+    )
     edges = [top, left, bottom, right]
     sides = [*shape, *shape]
     y0, x0, y1, x1 = (min(max(edge, 0), side) for edge, side in zip(edges, sides, strict=True))
@@ -183,10 +185,11 @@ def box_region(
     return Region(number, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
 
 
-def _pixels(start: float, stop: float) -> tuple[int, int]:
+def _pixels(start: float, stop: float, side: int) -> tuple[int, int]:
     low, high = round(start), round(stop)
-    if low == high and start < stop:
-        low = math.floor((start + stop) / 2)
+    first, last = max(start, 0), min(stop, side)
+    if first < last and min(high, side) <= max(low, 0):
+        low = math.floor((first + last) / 2)
         high = low + 1
     return low, high
 

@@ -145,15 +145,16 @@ def choose_images(
     """
     names = list(dict.fromkeys(one.name for one in listed))
     # Some programs write letters and their accents apart, as macOS once did.
-    image = replace(image, name=composed(image.name))
+    written, image = image.name, replace(image, name=composed(image.name))
     if any(one.series is not None and composed(one.title) == image.name for one in listed):
         listed = [one for one in listed if composed(one.title) == image.name]
         image = replace(image, name=composed(listed[0].name), series=listed[0].series)
     # Prefer equal paths to equal file names, and these to names without suffix.
+    chosen = [one for one in listed if written and one.name == written]
     for matches in (str.__eq__, _ends_path, _same_file, same_image):
-        chosen = [one for one in listed if image.name and matches(composed(one.name), image.name)]
         if chosen:
             break
+        chosen = [one for one in listed if image.name and matches(composed(one.name), image.name)]
     if not chosen and len(names) == 1:
         chosen = list(listed)
     if not chosen:

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...base.plain_pickle import PickledArray, PlainPickleError, load_plain
 from ...base.reading import read_npy_head
 from ...base.regions import Regions
+from ..plain_pickle import PickledArray, PlainPickleError, load_plain
 from .annotation import Annotation, Annotations, check_not_empty
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 

@@ -13,8 +13,8 @@ import numpy as np
 from ...base import reading
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
+from ...base.memory import free_memory
 from ...base.validation import encodable
-from ...engine.compute.memory import free_memory
 
 # Bytes that Python takes for a part of JSON: an object, a list, and an entry with its number.
 _BYTES: Final = {b"{": 64, b"[": 56, b",": 40, b":": 100}

@@ -91,7 +91,8 @@ def polygons_of(geometry: Any) -> list[Any]:
 def repair(polygons: list[Any]) -> tuple[list[Any], str]:
     """Return valid polygons that cover the same area, and what was wrong ("" if nothing).
 
-    Polygons that cross themselves very often stay as they are: `fill` covers the same pixels.
+    Polygons that cross themselves very often stay as they are: `fill` covers the same pixels, but
+    for those that an even number of them cover.
     """
     import shapely
 
@@ -237,7 +238,9 @@ def fill_polygons(region_id: int, polygons: Iterable[Any], shape: tuple[int, int
     filled = fill(rings, shape)
     region = None if filled is None else place_mask(region_id, *filled, shape)
     if region is None and polygons:
-        x, y = shapely.get_coordinates(shapely.point_on_surface(polygons[0]))[0]
+        clipped: Any = shapely.clip_by_rect(polygons, 0, 0, shape[1], shape[0])
+        visible = [part for one in clipped for part in polygons_of(one) if part.area]
+        x, y = shapely.get_coordinates(shapely.point_on_surface([*visible, *polygons][0]))[0]
         region = place_mask(region_id, int(y // 1), int(x // 1), np.ones((1, 1), bool), shape)
     return region
 

@@ -29,7 +29,7 @@ def has_planes(path: Path, image: Stack, series: int = 0) -> bool:
     if not path.exists() or (path.is_dir() and not is_zarr(path)):
         return False
     with open_labels(path, series) as labels:
-        return bool(labels.pages) and bool(matched_axes(labels, image.plane_axes))
+        return bool(labels.pages) and bool(_matched(labels, image))
 
 
 def series_of(path: Path, image: Stack) -> int:
@@ -91,7 +91,7 @@ def read_plane_regions(
     with open_labels(path, series) as labels:
         axes = labels.axes.index("y"), labels.axes.index("x")
         check_size(labels.shape, str(path), image.shape)
-        matched = matched_axes(labels, image.plane_axes)
+        matched = _matched(labels, image)
         if matched is None:
             raise InputError(
                 f"{path} has planes {_named(labels.pages)} and {image.name} has "
@@ -135,16 +135,23 @@ def read_plane_regions(
     return placed
 
 
-def matched_axes(labels: Stack, image: Mapping[str, int]) -> dict[str, str] | None:
+def _matched(labels: Stack, image: Stack) -> dict[str, str] | None:
+    return matched_axes(labels, image.plane_axes, guessed=image.guessed)
+
+
+def matched_axes(
+    labels: Stack, image: Mapping[str, int], *, guessed: bool = False
+) -> dict[str, str] | None:
     """Map the labels' axes to those of the image (names to sizes); None if they do not fit.
 
-    Axes of the same names may come in another order. The labels may lack axes if sizes and order
-    identify which.
+    Axes of the same names may come in another order, unless names are ``guessed``. The labels may
+    lack axes if sizes and order identify which.
     """
     pages = labels.pages
     if "s" in labels.axes:
         return None
-    if pages.items() <= image.items():
+    in_order = [name for name in image if name in pages] == list(pages)
+    if pages.items() <= image.items() and (in_order or not (guessed or labels.guessed)):
         return {name: name for name in pages}
     planes = [name for name, size in image.items() if size > 1]
     fitting = [

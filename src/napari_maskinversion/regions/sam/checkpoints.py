@@ -127,6 +127,18 @@ def get_checkpoint(name: str) -> CheckpointSpec:
         ) from None
 
 
+def file_or_checkpoint(text: str) -> Path | CheckpointSpec:
+    """Return the file of that path, or the published checkpoint of that name.
+
+    Raises
+    ------
+    ModelError
+        If there is neither.
+    """
+    path = Path(text).expanduser()
+    return path if path.is_file() else get_checkpoint(text)
+
+
 def fetch_checkpoint(
     spec: CheckpointSpec,
     *,

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.validation import encodable
 from ...language.labels.colors import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
+from ..compressed_region import CompressedRegion
 from ..region_result import RegionResult
 from .bundle import Bundle, Masks
 

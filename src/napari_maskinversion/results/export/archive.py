@@ -18,7 +18,6 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from ...base.atomic_files import atomic_path, recover
-from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.reading import check_file, parse_json
@@ -27,6 +26,7 @@ from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
 from ..columns import columns_of
+from ..compressed_region import CompressedRegion
 from ..region_result import RegionResult
 from ..results import Results
 from ..run_info import RunInfo, info_from_json, info_to_json

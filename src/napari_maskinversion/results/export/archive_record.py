@@ -14,10 +14,10 @@ from pydantic import (
     model_validator,
 )
 
-from ...base.compressed_region import CompressedRegion
 from ...base.label_blocks import LARGEST
 from ...base.validation import FiniteOrNull, PlainText
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID
+from ..compressed_region import CompressedRegion
 from ..region_result import RegionResult, WindowRecord
 
 FORMAT: Final = "napari-maskinversion results"

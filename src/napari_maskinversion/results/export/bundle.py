@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.validation import encodable
 from ...regions.masks.label_images import PlaneRegions
+from ..compressed_region import CompressedRegion
 from ..results import Results
 from .provenance import provenance
 

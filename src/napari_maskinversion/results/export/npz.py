@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.memory import free_memory
 from ...base.reading import MOST_NPY_HEAD, read_npy_head
-from ...engine.compute.memory import free_memory
 
 _MEMBERS: Final = 100
 # Zeros are packed 1000 times smaller, results 10 times.

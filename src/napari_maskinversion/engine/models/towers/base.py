@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -18,7 +18,6 @@ from ...encode.image_encoding import (
     check_image,
     working,
 )
-from ...settings import check_layers
 
 Block = Callable[[Tensor], Tensor]
 
@@ -108,17 +107,17 @@ class ImageTower(ABC):
         ------
         InputError
             If the shape does not fit the patches, or the image holds NaN.
-        ConfigError
-            If the tower has fewer layers.
         """
-        check_layers(layers, self.num_layers)
         grid = check_image(image, self.patch_size)
         with torch.no_grad():
             tokens = self._embed(image, grid)
+        kind = tokens.device.type
         explained: list[AttentionLayer | LayerConstants] = []
         for index, block in enumerate(self._blocks(grid)):
             if index < self.num_layers - layers:
-                with forward_only(tokens.device), _products_in(dtype, tokens.device):
+                # Norms and sums of tokens stay as they are.
+                half = nullcontext() if dtype is None else torch.autocast(kind, dtype)
+                with forward_only(tokens.device), half:
                     tokens = block(tokens)
             else:
                 tokens, layer = self._explain(block, tokens, grid[0] * grid[1])
@@ -170,8 +169,3 @@ class ImageTower(ABC):
     @abstractmethod
     def _pool(self, tokens: Tensor) -> Tensor:
         """Return the model's embedding (1, e) of the last block's tokens."""
-
-
-def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:
-    """Compute products in half precision; norms and sums of tokens stay as they are."""
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

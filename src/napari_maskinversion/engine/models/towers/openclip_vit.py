@@ -98,11 +98,8 @@ class OpenClipVit(ImageTower):
         return embed(self._visual, image, grid)
 
     def _attend(self, block: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        attn = block.attn
         with forward_only(tokens.device):
-            inputs = AttentionInputs(
-                block.ln_1(tokens)[0], attn.in_proj_weight, attn.in_proj_bias, attn.num_heads
-            )
+            inputs = AttentionInputs.of(block, block.ln_1(tokens)[0])
             return attention(inputs.queries(), inputs.keys()).float(), block(tokens)
 
 

@@ -38,8 +38,8 @@ class Machine:
         """Return the record of this machine, for work on a device."""
         import torch
 
-        from .devices import processor
-        from .matmul import cpu_library
+        from ..engine.compute.devices import processor
+        from ..engine.compute.matmul import cpu_library
 
         name, library = processor(), str(cpu_library())
         if device.type == "cuda":

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-from napari_maskinversion.engine.compute.memory import free_memory, total_memory
+from napari_maskinversion.base.memory import free_memory, total_memory
 
 MEGA = 10**6
 

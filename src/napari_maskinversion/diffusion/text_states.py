@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...base.errors import ModelError
-from ..compute.compute_lock import computing
-from .backbone import Backbone
+from ..base.errors import ModelError
+from ..engine.compute.compute_lock import computing
+from ..engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from ...base.errors import NotEnoughMemoryError
-from ...base.steps import drive
+from .errors import NotEnoughMemoryError
+from .steps import drive
 
 Step = TypeVar("Step")
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .regions import Region
+from ..base.regions import Region
 
 
 @dataclass(frozen=True, slots=True)
