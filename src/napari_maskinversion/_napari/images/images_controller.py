@@ -467,7 +467,7 @@ class ImagesController(QObject):
         whole = record.settled and record.only is None and len(record.results) >= record.total
         if not whole or record.live or record.reopened:
             return
-        if record.snapshot.image not in shown.images or not shown.looks_as_opened(self._viewer):
+        if record.snapshot.image not in shown.images or not shown.looks_as_opened:
             return
         self._kept = record
         self.flush()
