@@ -219,6 +219,14 @@ def test_planes_of_as_many_are_matched_in_order_where_axes_have_no_names(tmp_pat
     assert ids_by_plane(image, path, mode="each") == [(place, [1])]
 
 
+def test_planes_of_other_numbers_are_matched_by_name_also_where_names_are_the_usual_ones(tmp_path):
+    labels = np.zeros((2, 3, *SHAPE), np.uint16)
+    labels[1, 2, 5:15, 5:15] = 1
+    np.save(tmp_path / "labels.npy", labels)
+    image = Stack(levels=(np.zeros((3, 2, *SHAPE), np.uint8),), axes=("z", "t", "y", "x"), name="")
+    assert ids_by_plane(image, tmp_path / "labels.npy", mode="each") == [({"z": 2, "t": 1}, [1])]
+
+
 def test_labels_with_other_planes_than_the_image_are_refused(planes):
     _, path = planes
     image = stack_of(np.zeros((5, *SHAPE), np.uint8))

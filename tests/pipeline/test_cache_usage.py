@@ -9,10 +9,9 @@ from filelock import FileLock
 
 from napari_maskinversion.base.cache_folder import MARKER, is_marked, make_folder
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.hub import RECORD, WeightsRecord
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.engine.models.registry import (
-    RECORD,
-    WeightsRecord,
     get_spec,
     model_folder,
 )

@@ -1,5 +1,7 @@
 """Images of several planes and of several channels: regions and decisions come back to them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tifffile
@@ -8,6 +10,7 @@ from napari_maskinversion.batch.decided import archive_file, summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.pipeline.inputs import open_inputs
+from napari_maskinversion.results.export.archive import open_archive
 from tests.scenes import label_image, picture
 
 from .conftest import FAST, WAIT, accept_all, go, on_disk, open_project, suggested
@@ -178,9 +181,65 @@ def test_results_without_a_channel_are_not_the_projects(qtbot, panel, project):
     assert archive_file(OpenProject.read(project), "cell-1.tif") is None
 
 
+@pytest.mark.parametrize("kind", ["channels"], indirect=True)
+def test_results_with_an_image_of_the_users_among_the_channels_are_not_the_projects(
+    qtbot, panel, project
+):
+    open_project(qtbot, panel, project)
+    panel._viewer.add_image(picture(64, 64, 9), name="mine", opacity=0.5)
+    panel.session.choose(image=panel.images.shown.images[0])
+    run(qtbot, panel)
+    assert archive_file(OpenProject.read(project), "cell-1.tif") is None
+
+
+@pytest.mark.parametrize("kind", ["channels"], indirect=True)
+def test_results_of_one_channel_alone_are_not_the_projects(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    panel.session.scope = replace(panel.session.scope, channels="layer")
+    run(qtbot, panel)
+    assert archive_file(OpenProject.read(project), "cell-1.tif") is None
+
+
+@pytest.mark.parametrize("kind", ["channels"], indirect=True)
+def test_how_the_image_looks_counts_when_a_run_begins(qtbot, panel, project, slow):
+    open_project(qtbot, panel, project)
+    second = panel.images.shown.images[1]
+    limits, second.contrast_limits = second.contrast_limits, (0, 99)
+    panel.start()
+    second.contrast_limits = limits
+    slow.free = True
+    slow.go.release(1000)
+    ended(qtbot, panel)
+    assert archive_file(OpenProject.read(project), "cell-1.tif") is None
+
+
+@pytest.mark.parametrize("as_opened", [True, False])
+@pytest.mark.parametrize("kind", ["channels"], indirect=True)
+def test_other_words_for_results_are_kept_where_the_results_were(qtbot, panel, project, as_opened):
+    open_project(qtbot, panel, project)
+    second = panel.images.shown.images[1]
+    looks = [(0, 99), tuple(second.contrast_limits)]
+    if not as_opened:
+        second.contrast_limits = looks.pop(0)
+    run(qtbot, panel)
+    second.contrast_limits = looks[0]
+    panel.vocabulary.text.setPlainText("cat\nhouse")
+    words = ("cat", "house")
+    qtbot.waitUntil(lambda: panel.session.results.info.vocabulary.labels == words, timeout=WAIT)
+    on_disk(qtbot, panel)
+    file = archive_file(OpenProject.read(project), "cell-1.tif")
+    kept = None if file is None else open_archive(file).results.info.vocabulary.labels
+    assert kept == (words if as_opened else None)
+
+
 def run(qtbot, panel):
     """Run on the image that is shown."""
     panel.start()
+    ended(qtbot, panel)
+
+
+def ended(qtbot, panel):
+    """Wait for the results of a run, also on the disk."""
     qtbot.waitUntil(lambda: bool(panel.session.results), timeout=WAIT)
     qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
     on_disk(qtbot, panel)

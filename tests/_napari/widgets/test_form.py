@@ -137,15 +137,31 @@ def test_a_number_that_is_automatic_says_so_and_its_value_comes_back(qtbot):
         {"inversion.alpha": 31.5},
         {"patience": 500},
         {"momentum": 0.0001},
+        {"momentum": 2 / 3000},
+        {"inversion.alpha": 32.3},
+        {"inversion.alpha": 100 / 3},
+        {"patience": 10**12},
     ],
-    ids=["decimals", "decimals on a slider", "large on a slider", "large", "small"],
+    ids=[
+        "decimals",
+        "decimals on a slider",
+        "large on a slider",
+        "large",
+        "small",
+        "small, without an end",
+        "large on a slider that cuts decimals",
+        "large on a slider, without an end",
+        "larger than a spin box holds",
+    ],
 )
 def test_numbers_of_a_file_are_shown_as_they_are(settings_form, values):
     settings_form.set_values(values)
     assert {key: settings_form.values()[key] for key in values} == values
-    number = settings_form[next(reversed(values))]
+    name, value = values.popitem()
+    number = settings_form[name]
     shown = number if hasattr(number, "text") else number.findChild(QDoubleSpinBox)
-    assert float(shown.text().split()[0]) == list(values.values())[-1]
+    if value < 2**31:
+        assert float(shown.text().split()[0]) == pytest.approx(value, abs=1e-6)
 
 
 def test_a_number_has_its_usual_decimals_again_after_one_with_more(settings_form):
@@ -157,3 +173,6 @@ def test_a_number_has_its_usual_decimals_again_after_one_with_more(settings_form
     assert (number.text(), seen) == ("0.500", [0.5])
     number.setValue(0.1239)
     assert settings_form.values()["momentum"] == 0.124
+    settings_form.set_values({"momentum": 0.0001})
+    settings_form.set_values({"momentum": 0.5})
+    assert number.minimum() == 0.001

@@ -196,6 +196,12 @@ def test_what_is_smaller_than_a_pixel_is_the_pixel_it_lies_in(read, drawn, bbox)
     assert [item.region.bbox for item in result.items] == [(1, 1, 3, 3), bbox]
 
 
+def test_a_box_at_the_border_that_reaches_far_beyond_it_is_cut_with_a_note(read):
+    result = read(page({"id": 1, "bbox": [8.6, 2, 30, 3]}))
+    assert "annotation 1 reaches beyond the image and was cut" in result.notes_text
+    assert "was cut" not in read(page({"id": 1, "bbox": [8.8, 2, 0.6, 3]})).notes_text
+
+
 @pytest.mark.parametrize(
     "drawn",
     [

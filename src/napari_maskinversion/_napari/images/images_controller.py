@@ -16,7 +16,7 @@ from ...batch.decided import Summary
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
-from ..session import Bindings, ManyImages, ProjectState, ResultRecord, Session
+from ..session import Bindings, ManyImages, ProjectState, ResultRecord, RunState, Session
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
@@ -72,6 +72,7 @@ class ImagesController(QObject):
         self._ready: dict[str, OpenedImage] = {}
         self._reviewing = False  # the review goes on with the next image that has results
         self._place: Place | None = None  # where to go on, once the image is shown
+        self._begun: tuple[Any, bool] = (None, False)  # a run; whether it is one of the project
         self._kept: Any = None  # results that are on the disk
         self._flags: tuple[Any, list[bool]] = (None, [])
         self.writing = Worker("queue", "Keeping the project", parent=self)
@@ -113,6 +114,7 @@ class ImagesController(QObject):
     def follow(self) -> None:
         """Follow the session and the viewer."""
         events = self._session.events
+        self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect(events.record, self._record_changed)
         self._bindings.connect(events.row, self._moved)
         self._bindings.connect(events.decisions, self._count)
@@ -459,6 +461,13 @@ class ImagesController(QObject):
         shown = self.shown
         return shown if shown is not None and self._session.image in shown.images else None
 
+    def _run_changed(self, run: RunState) -> None:
+        """Notice whether a run that begins is what a batch would do."""
+        shown, snapshot = self._own(), run.snapshot
+        if run.phase == "running" and snapshot is not self._begun[0]:
+            seen = shown is not None and shown.is_seen_as_opened(self._viewer, snapshot.scope)
+            self._begun = snapshot, seen
+
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Keep the results of a run beside the project, as a batch would write them."""
         shown, disk = self._own(), self.disk
@@ -467,7 +476,7 @@ class ImagesController(QObject):
         whole = record.settled and record.only is None and len(record.results) >= record.total
         if not whole or record.live or record.reopened:
             return
-        if record.snapshot.image not in shown.images or not shown.looks_as_opened:
+        if self._begun != (record.snapshot, True):
             return
         self._kept = record
         self.flush()

@@ -15,6 +15,7 @@ from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
 from ..layers.pictures import copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layer
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
+from ..run_requests.preparing import image_layers
 from ..run_requests.stored_results import stored_record
 from ..session import Scope, Session
 from .project_disk import SavedRegions
@@ -40,6 +41,8 @@ class ShownImage:
         Its regions as they are on the disk.
     also : list of napari layers
         The user's layers that were chosen for it.
+    channels : {"layer", "displayed"}
+        What the model is shown: the one image, or its channels together.
     """
 
     name: str
@@ -47,15 +50,19 @@ class ShownImage:
     labels: Any
     saved: SavedRegions
     also: list[Any] = field(default_factory=list)
+    channels: Literal["layer", "displayed"] = field(init=False)
     _look: tuple[object, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.channels = "displayed" if len(self.images) > 1 else "layer"
         self._look = _look_of(self.images)
 
-    @property
-    def looks_as_opened(self) -> bool:
-        """Whether a run sees what one without a window would see of it."""
-        return _look_of(self.images) == self._look
+    def is_seen_as_opened(self, viewer: Any, scope: Scope) -> bool:
+        """Return whether a run sees what one without a window would see of the image."""
+        if scope.channels != self.channels or _look_of(self.images) != self._look:
+            return False
+        visible = [image for image in image_layers(viewer) if image.visible]
+        return self.channels == "layer" or visible == self.images
 
     @property
     def layers(self) -> list[Any]:
@@ -118,7 +125,7 @@ def show_image(
     for image in images:
         session.made_for(image, labels)
     shown = ShownImage(opened.name, images, labels, SavedRegions(opened.identities))
-    channels: Literal["layer", "displayed"] = "displayed" if len(images) > 1 else "layer"
+    channels = shown.channels
     scope = replace(session.scope, channels=channels, limited=False, ids="", merge=False)
     show_results(viewer, session, opened, shown, scope)  # once its layers are chosen
     session.choose(image=images[0], regions=labels)

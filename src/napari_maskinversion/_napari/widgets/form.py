@@ -107,7 +107,7 @@ class _Field:
         decimals = setting.extra.get("decimals", _DECIMALS + setting.above)
         self._fewest = decimals
         self._decimals = decimals if kind is float else None
-        limits = self._limits(setting) if kind in (int, float) else {}
+        limits = self._limits_of(setting) if kind in (int, float) else {}
         default = setting.default
         if default is None:
             default = setting.extra.get("automatic", limits.get("min"))
@@ -130,6 +130,9 @@ class _Field:
             title += f" ({setting.unit})"
         self.automatic: QCheckBox | None = None
         self._least, self._chosen = "", self.widget.value
+        self._shown: tuple[Any, Any] = (None, None)  # and the value that it stands for
+        ranged = isinstance(self.widget, RangedWidget)
+        self._limits = (self.widget.min, self.widget.max) if ranged else (0, 0)
         if optional:
             self.automatic = QCheckBox(AUTOMATIC)
             self.automatic.setAccessibleName(f"{setting.title}: automatic")
@@ -139,7 +142,7 @@ class _Field:
         editor = native if self.automatic is None else line(native, self.automatic)
         self.row = native if isinstance(native, QCheckBox) else (title, editor)
 
-    def _limits(self, setting: Setting) -> dict[str, Any]:
+    def _limits_of(self, setting: Setting) -> dict[str, Any]:
         least = -_LARGEST if setting.minimum is None else setting.minimum
         most = setting.extra.get("ui_max") if setting.maximum is None else setting.maximum
         if setting.above:
@@ -150,6 +153,11 @@ class _Field:
     def value(self) -> Any:
         if self.automatic is not None and self.automatic.isChecked():
             return None
+        shown, value = self._shown
+        return value if self._number == shown else self._number
+
+    @property
+    def _number(self) -> Any:
         value = self.widget.value
         # A slider has more decimals than it shows.
         return value if self._decimals is None else round(value, self._decimals)
@@ -158,18 +166,26 @@ class _Field:
         if self.automatic is not None:
             self.automatic.setChecked(value is None)
         if value is not None:
-            # A file may hold a number that one would not type: it is shown as it is.
-            if isinstance(self.widget, RangedWidget):
-                value = min(value, _WIDEST)
-                self.widget.min = min(self.widget.min, value)
-                self.widget.max = max(self.widget.max, value)
-            if self._decimals is None:
-                self.widget.value = value
-                return
-            needed = decimals_of(value, self._fewest)
-            self._set_decimals(max(self._decimals, needed))
-            self.widget.value = value
+            self._show(value)
+            self._shown = self._number, value
+
+    def _show(self, value: Any) -> None:
+        """Show a value; a file may hold a number that one would not type."""
+        widget = self.widget
+        if not isinstance(widget, RangedWidget):
+            widget.value = value
+            return
+        before = self._decimals
+        needed = None if before is None else decimals_of(value, self._fewest)
+        if before is not None and needed is not None:
+            self._set_decimals(max(before, needed))
+        least, most = min(self._limits[0], value), max(self._limits[1], min(value, _WIDEST))
+        widget.min, widget.max = min(least, widget.min), max(most, widget.max)
+        # Limits are rounded, too.
+        widget.value = min(max(value, widget.min), widget.max)
+        if needed is not None:
             self._set_decimals(needed)
+        widget.min, widget.max = least, most
 
     def name_least(self, text: str) -> None:
         """Show a text in place of the least value."""

@@ -43,7 +43,7 @@ def failure_of(error: BaseException, name: str, kept: str = "") -> str | JobErro
 def explain(error: BaseException) -> str:
     """Return advice for errors that users can act on; empty for others."""
     if isinstance(error, (MemoryError, RuntimeError)):
-        from ...base.oom_fallback import is_out_of_memory  # loads torch
+        from ...base.oom_fallback import is_out_of_memory
 
         if is_out_of_memory(error):
             return (

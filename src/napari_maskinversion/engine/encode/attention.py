@@ -18,7 +18,7 @@ _AT_ONCE: Final = 8  # embeddings for which autograd holds the tokens of a block
 
 @dataclass(frozen=True, slots=True)
 class AttentionInputs:
-    """Tokens that enter an attention layer, and its weights; queries and keys on demand.
+    """Tokens that enter an attention layer, and its weights; their products on demand.
 
     Attributes
     ----------

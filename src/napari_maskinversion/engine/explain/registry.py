@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Need = Literal["class query", "block inputs"]
 NEEDS: Final[dict[Need | None, str]] = {
+    None: "it needs another image tower",
     "class query": "it needs a class token",
     "block inputs": "it needs the channels that enter the last block of open_clip's own ViT",
 }

@@ -180,7 +180,7 @@ def box_region(
     y0, x0, y1, x1 = (min(max(edge, 0), side) for edge, side in zip(edges, sides, strict=True))
     if y0 >= y1 or x0 >= x1:
         return None
-    if [y0, x0, y1, x1] != edges:
+    if any(not 0 <= round(edge) <= side for edge, side in zip(box, sides, strict=True)):
         notes.append(cut(where))
     return Region(number, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
 

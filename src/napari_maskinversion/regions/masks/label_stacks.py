@@ -144,14 +144,16 @@ def matched_axes(
 ) -> dict[str, str] | None:
     """Map the labels' axes to those of the image (names to sizes); None if they do not fit.
 
-    Axes of the same names may come in another order, unless names are ``guessed``. The labels may
-    lack axes if sizes and order identify which.
+    Axes of the same names may come in another order; if names are ``guessed``, only if their sizes
+    differ. The labels may lack axes if sizes and order identify which.
     """
     pages = labels.pages
     if "s" in labels.axes:
         return None
     in_order = [name for name in image if name in pages] == list(pages)
-    if pages.items() <= image.items() and (in_order or not (guessed or labels.guessed)):
+    alike = len(set(pages.values())) < len(pages)
+    swapped = alike and not in_order and (guessed or labels.guessed)
+    if pages.items() <= image.items() and not swapped:
         return {name: name for name in pages}
     planes = [name for name, size in image.items() if size > 1]
     fitting = [
