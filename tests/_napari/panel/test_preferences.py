@@ -383,7 +383,10 @@ def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first(widg
     text = json.dumps({"format": 1, "settings": settings, "channels": "ultraviolet", "tab": "?"})
     panel_state.FILE.path.write_text(text)
     made = another(widget._viewer)
-    usable = {"inversion.steps": 25, "inversion.alpha": 20.0}  # as far as the slider goes
+    usable = {
+        "inversion.steps": 25,
+        "inversion.alpha": 1e9,
+    }  # farther than the slider goes at first
     assert made.session.settings == RunSettings().changed(usable)
     assert made.session.scope.channels == "layer"
     assert not messages

@@ -179,7 +179,9 @@ class _Field:
         needed = None if before is None else decimals_of(value, self._fewest)
         if before is not None and needed is not None:
             self._set_decimals(max(before, needed))
-        least, most = min(self._limits[0], value), max(self._limits[1], min(value, _WIDEST))
+        # Sliders that go farther lose their decimals, also for the values that follow.
+        farthest = _WIDEST if needed is None else _LARGEST
+        least, most = min(self._limits[0], value), max(self._limits[1], min(value, farthest))
         widget.min, widget.max = min(least, widget.min), max(most, widget.max)
         # Limits are rounded, too.
         widget.value = min(max(value, widget.min), widget.max)
