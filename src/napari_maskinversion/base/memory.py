@@ -38,7 +38,7 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
     for folder in _groups(root):
         for limit, use, cache in _FILES:
             with suppress(OSError, ValueError, KeyError):  # "max", or a file of the other version
-                about = dict(line.split() for line in (folder / "memory.stat").open())
+                about = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
                 most, used = (int((folder / name).read_text()) for name in (limit, use))
                 yield most, used - int(about[cache])
 

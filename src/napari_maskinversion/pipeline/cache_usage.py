@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from ..base.cache_folder import MARKER, cache_folder, is_marked
 from ..base.errors import InputError
 from ..base.hub import RECORD
-from ..engine.models.registry import list_models, model_folder
+from ..engine.models.registry import folder_name, list_models
 from ..language.captions import store as caption_store
 from ..regions.sam.checkpoints import CHECKPOINTS
 from ..review import exemplar_store
@@ -58,7 +58,7 @@ KINDS: Final = (
         "model weights",
         ("models", "sam", "captioners"),
         (
-            *(f"models/{model_folder(s).name}/{n}" for s in list_models() for n in _WEIGHTS),
+            *(f"models/{folder_name(s)}/{n}" for s in list_models() for n in _WEIGHTS),
             *(
                 f"sam/{name}"
                 for spec in CHECKPOINTS.values()

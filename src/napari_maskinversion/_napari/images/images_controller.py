@@ -259,11 +259,10 @@ class ImagesController(QObject):
         state, disk = self._session.project, self.disk
         if disk is None or state is None or name not in disk.project.by_name:
             return
+        self.reader.drop()
         if self.shown is not None and self.shown.name == name and state.current == name:
-            self.reader.drop()
             self.regions.when_kept(self._stay)  # in place of leaving
             return
-        self.reader.drop()
         self._session.project = replace(state, opening=name)
         self._leave(partial(self._enter, name))
 
@@ -273,7 +272,6 @@ class ImagesController(QObject):
             return
         ready = self._ready.pop(name, None)
         if ready is not None:
-            self.reader.drop()
             self._show(ready)
             return
         self.reader.start(partial(open_image_work, disk.project, name))

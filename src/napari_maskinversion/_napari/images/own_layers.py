@@ -12,7 +12,7 @@ from napari.layers import Image, Labels
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
-from ..layers.pictures import copy_picture
+from ..layers.pictures import Channels, copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layer
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
 from ..run_requests.preparing import image_layers
@@ -50,7 +50,7 @@ class ShownImage:
     labels: Any
     saved: SavedRegions
     also: list[Any] = field(default_factory=list)
-    channels: Literal["layer", "displayed"] = field(init=False)
+    channels: Channels = field(init=False)
     _look: tuple[object, ...] = field(init=False)
 
     def __post_init__(self) -> None:

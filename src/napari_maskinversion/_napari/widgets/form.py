@@ -171,22 +171,24 @@ class _Field:
 
     def _show(self, value: Any) -> None:
         """Show a value; a file may hold a number that one would not type."""
+        if not isinstance(self.widget, RangedWidget):
+            self.widget.value = value
+        elif self._decimals is None:
+            self._show_number(value, _WIDEST)
+        else:
+            needed = decimals_of(value, self._fewest)
+            self._set_decimals(max(self._decimals, needed))
+            # Sliders that go farther lose their decimals, also for the values that follow.
+            self._show_number(value, _LARGEST)
+            self._set_decimals(needed)
+
+    def _show_number(self, value: float, farthest: int) -> None:
+        """Show a number that may lie beyond the usual limits, as near as ``farthest`` allows."""
         widget = self.widget
-        if not isinstance(widget, RangedWidget):
-            widget.value = value
-            return
-        before = self._decimals
-        needed = None if before is None else decimals_of(value, self._fewest)
-        if before is not None and needed is not None:
-            self._set_decimals(max(before, needed))
-        # Sliders that go farther lose their decimals, also for the values that follow.
-        farthest = _WIDEST if needed is None else _LARGEST
         least, most = min(self._limits[0], value), max(self._limits[1], min(value, farthest))
         widget.min, widget.max = min(least, widget.min), max(most, widget.max)
         # Limits are rounded, too.
         widget.value = min(max(value, widget.min), widget.max)
-        if needed is not None:
-            self._set_decimals(needed)
         widget.min, widget.max = least, most
 
     def name_least(self, text: str) -> None:

@@ -138,7 +138,12 @@ def model_state(spec: ModelSpec) -> ModelState:
 
 def model_folder(spec: ModelSpec) -> Path:
     """Return the folder for the weights of a model that is not bundled."""
-    return cache_folder() / "models" / spec.name.replace("/", "--")
+    return cache_folder() / "models" / folder_name(spec)
+
+
+def folder_name(spec: ModelSpec) -> str:
+    """Return the name of that folder in the cache folder."""
+    return spec.name.replace("/", "--")
 
 
 def weights_on_disk(spec: ModelSpec) -> Path | None:
