@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
 from napari_maskinversion.demo_model import losses
@@ -196,6 +197,28 @@ def test_the_best_measurement_decides_which_weights_are_kept(
     # the next stage has to beat them
     following = Trainer(replace(FAST, warm=True), four, NAMES)
     assert begin(following, best, report=False) == 0.9
+
+
+def test_a_run_notes_photographs_by_name_and_continues_after_they_were_moved(
+    four: list[Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = dict.fromkeys(("seen", "unseen", "maskinversion", "iou"), 0.5)
+    monkeypatch.setattr("napari_maskinversion.demo_model.train._measured", lambda *_: scores)
+    monkeypatch.setattr("napari_maskinversion.demo_model.train.time", clock())
+    out, file = tmp_path / "model", tmp_path / "photographs" / "hill.png"
+    file.parent.mkdir()
+    Image.new("RGB", (200, 200), "green").save(file)
+    recipe = replace(FAST, minutes=0.02, text_steps=5, photographs=(str(file),))
+    train(Trainer(recipe, four, NAMES), out)
+    moved = file.rename(tmp_path / "hill.png")
+    again = Trainer(replace(recipe, minutes=0.04, photographs=(str(moved),)), four, NAMES)
+    train(again, out)
+    assert again.step == 3
+    written = [*out.rglob("*.json"), out / "history.jsonl"]
+    assert len(written) > 3
+    for one in written:
+        assert str(tmp_path) not in one.read_text("utf-8")
+    assert json.loads((out / "recipe.json").read_text("utf-8"))["photographs"] == ["hill.png"]
 
 
 def test_weights_are_judged_by_drawings_maps_and_every_real_domain() -> None:

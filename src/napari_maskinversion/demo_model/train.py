@@ -239,6 +239,11 @@ class Trainer:
         self.read_names()
 
 
+def recipe_as_noted(recipe: Recipe) -> dict[str, Any]:
+    """Return the settings as they are written: of photographs the names, wherever they lie."""
+    return asdict(recipe) | {"photographs": [Path(file).name for file in recipe.photographs]}
+
+
 def joined(batches: Iterable[SceneBatch]) -> SceneBatch:
     """Concatenate scenes of one size; missing slots stay unused."""
     batches = list(batches)
@@ -288,14 +293,15 @@ def train(
     checkpoint = out / "checkpoint.pt"
     resumed = checkpoint.is_file()
     # The budget may be raised when a training resumes.
-    settings = {name: value for name, value in asdict(recipe).items() if name != "minutes"}
+    noted = recipe_as_noted(recipe)
+    settings = {name: value for name, value in noted.items() if name != "minutes"}
     kept = out / "history.jsonl" if report else None
     history = RecordStore(kept, "demo training", ("step",), settings, overwrite=not resumed)
     best = -math.inf
     if resumed:
         trainer.restore(checkpoint)
-        noted = out / BEST / SCORES
-        best = json.loads(noted.read_text("utf-8"))["worth"] if noted.is_file() else best
+        scored = out / BEST / SCORES
+        best = json.loads(scored.read_text("utf-8"))["worth"] if scored.is_file() else best
         print(f"resumed at step {trainer.step}, {trainer.seconds / 60:.1f} min", flush=True)
     else:
         best = begin(trainer, warm, report=report)
@@ -306,7 +312,7 @@ def train(
         trainer.save(checkpoint)
         model = trainer.published()
         save_model(model, out, names)
-        (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1) + "\n")
+        (out / "recipe.json").write_text(json.dumps(noted, indent=1) + "\n")
         if not measuring:
             return
         scores = _measured(trainer, model)
@@ -318,7 +324,7 @@ def train(
             best = rounded["worth"]
             save_model(model, out / BEST, names)
             (out / BEST / SCORES).write_text(json.dumps(rounded) + "\n")
-            (out / BEST / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1) + "\n")
+            (out / BEST / "recipe.json").write_text(json.dumps(noted, indent=1) + "\n")
 
     saved = measured = time.monotonic()
     own = trainer.seconds
