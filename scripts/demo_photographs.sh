@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Fetch the photographs that the demo model's training lays behind its drawings, beside those of
 # scikit-image: `napari-maskinversion rebuild-demo --photographs FOLDER`. Needs Debian or Ubuntu.
-# None is share-alike: nine of lomiri-wallpapers (CC BY 4.0, one CC0) and eight panoramas of
-# Blender's studio lights (CC0).
+# None is share-alike: nine of lomiri-wallpapers (CC BY 4.0, one CC0), eight panoramas of
+# Blender's studio lights (CC0) and, of the folder of real images, those of COCO that are CC BY 2.0
+# and show nothing that the model knows as a drawing.
 set -euo pipefail
+: "${NAPARI_MASKINVERSION_DATA:?must name the folder of the real images}"
 if [ $# -ne 1 ]; then
   echo "Usage: bash scripts/demo_photographs.sh FOLDER" >&2
   exit 2
@@ -24,6 +26,10 @@ for name in aitzgorri_by_Aitzol_Berasategi life_by_Aitzol_Berasategi \
   seeding_by_Clements_Engelhardt sunset_by_Aitzol_Berasategi umang_by_Abhishek_Mudgal \
   Wine_by_Jakkub_Mede; do
   cp "unpacked/usr/share/backgrounds/$name.jpg" "$folder/"
+done
+for number in 000030 000073 000165 000285 000436 000508 000785 000872 001000 001993 005001 006012 006818 \
+  007574 007991; do
+  cp "$NAPARI_MASKINVERSION_DATA/coco-panoptic/images/000000$number.jpg" "$folder/"
 done
 "$python" -m pip install --quiet --target exr OpenEXR numpy pillow
 PYTHONPATH=exr "$python" - unpacked/usr/share/blender/datafiles/studiolights/world "$folder" <<'PYTHON'

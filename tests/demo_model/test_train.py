@@ -263,6 +263,15 @@ def test_a_quarter_of_the_images_is_real_from_the_first_step_to_the_last(
     assert asked == [30, 8] * 3
 
 
+def test_small_images_come_in_every_size_with_as_many_pixels(four: list[Tensor]) -> None:
+    trainer = Trainer(replace(FAST, small=16), four, NAMES)
+    shapes = {
+        tuple(trainer.scenes(generator("train", seed), large=False).images.shape)
+        for seed in range(12)
+    }
+    assert shapes == {(16, 3, 64, 64), (7, 3, 96, 96), (4, 3, 128, 128)}
+
+
 def test_the_schedule_follows_the_clock_and_a_warm_start_leaves_out_the_calm_beginning() -> None:
     cold, warm = Recipe(minutes=10), Recipe(minutes=10, warm=True)
     assert cold.share(0) == 0 < warm.share(0) == warm.singles_until

@@ -11,7 +11,8 @@ from .restyle import MILD, STRONG
 from .scenes import SceneStyle
 from .vocabulary import CHOSEN
 
-SMALL: Final = (64, 64)
+# Sides of the small images, one for each step; things fill more tokens of larger ones.
+SMALL: Final = (64, 64, 96, 128)
 LARGE: Final[tuple[tuple[int, int], ...]] = (*[(128, 128)] * 6, (112, 144), (144, 112))
 
 
@@ -30,7 +31,7 @@ class Recipe:
     weight_decay: float = 0.05
     warmup: int = 150  # steps
     text_steps: int = 600  # before the clock starts
-    small: int = 120  # small images a step
+    small: int = 120  # images of 64 px a step, or fewer larger ones with as many pixels
     large: int = 32  # images a step at the working resolution
     real: float = 0.25  # share of real images in both, if there are any
     milder_from: float = 0.7  # after it, fewer odd colours, made-up styles and strangers

@@ -118,10 +118,9 @@ class Trainer:
     def scenes(self, rng: torch.Generator, *, large: bool) -> SceneBatch:
         """Draw the scenes of the present step."""
         r, share = self.recipe, self.share
-        size = SMALL
-        if large:
-            size = LARGE[int(torch.randint(len(LARGE), (1,), generator=rng, device=rng.device))]
-        count = r.large if large else r.small
+        sizes = LARGE if large else tuple((side, side) for side in SMALL)
+        size = sizes[int(torch.randint(len(sizes), (1,), generator=rng, device=rng.device))]
+        count = r.large if large else round(r.small * SMALL[0] ** 2 / (size[0] * size[1]))
         real = round(count * r.real) if self.real is not None else 0
         early = share < r.singles_until
         single, most = (0.9, 2) if early else (0.2, 5) if large else (0.6, 3)
