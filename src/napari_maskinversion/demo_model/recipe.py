@@ -11,8 +11,8 @@ from .restyle import MILD, STRONG
 from .scenes import SceneStyle
 from .vocabulary import CHOSEN
 
-# Sides of the small images, one for each step; things fill more tokens of larger ones.
-SMALL: Final = (64, 64, 96, 128)
+# One size a step; things fill more tokens of larger images.
+SMALL: Final = ((64, 64), (64, 64), (96, 96), (128, 128))
 LARGE: Final[tuple[tuple[int, int], ...]] = (*[(128, 128)] * 6, (112, 144), (144, 112))
 
 

@@ -118,9 +118,9 @@ class Trainer:
     def scenes(self, rng: torch.Generator, *, large: bool) -> SceneBatch:
         """Draw the scenes of the present step."""
         r, share = self.recipe, self.share
-        sizes = LARGE if large else tuple((side, side) for side in SMALL)
+        sizes = LARGE if large else SMALL
         size = sizes[int(torch.randint(len(sizes), (1,), generator=rng, device=rng.device))]
-        count = r.large if large else round(r.small * SMALL[0] ** 2 / (size[0] * size[1]))
+        count = r.large if large else round(r.small * math.prod(SMALL[0]) / math.prod(size))
         real = round(count * r.real) if self.real is not None else 0
         early = share < r.singles_until
         single, most = (0.9, 2) if early else (0.2, 5) if large else (0.6, 3)
@@ -238,11 +238,6 @@ class Trainer:
         self.read_names()
 
 
-def recipe_as_noted(recipe: Recipe) -> dict[str, Any]:
-    """Return the settings as they are written: of photographs the names, wherever they lie."""
-    return asdict(recipe) | {"photographs": [Path(file).name for file in recipe.photographs]}
-
-
 def joined(batches: Iterable[SceneBatch]) -> SceneBatch:
     """Concatenate scenes of one size; missing slots stay unused."""
     batches = list(batches)
@@ -291,16 +286,14 @@ def train(
     recipe, names = trainer.recipe, [n.name for n in trainer.names]
     checkpoint = out / "checkpoint.pt"
     resumed = checkpoint.is_file()
-    # The budget may be raised when a training resumes.
-    noted = recipe_as_noted(recipe)
+    # When a training resumes, its photographs may lie elsewhere, and its budget may be raised.
+    noted = asdict(recipe) | {"photographs": [Path(file).name for file in recipe.photographs]}
     settings = {name: value for name, value in noted.items() if name != "minutes"}
     kept = out / "history.jsonl" if report else None
     history = RecordStore(kept, "demo training", ("step",), settings, overwrite=not resumed)
-    best = -math.inf
     if resumed:
         trainer.restore(checkpoint)
-        scored = out / BEST / SCORES
-        best = json.loads(scored.read_text("utf-8"))["worth"] if scored.is_file() else best
+        best = _noted_worth(out / BEST)
         print(f"resumed at step {trainer.step}, {trainer.seconds / 60:.1f} min", flush=True)
     else:
         best = begin(trainer, warm, report=report)
@@ -364,7 +357,12 @@ def begin(trainer: Trainer, warm: Path | None, *, report: bool = True) -> float:
         trainer.read_names()
         return -math.inf
     trainer.continue_from(warm)
-    noted = warm / SCORES
+    return _noted_worth(warm)
+
+
+def _noted_worth(folder: Path) -> float:
+    """Return the worth of the weights in a folder; minus infinity where none is noted."""
+    noted = folder / SCORES
     return float(json.loads(noted.read_text("utf-8"))["worth"]) if noted.is_file() else -math.inf
 
 
