@@ -269,8 +269,8 @@ def known_images(model: Backbone) -> tuple[dict[str, Any], dict[str, Any]]:
         for file in sorted((folder / "coco-panoptic" / "images").glob("*.jpg"))
         if file.name not in shown_before
     ]
-    photographs = np.sort(distances(embedded(map(pixels_of, coco)), references))
-    limit = round(float(photographs[int(0.05 * len(photographs))]), 4)
+    photographs = distances(embedded(map(pixels_of, coco)), references)
+    limit = round(float(np.quantile(photographs, 0.05)), 4)
     shown: dict[str, Any] = {
         "other photographs of COCO (the limit was chosen on them)": photographs,
         "photographs of scikit-image": distances(embedded(skimage_photographs()), references),

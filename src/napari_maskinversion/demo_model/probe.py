@@ -72,7 +72,7 @@ def _shrink(images: Tensor, size: int) -> Tensor:
     return normalise(small.clamp(0, 1))
 
 
-def _single(model: Any, names: Tensor, batch: SceneBatch, size: int) -> float:
+def single_objects(model: Any, names: Tensor, batch: SceneBatch, size: int) -> float:
     """Measure top-1 of the image embedding on single-object scenes."""
     with torch.no_grad():
         image = encode(model.visual, _shrink(batch.images, size))
@@ -80,7 +80,7 @@ def _single(model: Any, names: Tensor, batch: SceneBatch, size: int) -> float:
     return (best == batch.labels).float().mean().item()
 
 
-def _regions(model: Any, names: Tensor, batch: SceneBatch, size: int) -> dict[str, float]:
+def inverted_regions(model: Any, names: Tensor, batch: SceneBatch, size: int) -> dict[str, float]:
     """Measure top-1 of inverted regions, and the heatmaps' overlap with the masks."""
     with torch.no_grad():
         image = encode(model.visual, _shrink(batch.images, size))
@@ -103,18 +103,19 @@ def measure(
     out = {}
     for key, styles in (("seen", seen), ("unseen", [unseen])):
         batch = scenes(sprites, "validation", 1000, 4 * count, 1, styles)
-        out[key] = _single(model, text, batch, size)
-    out |= _regions(model, text, scenes(sprites, "validation", 2000, count, 3, seen), size)
+        out[key] = single_objects(model, text, batch, size)
+    batch = scenes(sprites, "validation", 2000, count, 3, seen)
+    out |= inverted_regions(model, text, batch, size)
     model.train(was_training)
     return out
 
 
 def measure_real(
-    model: Any, views: Views, names: list[str], *, count: int, size: int
+    model: Any, views: Views, names: list[str], *, count: int, size: int, seed: int = 3000
 ) -> dict[str, float]:
     """Measure macro-averaged top-1 of regions in real views, among the names of their kind."""
     text = name_embeddings(model, names)
-    batch = views.draw(generator("validation", 3000), count, (size, size))
+    batch = views.draw(generator("validation", seed), count, (size, size))
     with torch.no_grad():
         image = encode(model.visual, normalise(batch.images))
     let, _ = invert(model.visual, image, batch.visible)

@@ -293,11 +293,11 @@ def train(
     history = RecordStore(kept, "demo training", ("step",), settings, overwrite=not resumed)
     if resumed:
         trainer.restore(checkpoint)
-        best = _noted_worth(out / BEST)
         print(f"resumed at step {trainer.step}, {trainer.seconds / 60:.1f} min", flush=True)
     else:
-        best = begin(trainer, warm, report=report)
+        begin(trainer, warm, report=report)
         save_model(trainer.published(), out, names)
+    best = max(_noted_worth(folder) for folder in (out / BEST, warm) if folder is not None)
 
     def keep(*, measuring: bool) -> None:
         nonlocal best
@@ -346,18 +346,14 @@ def train(
         shutil.copyfile(out / BEST / WEIGHTS_FILE, out / WEIGHTS_FILE)
 
 
-def begin(trainer: Trainer, warm: Path | None, *, report: bool = True) -> float:
-    """Take both towers of an earlier model, or train the text tower; read the names.
-
-    Return the worth of that model's weights, which the new ones have to beat.
-    """
+def begin(trainer: Trainer, warm: Path | None, *, report: bool = True) -> None:
+    """Take both towers of an earlier model, or train the text tower; read the names."""
     recipe = trainer.recipe
     if warm is None:
         train_text(trainer.model, trainer.names, recipe.text_steps, seed=recipe.seed, report=report)
         trainer.read_names()
-        return -math.inf
-    trainer.continue_from(warm)
-    return _noted_worth(warm)
+    else:
+        trainer.continue_from(warm)
 
 
 def _noted_worth(folder: Path) -> float:

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from napari_maskinversion._napari.model.model_widget import ModelWidget
 from napari_maskinversion._napari.model.own_model import OwnModel
 from napari_maskinversion._napari.panel.panel_state import PanelState
-from napari_maskinversion._napari.run_requests.preparing import check_model
+from napari_maskinversion._napari.run_requests.preparing import check_on_disk
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import warm_up
@@ -73,7 +73,7 @@ def test_a_folder_of_rebuild_demo_is_chosen_once_it_is_read(page, folder, monkey
     page.qtbot.waitUntil(lambda: page.session.settings.model == str(folder), timeout=60_000)
     assert page.part.model.currentText() == "cells-model  [your own]"
     assert page.store.has(str(folder), "auto")
-    check_model(page.session.settings)
+    check_on_disk(page.session.settings.model)
 
 
 def test_a_checkpoint_file_is_asked_for_its_architecture(page, checkpoint):
@@ -105,7 +105,7 @@ def test_any_tag_of_open_clip_can_be_typed_and_fetched(page):
     assert page.part.needs_fetch()
     assert not page.part.fetching.button.isHidden()
     with pytest.raises(ModelError, match="not on this machine yet; press Fetch"):
-        check_model(page.session.settings)
+        check_on_disk(page.session.settings.model)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_cannot_be_a_model_is_refused_in_one_line_and_the_model_stays(
 
 def test_a_model_that_is_gone_is_said_before_a_run(folder):
     settings = RunSettings(model=str(folder))
-    check_model(settings)
+    check_on_disk(settings.model)
     shutil.rmtree(folder)
     with pytest.raises(ModelError, match="There is no model .*cells-model; choose one in Settings"):
-        check_model(settings)
+        check_on_disk(settings.model)

@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
 from ...results.results import Results
-from ..run_requests.preparing import check_model
+from ..run_requests.preparing import check_on_disk
 from ..run_requests.request import BankChoice
 from ..session import Bindings, Session, same_regions
 from ..widgets.sections import Section
@@ -153,7 +153,7 @@ class CaptionsController(QObject):
         if self.runner.busy:
             return False
         try:
-            check_model(self._session.settings)
+            check_on_disk(self._session.settings.model)
         except InputError as error:
             refuse(str(error))
             return False

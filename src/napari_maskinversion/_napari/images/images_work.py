@@ -16,7 +16,7 @@ from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...batch.decided import Accepted, Summary, accept_steps, summarize, take_back_steps
 from ...batch.opened import OpenProject
-from ..run_requests.preparing import check_model
+from ..run_requests.preparing import check_on_disk
 from ..session import ManyImages
 from ..workers.driver import check_stopped, show
 from ..workers.model_store import ModelStore
@@ -110,7 +110,7 @@ class ModelLoader:
 
     def steps(self) -> Generator[Any, None, None]:
         """Load PyTorch's libraries; yields what to show meanwhile."""
-        check_model(self._settings)
+        check_on_disk(self._settings.model)
         if not self._store.has(self._settings.model, self._device):
             yield from start_torch()
 

@@ -99,7 +99,7 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
     """
     if problem:
         raise ConfigError(problem)
-    check_model(settings)
+    check_on_disk(settings.model)
     method = settings.method
     if method.weights is None and any(part.weights for part in method.parts):
         raise ConfigError(
@@ -107,16 +107,6 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
         )
     method.check()
     return settings.changed({"threshold": None})
-
-
-def check_model(settings: RunSettings) -> None:
-    """Refuse a model that is not on this machine.
-
-    Raises
-    ------
-    ModelError
-    """
-    check_on_disk(settings.model)
 
 
 def check_on_disk(name: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
-from ..run_requests.preparing import check_model
+from ..run_requests.preparing import check_on_disk
 from ..session import Bindings, ResultRecord, RunState, Session
 from ..widgets.sections import debouncer
 from ..workers.driver import often
@@ -93,7 +93,7 @@ class RerankController(QObject):
         settings = record.snapshot.settings
         try:
             # Fetching is for a run: these results stay as they are, and are marked.
-            check_model(settings)
+            check_on_disk(settings.model)
         except MaskInversionError:
             return
         load = partial(self._store.get, settings.model, settings.device)

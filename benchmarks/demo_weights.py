@@ -1,0 +1,123 @@
+"""Compare weights of the demo model: ``python benchmarks/demo_weights.py NAME=FOLDER NAME=FOLDER``.
+
+A stage measures its weights on 192 scenes of one object, 48 of three and 160 views of real images:
+so few that the best of nine measurements is mostly luck. Here each folder answers the same 1,152
+scenes of one object, 192 of three and 640 views, all validation. Differences are from the first
+folder, with the standard error over the draws. The unseen style has no part in "worth", or it would
+not be unseen. Needs NAPARI_MASKINVERSION_DATA. Writes benchmarks/results/demo-weights.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import measuring
+import numpy as np
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.demo_model import probe
+from napari_maskinversion.demo_model.domains import Views, data_folder, load
+from napari_maskinversion.demo_model.model import load_model_file
+from napari_maskinversion.demo_model.scenes import pyramid
+from napari_maskinversion.demo_model.sprites import DRAWN_IN, STYLES, UNSEEN_STYLE, load_sprites
+from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
+
+SIZE = 128
+SINGLE, REGIONS, REAL = ("seen", "unseen"), ("seen_3", "unseen_3"), ("aerial", "blood", "nuclei")
+WORTH = "worth"  # as `train.worth`
+
+
+def measure(models: dict[str, Any], draws: Sequence[int]) -> dict[str, dict[str, list[float]]]:
+    """Measure every model on the same draws: of single objects, and of the rest."""
+    count = len(CHOSEN)
+    names = [name.name for name in taught(count)]
+    drawings = load_sprites(None, size=SIZE, names=DRAWN[:count], styles=DRAWN_IN)
+    levels = [level[: len(STYLES)] for level in pyramid(drawings, levels=4)]
+    folder = data_folder()
+    if folder is None:
+        raise InputError("NAPARI_MASKINVERSION_DATA must name the folder of the real images.")
+    views = Views(load(folder, "validation"), count)
+    new = STYLES.index(UNSEEN_STYLE)
+    styles = [[style for style in range(len(STYLES)) if style != new], [new]]
+    texts = {key: probe.name_embeddings(model, names) for key, model in models.items()}
+    found: dict[str, dict[str, list[float]]] = {key: defaultdict(list) for key in models}
+    for draw in range(draws[0]):
+        for part, chosen in zip(SINGLE, styles, strict=True):
+            batch = probe.scenes(levels, "validation", 50_000 + 100 * draw, 192, 1, chosen)
+            for key, model in models.items():
+                found[key][part].append(probe.single_objects(model, texts[key], batch, SIZE))
+    for draw in range(draws[1]):
+        for part, chosen in zip(REGIONS, styles, strict=True):
+            batch = probe.scenes(levels, "validation", 60_000 + 100 * draw, 48, 3, chosen)
+            for key, model in models.items():
+                row = probe.inverted_regions(model, texts[key], batch, SIZE)
+                found[key][part].append(row["maskinversion"])
+                found[key][f"iou_{part}"].append(row["iou"])
+        for key, model in models.items():
+            rows = probe.measure_real(model, views, names, count=160, size=SIZE, seed=70_000 + draw)
+            for part, share in rows.items():
+                found[key][part].append(share)
+    return found
+
+
+def summary(found: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, list[float]]]:
+    """Return by model and part: mean, difference from the first model, its standard error."""
+    first = next(iter(found.values()))
+
+    def row(values: Sequence[float], before: Sequence[float]) -> tuple[float, float, float]:
+        apart = np.subtract(values, before)
+        return float(np.mean(values)), float(apart.mean()), float(_error(apart))
+
+    rows = {}
+    for key, parts in found.items():
+        single = row(parts["seen"], first["seen"])
+        rest = row(_rest(parts), _rest(first))
+        worth = (
+            (single[0] + 3 * rest[0]) / 4,
+            (single[1] + 3 * rest[1]) / 4,
+            float(np.hypot(single[2], 3 * rest[2])) / 4,
+        )
+        every = {part: row(values, first[part]) for part, values in parts.items()}
+        rows[key] = {
+            part: [round(value, 4) for value in values]
+            for part, values in (every | {WORTH: worth}).items()
+        }
+    return rows
+
+
+def _rest(parts: dict[str, list[float]]) -> list[float]:
+    """Return by draw the mean of all that has a part in worth, but for single objects."""
+    real = np.mean([parts[kind] for kind in REAL], axis=0)
+    means = np.mean([parts["seen_3"], parts["iou_seen_3"], real], axis=0)
+    return [float(value) for value in means]
+
+
+def _error(values: Any) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("weights", nargs="+", metavar="NAME=FOLDER")
+    parser.add_argument("--draws", type=int, nargs=2, default=(6, 4), metavar="N")
+    parser.add_argument("--out", type=Path, default=measuring.RESULTS / "demo-weights.json")
+    chosen = parser.parse_args()
+    models = {}
+    for one in chosen.weights:
+        name, _, folder = one.partition("=")
+        models[name] = load_model_file(Path(folder)).eval()
+    rows = summary(measure(models, chosen.draws))
+    for key, parts in rows.items():
+        for part, (mean, apart, error) in parts.items():
+            print(f"{key} {part} {mean:.4f} {apart:+.4f} ± {error:.4f}")
+    command = "python benchmarks/demo_weights.py " + " ".join(f"{key}=FOLDER" for key in models)
+    report = {"about": measuring.about() | {"command": command}, "draws": list(chosen.draws)}
+    measuring.write(chosen.out, report | {"models": rows})
+
+
+if __name__ == "__main__":
+    main()
