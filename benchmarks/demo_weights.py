@@ -114,7 +114,7 @@ def main() -> None:
     for key, parts in rows.items():
         for part, (mean, apart, error) in parts.items():
             print(f"{key} {part} {mean:.4f} {apart:+.4f} ± {error:.4f}")
-    command = "python benchmarks/demo_weights.py " + " ".join(f"{key}=FOLDER" for key in models)
+    command = "python benchmarks/demo_weights.py " + " ".join(f'"{key}=FOLDER"' for key in models)
     report = {"about": measuring.about() | {"command": command}, "draws": list(chosen.draws)}
     measuring.write(chosen.out, report | {"models": rows})
 

@@ -258,3 +258,20 @@ def test_a_link_with_the_name_of_a_killed_set_is_left_alone(tmp_path):
     recover(tmp_path / "place")
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["mine.txt"]
     assert link.is_symlink()
+
+
+def test_a_folder_that_failed_is_deleted_also_if_threads_write_a_moment_longer(
+    tmp_path, monkeypatch
+):
+    delete, left = atomic_files.shutil.rmtree, [2]
+
+    def written_again(folder, **options):
+        delete(folder, **options)
+        if left[0]:
+            left[0] -= 1
+            (folder / "c").mkdir(parents=True)
+
+    monkeypatch.setattr(atomic_files.shutil, "rmtree", written_again)
+    with pytest.raises(InputError), atomic_folder(tmp_path / "store.zarr"):
+        raise OSError(28, "No space left on device")
+    assert (left, list(tmp_path.iterdir())) == ([0], [])

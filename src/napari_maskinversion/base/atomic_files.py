@@ -12,6 +12,7 @@ import platform
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -30,6 +31,8 @@ _HIDDEN: Final = re.compile(
     r"|\.commit-new)"
 )
 _OLD: Final = "old"
+_TRIES: Final = 20  # to delete a folder into which threads still write
+_PAUSE: Final = 0.05  # seconds between them
 
 
 class FileSet:
@@ -241,7 +244,12 @@ def atomic_folder(path: Path) -> Generator[Path, None, None]:
     except OSError as error:
         raise InputError(_failed(path, error)) from error
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        # Threads of a writer (zarr's) may go on for a moment after its first error.
+        tries = _TRIES
+        while part.exists() and tries:
+            shutil.rmtree(part, ignore_errors=True)
+            time.sleep(_PAUSE)
+            tries -= 1
 
 
 @contextmanager
