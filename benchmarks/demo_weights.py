@@ -24,11 +24,12 @@ from napari_maskinversion.demo_model.domains import Views, data_folder, load
 from napari_maskinversion.demo_model.model import load_model_file
 from napari_maskinversion.demo_model.scenes import pyramid
 from napari_maskinversion.demo_model.sprites import DRAWN_IN, STYLES, UNSEEN_STYLE, load_sprites
+from napari_maskinversion.demo_model.train import worth
 from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
 
 SIZE = 128
-SINGLE, REGIONS, REAL = ("seen", "unseen"), ("seen_3", "unseen_3"), ("aerial", "blood", "nuclei")
-WORTH = "worth"  # as `train.worth`
+SINGLE = "seen", "unseen"
+REGIONS = "", "unseen_"  # before the names that `probe.measure` has for seen styles
 
 
 def measure(models: dict[str, Any], draws: Sequence[int]) -> dict[str, dict[str, list[float]]]:
@@ -55,8 +56,8 @@ def measure(models: dict[str, Any], draws: Sequence[int]) -> dict[str, dict[str,
             batch = probe.scenes(levels, "validation", 60_000 + 100 * draw, 48, 3, chosen)
             for key, model in models.items():
                 row = probe.inverted_regions(model, texts[key], batch, SIZE)
-                found[key][part].append(row["maskinversion"])
-                found[key][f"iou_{part}"].append(row["iou"])
+                for name, share in row.items():
+                    found[key][part + name].append(share)
         for key, model in models.items():
             rows = probe.measure_real(model, views, names, count=160, size=SIZE, seed=70_000 + draw)
             for part, share in rows.items():
@@ -74,26 +75,23 @@ def summary(found: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, lis
 
     rows = {}
     for key, parts in found.items():
-        single = row(parts["seen"], first["seen"])
-        rest = row(_rest(parts), _rest(first))
-        worth = (
-            (single[0] + 3 * rest[0]) / 4,
-            (single[1] + 3 * rest[1]) / 4,
-            float(np.hypot(single[2], 3 * rest[2])) / 4,
-        )
         every = {part: row(values, first[part]) for part, values in parts.items()}
-        rows[key] = {
-            part: [round(value, 4) for value in values]
-            for part, values in (every | {WORTH: worth}).items()
-        }
+        single, rest = map(row, _shares_of_worth(parts), _shares_of_worth(first))
+        error = float(np.hypot(single[2], rest[2]))
+        every["worth"] = single[0] + rest[0], single[1] + rest[1], error
+        rows[key] = {part: [round(value, 4) for value in values] for part, values in every.items()}
     return rows
 
 
-def _rest(parts: dict[str, list[float]]) -> list[float]:
-    """Return by draw the mean of all that has a part in worth, but for single objects."""
-    real = np.mean([parts[kind] for kind in REAL], axis=0)
-    means = np.mean([parts["seen_3"], parts["iou_seen_3"], real], axis=0)
-    return [float(value) for value in means]
+def _shares_of_worth(parts: dict[str, list[float]]) -> tuple[list[float], list[float]]:
+    """Return by draw what single objects add to worth, a mean, and what all the rest adds."""
+    none = dict.fromkeys(parts, 0.0)
+    others = [part for part in parts if part not in SINGLE]
+    rest = zip(*(parts[part] for part in others), strict=True)
+    return (
+        [worth(none | {"seen": value}) for value in parts["seen"]],
+        [worth(none | dict(zip(others, values, strict=True))) for values in rest],
+    )
 
 
 def _error(values: Any) -> float:
