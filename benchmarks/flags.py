@@ -44,7 +44,11 @@ from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES, distances, embedding_of
 from napari_maskinversion.images.sample_scenes import load_scene, scene_names
-from napari_maskinversion.language.ranking.calibration import Calibration, calibrate
+from napari_maskinversion.language.ranking.calibration import (
+    LEAST_MISFITS,
+    Calibration,
+    calibrate,
+)
 from napari_maskinversion.pipeline.labelling import label_regions
 from napari_maskinversion.results.calibrations import SHIPPED, key_of, shipped_calibrations
 from napari_maskinversion.results.region_result import RegionResult
@@ -79,6 +83,7 @@ TITLES = {
     "nuclei": "cell nuclei",
     "all": "all",
 }
+KEPT = (0.85, 0.86, 0.87, 0.88, 0.89, 0.90)  # shares of right answers without a flag, tried
 AIMS = {"wrong_flagged": 0.80, "right_kept": 0.85}
 
 
@@ -156,12 +161,28 @@ def some_regions(picture: Picture, rng: np.random.Generator) -> tuple[Regions, l
 
 
 def limits_of(seen: list[Answer]) -> Calibration:
-    """Choose the limits on validation answers."""
-    return calibrate(
-        [one.margin for one in seen],
-        [one.overlap for one in seen],
-        [one.right for one in seen],
-        source="validation scenes and images of benchmarks/flags.py",
+    """Choose the limits on validation answers that come nearest to both aims, or exceed both.
+
+    The limit of overlap is as low as possible: right blood cells overlap as little as wrong
+    drawings, so a higher one flags most of what is right in another kind of image.
+    """
+    choices = [
+        calibrate(
+            [one.margin for one in seen],
+            [one.overlap for one in seen],
+            [one.right for one in seen],
+            keep=keep,
+            most_misfits=LEAST_MISFITS,
+            source="validation scenes and images of benchmarks/flags.py",
+        )
+        for keep in KEPT
+    ]
+    return max(
+        choices,
+        key=lambda one: min(
+            (one.wrong_flagged or 0.0) - AIMS["wrong_flagged"],
+            one.right_kept - AIMS["right_kept"],
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -190,7 +191,8 @@ def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) ->
     from ..engine.settings import InversionConfig
 
     say("Measuring ...")
-    subject = subject_of(load(str(out), None, "cpu"))
+    # As runs with the bundled model are.
+    subject = replace(subject_of(load(str(out), None, "cpu")), multi_scale=True)
     plan = ScenesPlan(
         scenes=scenes,
         objects=(3, 4, 5),

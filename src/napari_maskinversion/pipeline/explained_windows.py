@@ -12,6 +12,7 @@ import numpy as np
 from ..base import progress_words as words
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..engine.invert.inverter import MaskInverter
+from ..engine.invert.multi_scale import MultiScaleInverter
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
@@ -21,6 +22,7 @@ from ..results.region_result import WindowRecord
 from ..results.run_info import RunInfo
 
 Answer = TypeVar("Answer")
+AnyInverter = MaskInverter | MultiScaleInverter
 
 _AT_ONCE: Final = 16  # maps between two points where you can stop
 _KEPT: Final = 2  # a region's window, and the whole image
@@ -47,7 +49,7 @@ class ExplainedWindows:
             "time on the CPU. Close other programs, or choose a smaller model.",
         )
         self._on_cpu: Backbone | None = None
-        self._kept: OrderedDict[Hashable, MaskInverter] = OrderedDict()
+        self._kept: OrderedDict[Hashable, AnyInverter] = OrderedDict()
 
     @property
     def at_once(self) -> int:
@@ -79,7 +81,7 @@ class ExplainedWindows:
 
     def inverter(
         self, source: PlaneSource, window: Window, record: WindowRecord, info: RunInfo
-    ) -> Generator[str, None, MaskInverter]:
+    ) -> Generator[str, None, AnyInverter]:
         """Encode a window as its run did, unless it is kept.
 
         Parameters
@@ -97,12 +99,19 @@ class ExplainedWindows:
         yield words.READING_IMAGE
         pixels = read_reduced(source, window.level, window.level_box, window.reduce)
         content = hash(np.ascontiguousarray(pixels).tobytes())
-        how = (record.resolution, info.keep_aspect, info.config.layers, str(model.device))
+        multi_scale = info.settings.multi_scale_with(model.spec)
+        how = (
+            record.resolution,
+            info.keep_aspect,
+            info.config.layers,
+            str(model.device),
+            multi_scale,
+        )
         key = (replace(window, members=()), *how, pixels.shape, content)
         if key not in self._kept:
             while len(self._kept) >= _KEPT:
                 self._kept.popitem(last=False)
-            inverter = MaskInverter(model)
+            inverter: AnyInverter = (MultiScaleInverter if multi_scale else MaskInverter)(model)
             encoding = inverter.set_image_steps(
                 pixels,
                 resolution=record.resolution or None,

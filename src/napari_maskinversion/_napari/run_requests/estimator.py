@@ -136,8 +136,8 @@ class _Place:
         self._spec, self._layers = _spec_of(settings), settings.inversion.layers
         self._loaded = store.has(settings.model, settings.device)
         self.patch = patch_of(self._spec.architecture)
-        resolution = self._spec.working_resolution
-        if not settings.method.whole_image:
+        resolution = settings.resolution or self._spec.working_resolution
+        if settings.resolution is None and not settings.method.whole_image:
             resolution = self._spec.native_resolution
         where = store.device(settings.model) if self._loaded else ""
         self.known: dict[str, Any] = {
@@ -146,6 +146,7 @@ class _Place:
             "resolution": resolution,
             "config": settings.inversion,
             "method": settings.method,
+            "multi_scale": settings.multi_scale_with(self._spec),
         }
 
     def check(self, at_once: int, regions: int) -> Preflight:
@@ -162,6 +163,7 @@ class _Place:
             weights=0 if self._loaded else self._spec.size_mb * 1_000_000,
             regions=regions,
             steps=self.known["config"].steps,
+            multi_scale=self.known["multi_scale"],
         )
 
 

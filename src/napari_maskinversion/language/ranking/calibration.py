@@ -53,14 +53,16 @@ def calibrate(
     overlaps: npt.ArrayLike,
     right: npt.ArrayLike,
     *,
+    keep: float = KEEP,
+    most_misfits: float = 1.0,
     source: str = "",
 ) -> Calibration:
     """Choose both limits together: flag most wrong answers, and at most 15 % of the right ones.
 
-    One free choice is how the 15 % are divided between the two limits; the division that flags most
-    wrong answers is taken, the one with the lower limit of overlap among equals. At least 1 % of
-    the right answers lie below the limit of overlap, so that a heatmap beside its region is seen
-    where overlaps say nothing about words.
+    One free choice is how the 15 % (``1 - keep``) are divided between the two limits; the division
+    that flags most wrong answers is taken, the one with the lower limit of overlap among equals. At
+    least 1 % of the right answers lie below the limit of overlap, so that a heatmap beside its
+    region is seen where overlaps say nothing about words.
 
     Parameters
     ----------
@@ -69,6 +71,10 @@ def calibrate(
         there is none.
     right : array_like, shape (N,), bool
         Whether the suggestion was right.
+    keep : float
+        Least share of right answers without a flag, 0..0.99.
+    most_misfits : float
+        Largest share of right answers below the limit of overlap, 0.01..1.
     source : str
 
     Raises
@@ -88,10 +94,10 @@ def calibrate(
             f"A calibration needs {LEAST_RIGHT} regions whose suggestion was right; there are "
             f"{count}. Review more regions."
         )
-    spare = int((1 - KEEP) * count + 1e-9)
+    spare = int((1 - keep) * count + 1e-9)
     ordered = np.sort(overlap[correct])
     best: tuple[float, float, float] | None = None
-    for place in range(int(LEAST_MISFITS * count), spare + 1):
+    for place in range(int(LEAST_MISFITS * count), min(spare, int(most_misfits * count)) + 1):
         lowest = float(ordered[place])
         fitting = np.sort(margin[correct & (overlap >= lowest)])
         closest = float(fitting[spare - (count - len(fitting))])
