@@ -238,9 +238,11 @@ def test_all_sizes_share_the_memory_and_give_half_of_it_back(several):
     assert inverter.memory_mb == 300
     assert several.memory_mb == MaskInverter(demo_model()).memory_mb
     inverter.set_image(picture())
+    assert sum(part.memory_mb for part in inverter._image.inverters) == 300
     before = drive(inverter.invert_steps(regions(3), CONFIG)).embeddings
     inverter.spare_memory()
     assert inverter.memory_mb == 150
+    assert sum(part.memory_mb for part in inverter._image.inverters) == 150
     np.testing.assert_allclose(
         drive(inverter.invert_steps(regions(3), CONFIG)).embeddings, before, atol=1e-5
     )
