@@ -200,8 +200,7 @@ def _settings(task: ImageTask) -> Any:
     if not task.captions:  # how many there would be makes no difference
         settings = settings.changed({"top_captions": TOP})
     values = _plain(settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
-    spec = MODELS.get(task.model)
-    sizes = {True: "on", False: "off"}[settings.multi_scale_with(spec)]
+    sizes = "on" if settings.multi_scale_with(MODELS.get(task.model)) else "off"
     return {**values, "model": _weights(task), "multi_scale": sizes}
 
 

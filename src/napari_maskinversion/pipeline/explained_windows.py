@@ -12,7 +12,7 @@ import numpy as np
 from ..base import progress_words as words
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..engine.invert.inverter import MaskInverter
-from ..engine.invert.multi_scale import MultiScaleInverter
+from ..engine.invert.multi_scale import MultiScaleInverter, inverter_class
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
@@ -111,7 +111,7 @@ class ExplainedWindows:
         if key not in self._kept:
             while len(self._kept) >= _KEPT:
                 self._kept.popitem(last=False)
-            inverter: AnyInverter = (MultiScaleInverter if multi_scale else MaskInverter)(model)
+            inverter = inverter_class(multi_scale)(model)
             encoding = inverter.set_image_steps(
                 pixels,
                 resolution=record.resolution or None,

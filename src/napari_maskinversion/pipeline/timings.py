@@ -20,7 +20,8 @@ from ..engine.methods.registry import Method
 _Seconds = Annotated[float, Field(gt=0, lt=1e6)]
 _Count = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LEGRAD = "legrad"
-MULTI_SCALE = "legrad multi-scale"
+_SEVERAL = " multi-scale"
+MULTI_SCALE = LEGRAD + _SEVERAL
 _WARM_UP = 0.05  # weight of the first window of a run, which takes longer
 _OLDER = 0.5  # weight that a run keeps when another one ends
 
@@ -63,7 +64,7 @@ def kind_of(method: Method, explainer: str, multi_scale: bool) -> str:
     """Return the kind of work that speeds are kept by: a method, or a map at one or more sizes."""
     if not method.inverts:
         return method.name
-    return f"{explainer} multi-scale" if multi_scale else explainer
+    return explainer + _SEVERAL if multi_scale else explainer
 
 
 def known_speed(model: str, device: str, resolution: int, kind: str = LEGRAD) -> Speed | None:

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from ...base.errors import ModelError
 from ...base.regions import Region
 from ...base.steps import drive
-from ...engine.invert.inverter import MaskInverter
-from ...engine.invert.multi_scale import MultiScaleInverter
+from ...engine.invert.multi_scale import inverter_class
 from ...engine.methods.dense import Reading
 from ...engine.methods.edits import Fill, cut_box
 from ...engine.methods.factory import region_embedder
@@ -117,8 +116,7 @@ def invert(
     The setting's context is about the box of all masks of a case; no window is smaller than the
     model's input.
     """
-    kind = MultiScaleInverter if subject.multi_scale else MaskInverter
-    inverter = kind(subject.model)
+    inverter = inverter_class(subject.multi_scale)(subject.model)
     embeddings, overlaps = [], []
     for case in cases:
         every = Region.from_mask(1, np.asarray(case.masks.any(0)))

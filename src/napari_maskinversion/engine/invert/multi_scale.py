@@ -57,10 +57,7 @@ class MultiScaleInverter(RegionEmbedder):
         super().__init__(model)
         self._memory_mb = memory_mb
         self._halved = 0
-        self._check_memory()
-
-    def _check_memory(self) -> int:
-        return MaskInverter(self.model, memory_mb=self._memory_mb).memory_mb
+        MaskInverter(model, memory_mb=memory_mb)  # refuses a budget that cannot be
 
     def set_image_steps(
         self,
@@ -159,7 +156,7 @@ class MultiScaleInverter(RegionEmbedder):
     @property
     def memory_mb(self) -> int:
         """The memory budget of inversions at all sizes, in units of 2**20 bytes."""
-        return self._check_memory() >> self._halved
+        return MaskInverter(self.model, memory_mb=self._memory_mb).memory_mb >> self._halved
 
     def spare_memory(self) -> None:
         """Free the caches and use half as much memory from now on."""
@@ -167,6 +164,11 @@ class MultiScaleInverter(RegionEmbedder):
         image: _Image | None = self._image
         for inverter in () if image is None else image.inverters:
             inverter.spare_memory()
+
+
+def inverter_class(multi_scale: bool) -> type[MaskInverter | MultiScaleInverter]:
+    """Return the class that inverts at one size of the input, or at several."""
+    return MultiScaleInverter if multi_scale else MaskInverter
 
 
 def _side_by_side(

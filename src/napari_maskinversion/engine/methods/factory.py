@@ -15,7 +15,7 @@ from ...base.regions import Regions
 from ..compute.compute_lock import computing
 from ..invert.inverter import MaskInverter, Masks, RegionEmbedder
 from ..invert.loop import InversionResult, StepState
-from ..invert.multi_scale import MultiScaleInverter
+from ..invert.multi_scale import inverter_class
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
@@ -90,7 +90,7 @@ def inverter_maker(
 ) -> Callable[..., RegionEmbedder]:
     """Return a callable that makes a method's embedders from a model and ``memory_mb``."""
     if method.inverts:
-        return MultiScaleInverter if multi_scale else MaskInverter
+        return inverter_class(multi_scale)
     return lambda model, memory_mb=0: region_embedder(
         method, model, resolution=resolution, inversion=config
     )
