@@ -208,7 +208,6 @@ def measure(
     from napari_maskinversion.images.windows import WindowConfig, plan_windows
     from napari_maskinversion.pipeline.estimate import estimate
     from napari_maskinversion.pipeline.run import PlaneTask, check_tasks, run_planes
-    from napari_maskinversion.results.settings import RunSettings
 
     model = load_model(arguments.model, device="cpu")
     config = InversionConfig(steps=arguments.steps)
@@ -223,13 +222,7 @@ def measure(
     planned = time.perf_counter()
     device = str(model.device)
     size = estimate(
-        tasks,
-        model=model.name,
-        device=device,
-        config=config,
-        window=WindowConfig(),
-        multi_scale=RunSettings().multi_scale_with(model.spec),
-        **sides,
+        tasks, model=model.name, device=device, config=config, window=WindowConfig(), **sides
     )
     print(size.text, flush=True)
     start = time.perf_counter()

@@ -17,7 +17,7 @@ from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers import notify
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
-from napari_maskinversion.engine.invert.multi_scale import MultiScaleInverter
+from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.ranking.calibration import Calibration
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.pipeline import run as pipeline
@@ -201,13 +201,13 @@ def _result(region, vocabulary, shape, index, position):
 def inverted(monkeypatch):
     """Ids of the regions that were inverted, in order."""
     seen = []
-    invert = MultiScaleInverter.invert_steps
+    invert = MaskInverter.invert_steps
 
     def count(self, masks, *given, **options):
         seen.extend(masks.ids)
         return invert(self, masks, *given, **options)
 
-    monkeypatch.setattr(MultiScaleInverter, "invert_steps", count)
+    monkeypatch.setattr(MaskInverter, "invert_steps", count)
     return seen
 
 

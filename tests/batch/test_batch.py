@@ -94,18 +94,6 @@ def test_a_second_call_keeps_what_is_done_and_says_what_is_stale(project, call):
     assert changed == {"cell-2.png", "regions.parquet"}
 
 
-def test_the_sizes_of_the_input_are_those_that_were_used(finished, call):
-    status = ("project", "status", ".", "--out", "out")
-    for file in Path("out/archives").glob("*/batch.json"):
-        mark = json.loads(file.read_text("utf-8"))
-        assert mark["settings"].pop("multi_scale") == "on"  # the demo's "auto"
-        file.write_text(json.dumps(mark), "utf-8")
-    # A mark from before there were several is of one.
-    assert "computed from other multi_scale: cell-1.png, cell-2.png" in call(*status)[1]
-    kept = call("batch", ".", "--out", "out", "--multi-scale", "off")[2]
-    assert "2 images of out are kept." in kept
-
-
 @pytest.fixture
 def finished(project, batch_once):
     """A project whose two images are computed in the folder ``out``."""

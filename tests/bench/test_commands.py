@@ -14,7 +14,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.bench.datasets.drawings import SceneSource
 from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.curves import CurvePlan, measure_curve
@@ -24,7 +23,6 @@ from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_
 from napari_maskinversion.bench.reports.tables import markdown
 from napari_maskinversion.cli import app
 from napari_maskinversion.cli.bench import scenes as scene_commands
-from napari_maskinversion.engine.invert.multi_scale import MultiScaleInverter
 from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.settings import InversionConfig
@@ -72,43 +70,7 @@ def test_single_objects_are_quick_so_five_times_as_many_are_measured(short: dict
     parts = short["parts"]
     assert parts["single/bundled"]["scenes"] == 5 * 8
     assert parts["regions/bundled/3"]["regions"] == 3 * 8
-    assert "| one object, mean image embedding of 3 sizes (40 scenes) |" in markdown(short)
-
-
-def test_the_demo_is_measured_at_several_sizes_as_it_runs_and_at_one_if_asked(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sides, embed = [], ScenesBench._images
-
-    def noted(self: Any, cases: Any, side: int) -> Any:
-        sides.append(side)
-        return embed(self, cases, side)
-
-    monkeypatch.setattr(ScenesBench, "_images", noted)
-    pages = {}
-    for choice, expected in (("auto", [128, 96, 160]), ("off", [128])):
-        file = tmp_path / f"{choice}.json"
-        call = ("scenes", "--short", "--scenes", 2, "--multi-scale", choice, "--json", file)
-        code, out, err = bench(*call)
-        assert code == 0, err
-        assert sides == expected
-        sides.clear()
-        pages[choice] = json.loads(file.read_text("utf-8"))
-    assert [page["settings"]["sizes"] for page in pages.values()] == [3, 1]
-    assert "| one object, image embedding (10 scenes) |" in out
-    assert "at 3 sizes of the input" in markdown(pages["auto"])
-
-
-def test_regions_are_inverted_as_the_subject_says(subject: ModelUnderTest) -> None:
-    cases = list(SceneSource(subject, None).draw("bundled", 1, 3))
-    setting, quick = Setting(resolution=128), InversionConfig(steps=2)
-    several = invert(subject, cases, setting, quick)[0]
-    inverter = MultiScaleInverter(subject.model)
-    inverter.set_image(cases[0].image)
-    expected = drive(inverter.invert_steps(cases[0].masks, quick)).embeddings
-    np.testing.assert_allclose(several, expected, atol=1e-5)
-    one = invert(replace(subject, multi_scale=False), cases, setting, quick)[0]
-    assert np.abs(one - several).max() > 1e-3
+    assert "| one object, image embedding (40 scenes) |" in markdown(short)
 
 
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
@@ -245,14 +207,13 @@ def test_every_object_of_a_scene_shows(subject: ModelUnderTest) -> None:
 
 
 def test_a_curve_over_steps_is_what_separate_inversions_give(subject: ModelUnderTest) -> None:
-    at_one_size = replace(subject, multi_scale=False)
     cases = list(SceneSource(subject, None).draw("bundled", 3, 3))
     values = (0.0, 1.0, 4.0)
     plan = CurvePlan("steps", values, InversionConfig(steps=4), 96, 3, 3)
     curve = measure_curve(subject, cases, plan)
     for place, steps in ((1, 1), (2, 4)):
         separate = InversionConfig(steps=steps)
-        vectors, overlaps = invert(at_one_size, cases, Setting(resolution=96), separate)
+        vectors, overlaps = invert(subject, cases, Setting(resolution=96), separate)
         labels = np.concatenate([c.labels for c in cases])
         right = ((vectors @ subject.texts.T).argmax(1) == labels).mean()
         assert curve["top1"][place]["value"] == pytest.approx(right)
@@ -269,9 +230,9 @@ def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTe
     assert curve["cosine"][0] < min(curve["cosine"][1:])
     # The regulariser is not part of the Dice loss: with less freedom it is larger.
     assert curve["dice"][0] < curve["dice"][2] < 1
-    config = InversionConfig(steps=5, alpha=5)
-    at_one_size = replace(subject, multi_scale=False)
-    vectors, overlaps = invert(at_one_size, cases, Setting(resolution=96), config)
+    vectors, overlaps = invert(
+        subject, cases, Setting(resolution=96), InversionConfig(steps=5, alpha=5)
+    )
     assert len(vectors) == curve["regions"]
     assert curve["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.bench.datasets.cases import Case
 from napari_maskinversion.bench.measures.hyperparameter_search import (
     choose_settings,
@@ -18,7 +17,6 @@ from napari_maskinversion.bench.measures.hyperparameter_search import (
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, read_setting
 from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.engine.invert.inverter import MaskInverter
-from napari_maskinversion.engine.invert.multi_scale import MultiScaleInverter
 from napari_maskinversion.engine.settings import InversionConfig
 
 from .conftest import fewer_choices
@@ -61,11 +59,10 @@ def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
 
 
 def test_maskinversion_is_the_engines(subject: ModelUnderTest) -> None:
-    case, inverter = picture(1), MultiScaleInverter(subject.model)
+    case, inverter = picture(1), MaskInverter(subject.model)
     inverter.set_image(case.image, resolution=64)
     embeddings = SCENE_METHODS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
-    expected = drive(inverter.invert_steps(case.masks, TWO)).embeddings
-    np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+    np.testing.assert_allclose(embeddings, inverter.invert(case.masks, TWO).embeddings, atol=1e-6)
 
 
 def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
@@ -164,10 +161,9 @@ def test_maskinversion_sees_a_window_around_the_regions(
     case, (top, left, bottom, right) = alone(1), window
     setting = Setting(resolution=96, context=context)
     embeddings = SCENE_METHODS["maskinversion"].embed(subject, [case], setting, TWO)
-    inverter = MultiScaleInverter(subject.model)
+    inverter = MaskInverter(subject.model)
     inverter.set_image(case.image[top:bottom, left:right], resolution=96)
-    masks = case.masks[:, top:bottom, left:right]
-    expected = drive(inverter.invert_steps(masks, TWO)).embeddings
+    expected = inverter.invert(case.masks[:, top:bottom, left:right], TWO).embeddings
     np.testing.assert_allclose(embeddings, expected, atol=1e-5)
 
 

@@ -222,7 +222,6 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
         (("--window", "auto"), "other windows"),
         (("--square",), "other windows"),
         (("--resolution", 64), "another resolution than 64"),
-        (("--multi-scale", "off"), "another choice of --multi-scale"),
         (("--only", "1,2"), "other regions"),
     ):
         code, _, err = call(*start, *again, *more)

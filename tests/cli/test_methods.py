@@ -44,7 +44,7 @@ def embedded(name, image, masks, **options):
 
 @pytest.mark.parametrize("name", [*WITHOUT_WEIGHTS, "maskinversion+crop"])
 def test_a_run_embeds_by_the_method_asked_for(name):
-    _, results = results_of(name, chunk_size=2, multi_scale="off")
+    _, results = results_of(name, chunk_size=2)
     stack = np.stack([regions(5).full_mask(i) for i in range(5)])
     expected = embedded(name, picture(), stack, inversion=QUICK)
     np.testing.assert_allclose(results.embeddings, expected, atol=1e-5)

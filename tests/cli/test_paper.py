@@ -102,14 +102,9 @@ def test_the_record_says_what_differs_from_the_paper(call, files):
         return json.loads((out / "result.json").read_text("utf-8"))["differs_from_paper"]
 
     assert record("--paper", "--resolution", "64") == ["resolution"]
-    differing = ["inversion.steps", "resolution", "multi_scale", "keep_aspect", "window"]
+    differing = ["inversion.steps", "resolution", "keep_aspect", "window"]
     assert record("--steps", "1", "--resolution", "64") == differing
     assert RunSettings.paper().differences_from_paper() == []
-    # Only the demo model inverts at several sizes by itself.
-    assert "multi_scale" in RunSettings(model="demo").differences_from_paper()
-    assert "multi_scale" not in RunSettings(model="ViT-B-16/openai").differences_from_paper()
-    large = RunSettings(model="ViT-B-16/openai", multi_scale="on")
-    assert "multi_scale" in large.differences_from_paper()
 
 
 @pytest.fixture

@@ -84,7 +84,9 @@ def test_measured_speeds_give_seconds_for_windows_and_for_every_step_of_a_region
 
 def test_one_map_says_nothing_of_the_time_of_another():
     remember("m", "cpu", resolution=96, steps=4, encoding=2.0, region=0.5, last=True)
-    remember("m", "cpu", resolution=96, steps=4, encoding=2.0, region=5, last=True, kind="chefer")
+    remember(
+        "m", "cpu", resolution=96, steps=4, encoding=2.0, region=5, last=True, explainer="chefer"
+    )
     assert ask([plane()]).seconds == pytest.approx(6 * 2.0 + 6 * 11 * 0.1)
     assert ask([plane()], explainer="chefer").seconds == pytest.approx(6 * 2.0 + 6 * 11)
     assert ask([plane()], explainer="gradcam").seconds is None
@@ -127,7 +129,6 @@ def test_the_windows_are_those_that_the_run_then_has():
         "patch": model.patch_size,
         "config": config,
         "window": window,
-        "multi_scale": True,  # the demo's default
     }
     before = estimate(tasks, **asked)
     assert before.seconds is None
@@ -137,9 +138,8 @@ def test_the_windows_are_those_that_the_run_then_has():
         if isinstance(news, RegionChunk)
     ]
     assert len(chunks[-1].so_far.windows) == before.windows
-    # And the next estimate knows how long that took, which says nothing of other runs.
+    # And the next estimate knows how long that took.
     assert estimate(tasks, **asked).seconds > 0
-    assert estimate(tasks, **asked | {"multi_scale": False}).seconds is None
 
 
 def test_an_estimate_does_not_load_torch():
@@ -195,7 +195,6 @@ def test_after_the_first_run_the_estimate_is_within_one_and_a_half_times(monkeyp
             config=settings.inversion,
             window=window,
             method=chosen,
-            multi_scale=settings.multi_scale_with(model.spec),
         )
 
     clock = Clock(monkeypatch, encoding=2.0, region=1.0, words=60.0)

@@ -10,7 +10,6 @@ from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.invert.multi_scale import MultiScaleInverter
 from napari_maskinversion.engine.models.loading import copy_to_cpu
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig, plan_windows
@@ -85,11 +84,7 @@ WORDS = Vocabulary.parse("apple | red fruit\ncar\nhouse\nfish")
 
 @pytest.fixture(scope="module")
 def answered():
-    """Five regions of a picture larger than what the model sees, each in a window, at one size."""
-    return answered_with(multi_scale="off")
-
-
-def answered_with(multi_scale):
+    """Five regions of a picture larger than what the model sees, each in a window."""
     image = np.tile(picture(100, 120), (2, 2, 1))
     labels = np.zeros((200, 240), np.uint8)
     for number in range(4):
@@ -97,8 +92,9 @@ def answered_with(multi_scale):
         labels[y : y + 24, x : x + 30] = number + 1
     regions = Regions.from_labels(labels)
     config = InversionConfig(steps=4, alpha=1.0)
-    window = WindowConfig(mode="fixed", side=70)
-    work = run(demo_model(), image, regions, WORDS, config, window=window, multi_scale=multi_scale)
+    work = run(
+        demo_model(), image, regions, WORDS, config, window=WindowConfig(mode="fixed", side=70)
+    )
     return ArrayPlane(image), regions, drive(work)
 
 
@@ -108,11 +104,7 @@ def seen(answered, row=2, **changed):
     return Seen(**arguments | {"region": regions[row]} | changed)
 
 
-@pytest.mark.parametrize(
-    ("multi_scale", "kind"), [("off", MaskInverter), ("auto", MultiScaleInverter)]
-)
-def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(multi_scale, kind):
-    answered = answered_with(multi_scale)
+def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered)
     course = drive(explainer.course(asked))
@@ -121,7 +113,7 @@ def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(multi_scale
     np.testing.assert_allclose(course.losses, asked.result.losses, atol=1e-4)
     np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)
     # Before the first update all regions of a window look alike: the image's own map.
-    inverter = kind(demo_model())
+    inverter = MaskInverter(demo_model())
     y0, x0, y1, x1 = (int(value) for value in asked.result.window.box)
     inverter.set_image(answered[0].read(0, (y0, x0, y1, x1)))
     own = inverter.explain(inverter.image_embedding[None])[0]

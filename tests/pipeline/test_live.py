@@ -19,12 +19,10 @@ from napari_maskinversion.pipeline import run
 from napari_maskinversion.pipeline.live import LiveRun
 from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.results.results import Results
-from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import demo_model, label_image, picture
 
 WORDS = Vocabulary(("apple", "car", "house"))
-# At one size: what is encoded and inverted is counted.
-QUICK = RunSettings.of(InversionConfig(steps=2), window="whole", multi_scale="off")
+QUICK = InversionConfig(steps=2)
 IMAGE = ArrayPlane(picture())
 
 
@@ -193,7 +191,7 @@ def test_a_run_that_finds_its_windows_encoded_tells_nothing_of_speed(live, monke
 
 def test_the_pipeline_itself_keeps_nothing_unless_asked(counted):
     for _ in range(2):
-        drive(run.run_planes(demo_model(), tasks(label_image(2)), WORDS, QUICK))
+        drive(run.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK)))
     assert counted["encoded"] == 2
 
 

@@ -21,13 +21,11 @@ from napari_maskinversion.language.text.embeddings import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
 from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
 from napari_maskinversion.pipeline.window_attempts import window_attempts
-from napari_maskinversion.results.settings import RunSettings
 from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model, picture, regions, write_scene
 
 WORDS = Vocabulary(("apple", "car", "house"))
-# At one size: which one does not fit is counted.
-QUICK = RunSettings.of(InversionConfig(steps=2), window="whole", multi_scale="off")
+QUICK = InversionConfig(steps=2)
 
 
 def follow(work):
@@ -143,8 +141,8 @@ def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory
     short_of_memory(lambda inverter, masks: inverter.model.device.type == "cuda")
     monkeypatch.setattr(matmul, "_missing", lambda *_: "")
     monkeypatch.setattr(window_runner, "has_precision", lambda *_: False)
-    settings = QUICK.changed({"inversion.precision": "tf32"})
-    _, _, results = follow(run(PretendGpu(), picture(), regions(3), WORDS, settings))
+    config = replace(QUICK, precision="tf32")
+    _, _, results = follow(run(PretendGpu(), picture(), regions(3), WORDS, config))
     assert {region.window.device for region in results.regions} == {"cpu"}
     assert {region.window.route for region in results.regions} == {"direct"}
 
@@ -230,7 +228,7 @@ def test_the_command_line_says_it_and_writes_what_is_finished(
 
     short_of_memory(fails)
     words = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
-    words += ["--steps", 1, "--chunk-size", 2, "--multi-scale", "off", "--out", tmp_path / "out"]
+    words += ["--steps", 1, "--chunk-size", 2, "--out", tmp_path / "out"]
     code, _, said = call(*words)
     assert said.count("Not enough memory: 1 region at once") == (1 if fits else 3)
     assert (code == 0) == bool(fits)

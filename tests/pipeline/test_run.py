@@ -12,9 +12,7 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.compute.matmul import cpu_library
-from napari_maskinversion.engine.invert.multi_scale import MultiScaleInverter
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
@@ -32,24 +30,11 @@ WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
 
 
-@pytest.mark.parametrize(
-    ("multi_scale", "kind"),
-    [("off", MaskInverter), ("on", MultiScaleInverter), ("auto", MultiScaleInverter)],
-)
-def test_results_are_those_of_the_engine(multi_scale, kind):
-    work = run(
-        demo_model(),
-        picture(),
-        regions(5),
-        WORDS,
-        QUICK,
-        chunk_size=2,
-        multi_scale=multi_scale,
-    )
-    results = collect(work)[1]
-    inverter = kind(demo_model())
+def test_results_are_those_of_the_engine():
+    results = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
+    inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
-    expected = drive(inverter.invert_steps(regions(5), QUICK))
+    expected = inverter.invert(regions(5), QUICK)
     np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-5)
     np.testing.assert_allclose(results.heatmap(3), expected.heatmap(3), atol=1e-4)
     assert results.heatmap(0).shape == (60, 80)
@@ -63,7 +48,7 @@ def test_results_are_those_of_the_engine(multi_scale, kind):
 @pytest.mark.parametrize("route", ["direct", "decomposed"])
 def test_results_tell_what_computed_them(route):
     config = InversionConfig(steps=2, route=route)
-    results = collect(run(demo_model(), picture(), regions(2), WORDS, config, multi_scale="off"))[1]
+    results = collect(run(demo_model(), picture(), regions(2), WORDS, config))[1]
     machine = results.info.machine
     assert machine.threads == torch.get_num_threads()
     assert machine.library == cpu_library()

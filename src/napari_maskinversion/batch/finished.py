@@ -15,7 +15,6 @@ from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
 from ..base.reading import is_address, read_json, validated
 from ..engine.models.registry import own_model
-from ..engine.models.specs import MODELS
 from ..language.captions.bank import TOP
 from ..regions.annotations.json_files import to_json_types
 from ..regions.annotations.label_maps import map_files, read_names
@@ -178,11 +177,10 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
     if not kept.regions.fits(task.regions):
         yield "regions"
     settings = _settings(task)
-    earlier = {"multi_scale": "off"} | kept.settings  # there was only one size
-    for name in (*earlier, *(settings.keys() - earlier.keys())):
+    for name in (*kept.settings, *(settings.keys() - kept.settings.keys())):
         if name == "top_captions" and kept.captions != task.captions:
             continue  # said below
-        before, after = earlier.get(name), settings.get(name)
+        before, after = kept.settings.get(name), settings.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
             yield from (key for key in after if before.get(key) != after[key])
         elif before != after:
@@ -200,8 +198,7 @@ def _settings(task: ImageTask) -> Any:
     if not task.captions:  # how many there would be makes no difference
         settings = settings.changed({"top_captions": TOP})
     values = _plain(settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
-    sizes = "on" if settings.multi_scale_with(MODELS.get(task.model)) else "off"
-    return {**values, "model": _weights(task), "multi_scale": sizes}
+    return {**values, "model": _weights(task)}
 
 
 def _weights(task: ImageTask) -> str:

@@ -16,7 +16,6 @@ from ..demo_model.model import VOCABULARY_FILE
 from ..demo_model.vocabulary import NAMES, OBJECTS, REAL, Name
 from ..engine.models.backbone import Backbone
 from ..engine.models.specs import bundled_folder
-from ..results.settings import RunSettings
 
 PROMPT: Final = "a photo of a {}"
 
@@ -33,14 +32,11 @@ class ModelUnderTest:
     taught : bool
         Whether the names are the model's own (``vocabulary.txt`` next to its weights). Otherwise
         the bundled model's names are used.
-    multi_scale : bool
-        Whether MaskInversion, and the embedding of a whole image, average several sizes.
     """
 
     model: Backbone
     names: tuple[str, ...]
     taught: bool
-    multi_scale: bool = False
 
     @property
     def visual(self) -> Any:
@@ -92,7 +88,7 @@ class ModelUnderTest:
 
 
 def subject_of(model: Backbone) -> ModelUnderTest:
-    """Return a loaded model with its names; regions are inverted as a run does by default.
+    """Return a loaded model with its names.
 
     Raises
     ------
@@ -100,12 +96,10 @@ def subject_of(model: Backbone) -> ModelUnderTest:
         If fewer than six names of its vocabulary have drawings.
     """
     listed = _vocabulary_file(model)
-    multi_scale = RunSettings().multi_scale_with(model.spec)
     if listed is None:
-        return ModelUnderTest(model, NAMES, taught=False, multi_scale=multi_scale)
+        return ModelUnderTest(model, NAMES, taught=False)
     names: Sequence[str] = listed.read_text("utf-8").splitlines()
-    names = tuple(n for n in names if n)
-    subject = ModelUnderTest(model, names, taught=True, multi_scale=multi_scale)
+    subject = ModelUnderTest(model, tuple(n for n in names if n), taught=True)
     if len(subject.drawn) < 6:
         raise InputError(
             f"{listed.name} of {model.name} holds {len(subject.drawn)} names with drawings; "

@@ -43,13 +43,10 @@ def embedded_before(
         If the file cannot be read, or anything differs; names it.
     """
     bundle = open_archive(path)
-    info = bundle.results.info
     side = settings.resolution or model.working_resolution
     differences = list(_differences(bundle, inputs, source, model.fingerprint, settings))
     if any(region.window.resolution != side for region in bundle.results.regions):
         differences.append(f"regions seen at another resolution than {side}")
-    if info.settings.multi_scale_with(model.spec) != settings.multi_scale_with(model.spec):
-        differences.append("another choice of --multi-scale")
     if differences:
         raise InputError(
             f"{path} cannot be used again, it has {', '.join(differences)}; leave --results out, "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -191,8 +190,7 @@ def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) ->
     from ..engine.settings import InversionConfig
 
     say("Measuring ...")
-    # As runs with the bundled model are.
-    subject = replace(subject_of(load(str(out), None, "cpu")), multi_scale=True)
+    subject = subject_of(load(str(out), None, "cpu"))
     plan = ScenesPlan(
         scenes=scenes,
         objects=(3, 4, 5),

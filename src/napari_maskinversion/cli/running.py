@@ -47,7 +47,6 @@ def invert(
     if inputs.notes:
         say(inputs.notes)
     resolution = settings.resolution or model.working_resolution
-    multi_scale = settings.multi_scale_with(model.spec)
     size = estimate(
         inputs.tasks,
         model=model.name,
@@ -57,7 +56,6 @@ def invert(
         config=settings.inversion,
         window=settings.window,
         method=settings.method,
-        multi_scale=multi_scale,
     )
     check = preflight(
         device=str(model.device),
@@ -68,7 +66,6 @@ def invert(
         layers=settings.inversion.layers,
         regions=size.regions,
         steps=settings.inversion.steps,
-        multi_scale=multi_scale,
     )
     work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)
     with inputs.stack:

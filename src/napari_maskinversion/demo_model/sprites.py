@@ -37,8 +37,9 @@ class SpriteError(RuntimeError):
 class SpriteSet:
     """One emoji set: its npm package, exact version, licence and author.
 
-    A set of pictograms has one colour; ``icons`` are its names for drawings that it files otherwise
-    than the emoji sets do.
+    A set of pictograms has one colour, unless it is ``painted``; ``icons`` are its names for
+    drawings that it files otherwise than the emoji sets do, or for all that are taken from it
+    (``listed``).
     """
 
     style: str
@@ -47,6 +48,8 @@ class SpriteSet:
     author: str
     source: str
     icons: Mapping[str, str] = field(default_factory=dict)
+    listed: bool = False
+    painted: bool = False
 
     @property
     def package(self) -> str:
@@ -149,6 +152,218 @@ PICTOGRAMS: Final[tuple[SpriteSet, ...]] = (
             "alarm clock": "alarm",
             "light bulb": "lightbulb",
         },
+    ),
+    SpriteSet(
+        "hugeicons",
+        "1.2.35",
+        "MIT",
+        "Hugeicons",
+        "https://icon-sets.iconify.design/icon-sets/hugeicons/",
+        {
+            "turtle": "turtle",
+            "apple": "apple",
+            "grapes": "grapes",
+            "ice cream": "ice-cream-01",
+            "birthday cake": "birthday-cake",
+            "car": "car-01",
+            "airplane": "airplane-01",
+            "rocket": "rocket-01",
+            "bicycle": "bicycle",
+            "tractor": "tractor",
+            "helicopter": "helicopter",
+            "cactus": "cactus",
+            "palm tree": "tree-palm",
+            "mushroom": "mushroom",
+            "guitar": "guitar",
+            "camera": "camera-01",
+            "umbrella": "umbrella",
+            "key": "key-01",
+            "balloon": "balloon",
+            "crown": "crown",
+            "horse": "horse-head",
+            "cookie": "cookie",
+            "cherries": "cherry",
+            "castle": "castle",
+            "alarm clock": "alarm-clock",
+            "light bulb": "bulb",
+        },
+        listed=True,
+    ),
+    SpriteSet(
+        "tabler",
+        "1.2.41",
+        "MIT",
+        "Paweł Kuna",
+        "https://github.com/tabler/tabler-icons",
+        {
+            "ladybug": "bug",
+            "apple": "apple",
+            "hamburger": "burger",
+            "grapes": "grape",
+            "birthday cake": "cake",
+            "car": "car",
+            "airplane": "plane",
+            "rocket": "rocket",
+            "tractor": "tractor",
+            "helicopter": "helicopter",
+            "cactus": "cactus",
+            "mushroom": "mushroom",
+            "camera": "camera",
+            "umbrella": "umbrella",
+            "key": "key",
+            "house": "home",
+            "balloon": "balloon",
+            "crown": "crown",
+            "dog": "dog",
+            "horse": "horse",
+            "lemon": "lemon-2",
+            "cookie": "cookie",
+            "cherries": "cherry",
+            "castle": "building-castle",
+            "television": "device-tv-old",
+            "alarm clock": "alarm",
+            "light bulb": "bulb",
+            "hammer": "hammer",
+        },
+        listed=True,
+    ),
+    SpriteSet(
+        "ph",
+        "1.2.2",
+        "MIT",
+        "Phosphor Icons",
+        "https://github.com/phosphor-icons/core",
+        {
+            "hamburger": "hamburger-fill",
+            "ice cream": "ice-cream-fill",
+            "birthday cake": "cake-fill",
+            "car": "car-profile-fill",
+            "airplane": "airplane-fill",
+            "rocket": "rocket-fill",
+            "bicycle": "bicycle-bold",
+            "tractor": "tractor-fill",
+            "cactus": "cactus-fill",
+            "palm tree": "tree-palm-fill",
+            "guitar": "guitar-fill",
+            "camera": "camera-fill",
+            "umbrella": "umbrella-fill",
+            "key": "key-fill",
+            "house": "house-fill",
+            "balloon": "balloon-fill",
+            "crown": "crown-fill",
+            "dog": "dog-fill",
+            "horse": "horse-fill",
+            "cookie": "cookie-fill",
+            "cherries": "cherries-fill",
+            "castle": "castle-turret-fill",
+            "television": "television-fill",
+            "alarm clock": "alarm-fill",
+            "light bulb": "lightbulb-fill",
+            "hammer": "hammer-fill",
+            "ladybug": "bug-fill",
+        },
+        listed=True,
+    ),
+    SpriteSet(
+        "mingcute",
+        "1.2.8",
+        "Apache-2.0",
+        "MingCute Design",
+        "https://github.com/Richard9394/MingCute",
+        {
+            "apple": "apple-fruit-fill",
+            "hamburger": "hamburger-fill",
+            "ice cream": "ice-cream-fill",
+            "birthday cake": "cake-fill",
+            "car": "car-fill",
+            "airplane": "airplane-fill",
+            "rocket": "rocket-fill",
+            "sunflower": "sunflower-fill",
+            "cactus": "cactus-fill",
+            "mushroom": "mushroom-fill",
+            "guitar": "guitar-fill",
+            "camera": "camera-fill",
+            "umbrella": "umbrella-fill",
+            "key": "key-1-fill",
+            "balloon": "balloon-2-fill",
+            "dog": "dog-fill",
+            "cookie": "cookie-fill",
+            "television": "tv-2-fill",
+            "alarm clock": "alarm-1-fill",
+            "light bulb": "bulb-fill",
+            "hammer": "hammer-fill",
+            "ladybug": "bug-fill",
+        },
+        listed=True,
+    ),
+    SpriteSet(
+        "fa6-solid",
+        "1.2.4",
+        "CC-BY-4.0",
+        "Dave Gandy",
+        "https://github.com/FortAwesome/Font-Awesome",
+        {
+            "ladybug": "bug",
+            "frog": "frog",
+            "apple": "apple-whole",
+            "hamburger": "burger",
+            "ice cream": "ice-cream",
+            "birthday cake": "cake-candles",
+            "car": "car-side",
+            "airplane": "plane",
+            "rocket": "rocket",
+            "bicycle": "bicycle",
+            "tractor": "tractor",
+            "helicopter": "helicopter",
+            "guitar": "guitar",
+            "camera": "camera-retro",
+            "umbrella": "umbrella",
+            "key": "key",
+            "house": "house",
+            "crown": "crown",
+            "dog": "dog",
+            "horse": "horse",
+            "lemon": "lemon",
+            "cookie": "cookie",
+            "television": "tv",
+            "light bulb": "lightbulb",
+            "hammer": "hammer",
+        },
+        listed=True,
+    ),
+    SpriteSet(
+        "icon-park",
+        "1.2.4",
+        "Apache-2.0",
+        "ByteDance",
+        "https://github.com/bytedance/IconPark",
+        {
+            "elephant": "elephant",
+            "whale": "whale",
+            "frog": "frog",
+            "apple": "apple-one",
+            "hamburger": "hamburger-one",
+            "pineapple": "pineapple",
+            "birthday cake": "birthday-cake",
+            "car": "car",
+            "airplane": "airplane",
+            "rocket": "rocket-one",
+            "bicycle": "bike",
+            "cactus": "cactus",
+            "umbrella": "umbrella",
+            "key": "key",
+            "house": "home",
+            "balloon": "party-balloon",
+            "crown": "crown-three",
+            "dog": "dog",
+            "lemon": "lemon",
+            "cherries": "cherry",
+            "castle": "castle",
+            "television": "tv-one",
+            "alarm clock": "alarm-clock",
+        },
+        listed=True,
+        painted=True,
     ),
 )
 
@@ -268,7 +483,8 @@ def load_sprites(
                 sprites[i, j] = _render(svg, size)
             elif lenders := [k for k in emoji if sprites[k, j].any()]:
                 lender = sprites[lenders[i % len(lenders)], j]
-                sprites[i, j] = _coloured(_render(svg, size, fill=True), lender)
+                drawing = _render(svg, size, fill=not drawn.painted)
+                sprites[i, j] = _coloured(drawing, lender)
     bare = [n.name for j, n in enumerate(names) if not sprites[:, j].any()]
     if bare:
         raise SpriteError(
@@ -283,7 +499,7 @@ def load_sprites(
 
 def _icon(icons: dict[str, Any], name: Name, drawn: SpriteSet) -> str | None:
     """Return the SVG text of a name in one set, None if the set does not draw it."""
-    own = drawn.icons.get(name.name)
+    own = drawn.icons.get(name.name, "" if drawn.listed else None)
     for key in name.icons if own is None else (own,):
         key = icons.get("aliases", {}).get(key, {}).get("parent", key)
         icon = icons["icons"].get(key)

@@ -18,9 +18,6 @@ else:
     ExplainerName = Literal[tuple(MAPS)]  # so that validation and forms know the names
 
 
-SCALES: Final = (1.0, 0.75, 1.25)
-"""Sides of the input of a multi-scale inversion as multiples of the resolution, the usual first."""
-_LEAST_TOKENS: Final = 2  # along a side
 # Share of a device's memory that inversions may use, unless told otherwise.
 MEMORY_SHARE: Final = 1 / 8
 # Share of that for decompositions; the rest is for the buffers of a step.
@@ -252,21 +249,6 @@ class ExplainedTower(Protocol):
     explainers: tuple[str, ...]
     attention_pooled: bool
     num_layers: int
-
-
-def input_sides(resolution: int, patch: int) -> list[int]:
-    """Return the sides of the input at the `SCALES`, in whole patches but for the usual one.
-
-    Parameters
-    ----------
-    resolution, patch : int
-        Sides of the usual input and of a patch, in pixels.
-    """
-    sides = [
-        resolution if scale == 1 else patch * max(_LEAST_TOKENS, round(resolution * scale / patch))
-        for scale in SCALES
-    ]
-    return list(dict.fromkeys(sides))  # small ones may coincide
 
 
 def decomposing_pays(

@@ -9,7 +9,7 @@ from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig, plan_windows
 from .run import PlaneTask
-from .timings import MULTI_SCALE, kind_of, known_speed
+from .timings import known_speed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,6 @@ def estimate(
     config: InversionConfig,
     window: WindowConfig | None = None,
     method: Method | None = None,
-    multi_scale: bool = False,
 ) -> Estimate:
     """Estimate size and time of a run.
 
@@ -66,8 +65,6 @@ def estimate(
         The whole plane by default, as in the pipeline.
     method : Method, optional
         MaskInversion by default. Other methods count as passes of the model.
-    multi_scale : bool
-        Whether regions are inverted at several sizes of the input.
 
     Returns
     -------
@@ -96,7 +93,6 @@ def estimate(
         resolution=resolution,
         config=config,
         method=method,
-        multi_scale=multi_scale,
     )
     planes = sum(1 for task in tasks if len(task.regions))
     return Estimate(regions=regions, planes=planes, windows=windows, seconds=seconds)
@@ -111,16 +107,12 @@ def seconds_of(
     resolution: int,
     config: InversionConfig,
     method: Method | None = None,
-    multi_scale: bool = False,
 ) -> float | None:
     """Estimate seconds for windows and regions; None without an earlier run like this."""
-    method = Method() if method is None else method
-    kind = kind_of(method, config.explainer, multi_scale)
-    speed = known_speed(model, device, resolution, kind)
-    if not method.inverts:
+    speed = known_speed(model, device, resolution, config.explainer)
+    if method is not None and not method.inverts:
         # A pass takes about as long as an encoding, until the method has been measured.
-        for other in (config.explainer, MULTI_SCALE):  # the latter takes longer
-            speed = speed or known_speed(model, device, resolution, other)
+        speed = known_speed(model, device, resolution, method.name) or speed
         passes = sum(windows * part.image + regions * part.region for part in method.parts)
         return None if speed is None else passes * speed.encoding
     if speed is None:

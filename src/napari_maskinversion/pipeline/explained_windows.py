@@ -12,7 +12,6 @@ import numpy as np
 from ..base import progress_words as words
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..engine.invert.inverter import MaskInverter
-from ..engine.invert.multi_scale import MultiScaleInverter, inverter_class
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
@@ -22,7 +21,6 @@ from ..results.region_result import WindowRecord
 from ..results.run_info import RunInfo
 
 Answer = TypeVar("Answer")
-AnyInverter = MaskInverter | MultiScaleInverter
 
 _AT_ONCE: Final = 16  # maps between two points where you can stop
 _KEPT: Final = 2  # a region's window, and the whole image
@@ -49,7 +47,7 @@ class ExplainedWindows:
             "time on the CPU. Close other programs, or choose a smaller model.",
         )
         self._on_cpu: Backbone | None = None
-        self._kept: OrderedDict[Hashable, AnyInverter] = OrderedDict()
+        self._kept: OrderedDict[Hashable, MaskInverter] = OrderedDict()
 
     @property
     def at_once(self) -> int:
@@ -81,7 +79,7 @@ class ExplainedWindows:
 
     def inverter(
         self, source: PlaneSource, window: Window, record: WindowRecord, info: RunInfo
-    ) -> Generator[str, None, AnyInverter]:
+    ) -> Generator[str, None, MaskInverter]:
         """Encode a window as its run did, unless it is kept.
 
         Parameters
@@ -99,19 +97,12 @@ class ExplainedWindows:
         yield words.READING_IMAGE
         pixels = read_reduced(source, window.level, window.level_box, window.reduce)
         content = hash(np.ascontiguousarray(pixels).tobytes())
-        multi_scale = info.settings.multi_scale_with(model.spec)
-        how = (
-            record.resolution,
-            info.keep_aspect,
-            info.config.layers,
-            str(model.device),
-            multi_scale,
-        )
+        how = (record.resolution, info.keep_aspect, info.config.layers, str(model.device))
         key = (replace(window, members=()), *how, pixels.shape, content)
         if key not in self._kept:
             while len(self._kept) >= _KEPT:
                 self._kept.popitem(last=False)
-            inverter = inverter_class(multi_scale)(model)
+            inverter = MaskInverter(model)
             encoding = inverter.set_image_steps(
                 pixels,
                 resolution=record.resolution or None,

@@ -21,8 +21,8 @@ from ..results.region_result import RegionResult, WindowRecord
 from ..results.run_info import RunInfo
 
 if TYPE_CHECKING:
+    from ..engine.invert.inverter import MaskInverter
     from ..engine.models.backbone import Backbone
-    from .explained_windows import AnyInverter
 
 FloatArray = npt.NDArray[np.float32]
 News = Generator[str, None, Any]
@@ -81,7 +81,6 @@ class Course:
     grid_maps : ndarray, shape (steps + 1, grid_h, grid_w), float32
         Entry k: after k updates; 0 is the map of the image's own embedding.
     losses : ndarray, shape (steps + 1,), float32
-        As in `RegionResult`.
     same_image : bool
         False if the plane's pixels have changed since the run.
     """
@@ -216,7 +215,7 @@ class Explainer:
         return Course(grid_maps=maps, losses=steps.result.losses[0], same_image=same)
 
     def _maps(
-        self, inverter: AnyInverter, embeddings: FloatArray, info: RunInfo
+        self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo
     ) -> Generator[str, None, FloatArray]:
         maps, step = [], self._windows.at_once
         for start in range(0, len(embeddings), step):
@@ -224,7 +223,7 @@ class Explainer:
             yield counted("Map", min(start + step, len(embeddings)), len(embeddings))
         return np.concatenate(maps)
 
-    def _look(self, seen: Seen) -> Generator[str, None, tuple[AnyInverter, bool]]:
+    def _look(self, seen: Seen) -> Generator[str, None, tuple[MaskInverter, bool]]:
         """Encode the region's window; return whether its pixels are still those of the run."""
         info, record = seen.info, seen.result.window
         window = window_of(record, seen.source.levels)

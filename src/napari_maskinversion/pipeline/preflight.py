@@ -13,9 +13,9 @@ from typing import Final
 
 from ..base import memory
 from ..engine.compute.lazy_torch import torch_if_loaded
-from ..engine.settings import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays, input_sides
+from ..engine.settings import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays
 from .architecture_sizes import tower_size
-from .timings import LEGRAD, MULTI_SCALE, known_speed
+from .timings import known_speed
 
 _FLOAT: Final = 4  # bytes
 # Bytes that a `MaskInverter` uses on the CPU for the buffers of a step.
@@ -78,7 +78,6 @@ def preflight(
     weights: int = 0,
     regions: int = 1,
     steps: int = 10,
-    multi_scale: bool = False,
 ) -> Preflight:
     """Compare what a run needs with what is free.
 
@@ -98,15 +97,11 @@ def preflight(
         Bytes still to be loaded; 0 for a model that is loaded.
     regions, steps : int
         Regions of the run; steps of each.
-    multi_scale : bool
-        Whether they are inverted at several sizes of the input.
     """
-    needed, budget = 0, total_memory(device) * MEMORY_SHARE * DECOMPOSED_SHARE
-    for side in input_sides(resolution, patch) if multi_scale else [resolution]:
-        tokens = 1 + max(2, round(side / patch)) ** 2
-        needed += needed_memory(architecture, tokens, at_once=at_once, layers=layers, device=device)
-        kept = layers * decomposition(architecture, tokens, regions=regions, steps=steps)
-        needed += kept if kept <= budget else 0
+    tokens = 1 + max(2, round(resolution / patch)) ** 2
+    needed = needed_memory(architecture, tokens, at_once=at_once, layers=layers, device=device)
+    kept = layers * decomposition(architecture, tokens, regions=regions, steps=steps)
+    needed += kept if kept <= total_memory(device) * MEMORY_SHARE * DECOMPOSED_SHARE else 0
     # On the CPU, weights are in memory twice while their file is read.
     needed += weights * (2 if device == "cpu" else 1)
     return Preflight(
@@ -170,7 +165,7 @@ def likely_device(chosen: str, model: str, resolution: int) -> str:
 
         return str(choose_device("auto"))
     for device in ("cuda:0", "mps"):
-        if any(known_speed(model, device, resolution, kind) for kind in (LEGRAD, MULTI_SCALE)):
+        if known_speed(model, device, resolution) is not None:
             return device
     if sys.platform == "darwin" and platform.machine() == "arm64":
         return "mps"

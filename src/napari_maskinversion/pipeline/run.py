@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..base.errors import InputError, MaskShapeError
 from ..base.regions import Region, Regions
 from ..base.units import Units
-from ..engine.settings import InversionConfig, input_sides
+from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
 from ..images.windows import plan_windows, regions_in
 from ..language.captions.bank import CaptionBank, CaptionUse
@@ -188,9 +188,8 @@ def run_planes(
         model.check(config)
     side = default_resolution(method, model) if resolution is None else resolution
     model.input_size(1, 1, side, settings.keep_aspect)
-    multi_scale = settings.multi_scale_with(model.spec)
     if method.uses_inversion:
-        model.check_attention(max(input_sides(side, model.patch_size)) if multi_scale else side)
+        model.check_attention(side)
     work = [
         (task, offset, planned)
         for task, offset in zip(tasks, _offsets(tasks), strict=True)
@@ -210,7 +209,7 @@ def run_planes(
         keep_aspect=settings.keep_aspect,
         total=sum(len(task.regions) for task in tasks),
         windows=len(work),
-        make=inverter_maker(method, config, resolution, multi_scale=multi_scale),
+        make=inverter_maker(method, config, resolution),
         encoded=encoded,
     )
     unknown = unknown_to(model, vocabulary)
@@ -284,9 +283,7 @@ def run_planes(
             if captioner is not None:
                 results = captioner.update(results, last=runner.done == runner.total)
             yield RegionChunk(results.regions[-len(finished) :], results)
-        runner.remember_seconds(
-            encoding, perf_counter() - ready, len(local), method, multi_scale=multi_scale
-        )
+        runner.remember_seconds(encoding, perf_counter() - ready, len(local), method)
     assert results is not None  # at least one region, so at least one window
     return results.in_order()
 

@@ -15,20 +15,17 @@ from ..base.atomic_files import write_whole
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.errors import InputError
 from ..base.reading import read_json, validated
-from ..engine.methods.registry import Method
 
 _Seconds = Annotated[float, Field(gt=0, lt=1e6)]
 _Count = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LEGRAD = "legrad"
-_SEVERAL = " multi-scale"
-MULTI_SCALE = LEGRAD + _SEVERAL
 _WARM_UP = 0.05  # weight of the first window of a run, which takes longer
 _OLDER = 0.5  # weight that a run keeps when another one ends
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds measured on this machine for one model, device, resolution and kind of work.
+    """Seconds measured on this machine for one model, device, resolution and map or method.
 
     Attributes
     ----------
@@ -60,16 +57,9 @@ class Speed:
 _kept: dict[str, Speed] = {}
 
 
-def kind_of(method: Method, explainer: str, multi_scale: bool) -> str:
-    """Return the kind of work that speeds are kept by: a method, or a map at one or more sizes."""
-    if not method.inverts:
-        return method.name
-    return explainer + _SEVERAL if multi_scale else explainer
-
-
-def known_speed(model: str, device: str, resolution: int, kind: str = LEGRAD) -> Speed | None:
-    """Return an earlier measurement, of this process or another; ``kind`` is of `kind_of`."""
-    key = _key(model, device, resolution, kind)
+def known_speed(model: str, device: str, resolution: int, explainer: str = LEGRAD) -> Speed | None:
+    """Return an earlier measurement, of this process or another."""
+    key = _key(model, device, resolution, explainer)
     if key not in _kept:
         with suppress(InputError):
             _kept[key] = validated(Speed, read_json(_path(key)), _path(key))
@@ -85,7 +75,7 @@ def remember(
     encoding: float,
     region: float,
     last: bool,
-    kind: str = LEGRAD,
+    explainer: str = LEGRAD,
     passes: float = 1.0,
     regions: int = 1,
     warming_up: bool = False,
@@ -102,8 +92,8 @@ def remember(
         Seconds of a window or pass, and of one region with all its steps.
     last : bool
         Whether it is the last window of the run.
-    kind : str
-        Of `kind_of`.
+    explainer : str
+        The map; or the method, if it is not MaskInversion.
     passes : float
         Passes of the model that ``encoding`` is the mean of.
     regions : int
@@ -111,7 +101,7 @@ def remember(
     warming_up : bool
         Whether it is the first window of the run.
     """
-    key = _key(model, device, resolution, kind)
+    key = _key(model, device, resolution, explainer)
     weight, rounds = (_WARM_UP if warming_up else 1.0), steps + 1
     new = Speed(
         max(encoding, 1e-6),
@@ -119,7 +109,7 @@ def remember(
         max(weight * passes, 1e-6),
         weight * max(regions, 1) * rounds,
     )
-    old = known_speed(model, device, resolution, kind)
+    old = known_speed(model, device, resolution, explainer)
     new = new if old is None else new.joined(old)
     if last:
         new = replace(new, windows=_OLDER * new.windows, steps=_OLDER * new.steps)
@@ -136,9 +126,10 @@ def forget() -> None:
     _kept.clear()
 
 
-def _key(model: str, device: str, resolution: int, kind: str) -> str:
+def _key(model: str, device: str, resolution: int, explainer: str) -> str:
     # Steps of different maps take different times.
-    return f"{model} {device} {resolution}" + ("" if kind == LEGRAD else f" {kind}")
+    kind = "" if explainer == LEGRAD else f" {explainer}"
+    return f"{model} {device} {resolution}{kind}"
 
 
 def _path(key: str) -> Path:

@@ -26,7 +26,7 @@ from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
 from .progress import Progress, Stage
-from .timings import kind_of, remember
+from .timings import remember
 from .window_attempts import window_attempts, window_fallback
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ class WindowRunner:
         assert self._window is not None
         now = self._fallback.now
         where = (position, replace(self._window, members=()))
-        how = (type(self._inverter), self._keep_aspect, self._config.layers)
-        return (*where, now.resolution, now.device, *how)
+        return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
 
     def labels(self, vocabulary: Vocabulary) -> Generator[Progress, None, npt.NDArray[np.float32]]:
         """Embed the labels in batches that fit in memory.
@@ -208,7 +207,7 @@ class WindowRunner:
         return self._inverter.memory_mb
 
     def remember_seconds(
-        self, encoding: float, inverting: float, regions: int, method: Method, *, multi_scale: bool
+        self, encoding: float, inverting: float, regions: int, method: Method
     ) -> None:
         """Record the seconds of a window and of all its regions for estimates."""
         number, now, passes = self._where["window"], self._fallback.now, 1.0
@@ -224,7 +223,7 @@ class WindowRunner:
                 encoding=encoding,
                 region=inverting / regions,
                 last=number == self._windows,
-                kind=kind_of(method, self._config.explainer, multi_scale),
+                explainer=self._config.explainer if method.inverts else method.name,
                 passes=passes,
                 regions=regions,
                 warming_up=number == 1,
@@ -263,9 +262,15 @@ class WindowRunner:
             flat=bool(self._pixels.min() == self._pixels.max()),
             resolution=now.resolution,
             device=now.device,
-            image_norm=self._inverter.image_norm,
+            image_norm=self._image_norm(),
             unknown=self._unknown,
         )
+
+    def _image_norm(self) -> float:
+        inverter = self._inverter
+        if not isinstance(inverter, MaskInverter):
+            return 0.0
+        return float(np.linalg.norm(inverter.image_embedding))
 
     def _invert(
         self, chunk: Regions, start: int, offset: int

@@ -81,8 +81,7 @@ class RegionResult:
     grid_map : ndarray, shape (grid_h, grid_w), float32
         Explainability map at token resolution; (0, 0) for methods without one.
     losses : ndarray, shape (steps + 1,), float32
-        Empty for such methods. Of a multi-scale inversion: the last one is of the mean of all
-        sizes, those before it are of the usual size.
+        Empty for such methods.
     ranking : Ranking or None
         None without a vocabulary.
     iou : float

@@ -146,7 +146,6 @@ def info_from_json(values: Mapping[str, Any]) -> RunInfo:
     if settings is None:  # before 0.2 the settings were entries of their own
         settings = values | {"inversion": values["config"]}
     known = {name: settings[name] for name in RunSettings.model_fields if name in settings}
-    known.setdefault("multi_scale", "off")  # there was only one size
     if isinstance(limits := known.get("unsure"), Mapping) and limits.get("odds") == USUAL_ODDS:
         known["unsure"] = {name: limits[name] for name in limits if name != "odds"}
     with warnings.catch_warnings():

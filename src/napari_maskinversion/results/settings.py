@@ -19,7 +19,6 @@ from pydantic.fields import FieldInfo
 from ..base.errors import ConfigError, InputError
 from ..base.validation import config_error
 from ..engine.methods.registry import Method
-from ..engine.models.specs import MODELS, ModelSpec
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import TOP
@@ -51,7 +50,6 @@ PAPER: Final[Mapping[str, Any]] = {
     "inversion.fast": False,
     "inversion.precision": "float32",
     "resolution": 448,
-    "multi_scale": "off",
     "keep_aspect": False,
     "window": "whole",
 }
@@ -121,13 +119,6 @@ class RunSettings(BaseModel):
         ge=1,
         unit="px",
         ui_max=4096,
-    )
-    multi_scale: Literal["auto", "on", "off"] = _field(
-        "auto",
-        "input",
-        "Several sizes",
-        "Average MaskInversion's embeddings at 0.75, 1 and 1.25 times the resolution: steadier, "
-        "three times the work. auto: with the demo model.",
     )
     keep_aspect: bool = _field(
         True,
@@ -221,9 +212,7 @@ class RunSettings(BaseModel):
 
     def differences_from_paper(self) -> list[str]:
         """Return the keys of settings that are not the paper's for naming regions."""
-        now = {key: self.get(key) for key in PAPER}
-        now["multi_scale"] = "on" if self.multi_scale_with(MODELS.get(self.model)) else "off"
-        return [key for key, value in PAPER.items() if now[key] != value]
+        return [key for key, value in PAPER.items() if self.get(key) != value]
 
     def at_once(self, device: str) -> int:
         """Return how many regions a device inverts in one call, as far as memory allows."""
@@ -232,13 +221,6 @@ class RunSettings(BaseModel):
     def same_embeddings(self, other: RunSettings) -> bool:
         """Return whether runs with either settings compute the same embeddings."""
         return self.changed(_NO_EMBEDDING) == other.changed(_NO_EMBEDDING)
-
-    def multi_scale_with(self, spec: ModelSpec | None) -> bool:
-        """Return whether runs with a model invert at several sizes of its input."""
-        if not self.method.inverts:
-            return False
-        by_default = spec is not None and spec.multi_scale
-        return {"on": True, "off": False}.get(self.multi_scale, by_default)
 
     @property
     def only_ids(self) -> set[int] | None:

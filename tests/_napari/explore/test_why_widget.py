@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion import InversionConfig, wrap_open_clip
+from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.invert.multi_scale import MultiScaleInverter
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models import loading
 from napari_maskinversion.pipeline import comparing, estimate, preflight, run
@@ -153,7 +151,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert "..." in part.line.text()
     wait(qtbot, why.worker)
     assert part.label.currentText() == region.ranking.labels[0]
-    inverter = MultiScaleInverter(demo_model())
+    inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
     word = region.ranking.labels[0]
     (expected,) = inverter.explain(demo_model().encode_text([f"a photo of a {word}."]))
@@ -223,7 +221,7 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
     part.whole.setFocus()
     qtbot.keyClick(part.whole, Qt.Key.Key_Space)
     wait(qtbot, why.worker)
-    inverter = MultiScaleInverter(demo_model())
+    inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
     text = demo_model().encode_text([f"a photo of a {part.label.currentText()}."])
     np.testing.assert_allclose(heat(answered), stretched(inverter.explain(text)[0]), atol=2e-3)
@@ -434,10 +432,10 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     assert one.picture.pixmap().width() > 50
     assert one.picture.pixmap().toImage() != other.picture.pixmap().toImage()
     with_alpha = InversionConfig(steps=4, alpha=5)
-    inverter = MultiScaleInverter(demo_model())
+    inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
     mask = answered._viewer.layers["cells"].data == 1
-    unit = drive(inverter.invert_steps(mask[None], with_alpha)).embeddings[0]
+    unit = inverter.invert(mask[None], with_alpha).embeddings[0]
     cosine = float((unit * region.embedding).sum())
     assert part.verdict.text() == f"Cosine of the two embeddings: {cosine:.3f}"
     assert cosine < 0.9995

@@ -79,7 +79,6 @@ def test_settings_of_the_inversion_are_off_where_nothing_is_inverted(qtbot):
         model.method.choose(name)
         for key in ("alpha", "steps", "learning_rate", "layers"):
             assert model.form[f"inversion.{key}"].isEnabled() is used
-        assert model.form["multi_scale"].isEnabled() is (name == "maskinversion")
         assert model.form["keep_aspect"].isEnabled()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from napari_maskinversion._napari.run_requests.estimator import comparison
 from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion.pipeline.timings import MULTI_SCALE, forget, remember
+from napari_maskinversion.pipeline.timings import forget, remember
 from napari_maskinversion.results.settings import RunSettings
 
 
@@ -19,9 +19,8 @@ def said(**settings):
     return comparison([RunSettings(device="cpu", **settings)] * 2, ModelStore())()
 
 
-def test_times_are_those_of_the_same_resolution_and_sizes():
+def test_times_are_those_of_the_same_resolution():
     measured = {"steps": 10, "encoding": 3.0, "region": 2.0, "last": False}
-    remember("demo", "cpu", resolution=96, kind=MULTI_SCALE, **measured)
+    remember("demo", "cpu", resolution=96, **measured)
     assert "about 10 s" in said(resolution=96)
-    assert "about" not in said(resolution=96, multi_scale="off")
     assert "about" not in said()

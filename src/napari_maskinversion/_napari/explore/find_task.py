@@ -132,7 +132,7 @@ def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
 
 def _same(results: Results, run: Request) -> bool:
     was, wanted = results.info.settings, run.settings
-    names = ("model", "method", "inversion", "resolution", "multi_scale", "keep_aspect")
+    names = ("model", "method", "inversion", "resolution", "keep_aspect")
     if any(was.get(name) != wanted.get(name) for name in names):
         return False
     if wanted.window.mode == "whole":

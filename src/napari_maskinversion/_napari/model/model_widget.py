@@ -215,7 +215,6 @@ class ModelWidget(QWidget):
         for key in self.form.values():
             if key.startswith("inversion."):
                 self.form[key].setEnabled(inverts)
-        self.form["multi_scale"].setEnabled(self.method.method.inverts)
         self.explainer.setEnabled(inverts)
         self.form["inversion.layers"].setEnabled(inverts and not self.explainer.last_only)
         self._tell()

@@ -146,7 +146,6 @@ class _Place:
             "resolution": resolution,
             "config": settings.inversion,
             "method": settings.method,
-            "multi_scale": settings.multi_scale_with(self._spec),
         }
 
     def check(self, at_once: int, regions: int) -> Preflight:
@@ -163,7 +162,6 @@ class _Place:
             weights=0 if self._loaded else self._spec.size_mb * 1_000_000,
             regions=regions,
             steps=self.known["config"].steps,
-            multi_scale=self.known["multi_scale"],
         )
 
 

@@ -1,10 +1,10 @@
 """The methods of ``bench scenes``, each with a chosen setting.
 
 MaskInversion sees a scene whole, and a real region in a window whose size is chosen on validation
-images; at several sizes of the input if runs with the model do so by default. It is compared with
-methods that need only the model, at one size: the whole image's embedding (CLIP [CLS]), the cut-out
-box (Crop), the same with everything else painted over (Masked Crop), and the mean of the mask's own
-tokens (after MaskCLIP). The other methods compare as they are published, see `methods`.
+images. It is compared with methods that need only the model: the whole image's embedding
+(CLIP [CLS]), the cut-out box (Crop), the same with everything else painted over (Masked Crop), and
+the mean of the mask's own tokens (after MaskCLIP). The other methods compare as they are published,
+see `methods`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import ModelError
 from ...base.regions import Region
-from ...base.steps import drive
-from ...engine.invert.multi_scale import inverter_class
+from ...engine.invert.inverter import MaskInverter
 from ...engine.methods.dense import Reading
 from ...engine.methods.edits import Fill, cut_box
 from ...engine.methods.factory import region_embedder
@@ -116,7 +115,7 @@ def invert(
     The setting's context is about the box of all masks of a case; no window is smaller than the
     model's input.
     """
-    inverter = inverter_class(subject.multi_scale)(subject.model)
+    inverter = MaskInverter(subject.model)
     embeddings, overlaps = [], []
     for case in cases:
         every = Region.from_mask(1, np.asarray(case.masks.any(0)))
@@ -127,7 +126,7 @@ def invert(
         y0, x0, y1, x1 = cut_box(box, case.image.shape[:2], context)
         masks = case.masks[:, y0:y1, x0:x1]
         inverter.set_image(case.image[y0:y1, x0:x1], resolution=setting.resolution)
-        result = drive(inverter.invert_steps(masks, inversion))
+        result = inverter.invert(masks, inversion)
         embeddings.append(result.embeddings)
         overlaps.append(overlap(result.heatmaps, masks))
     return np.concatenate(embeddings), np.concatenate(overlaps)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from ...demo_model.domains import KINDS, NAMES, Split
 from ...demo_model.sprites import SETS
-from ...engine.settings import SCALES, InversionConfig, input_sides
+from ...engine.settings import InversionConfig
 from ..datasets.cases import Case, draw_windows, labels_of, sources_of
 from ..datasets.drawings import SceneSource, kinds_of
 from ..datasets.real_images import pictures
 from ..model_under_test import ModelUnderTest
 from .figures_file import FiguresFile, MakePart, Report, Tell
 from .hyperparameter_search import Texts, choose_settings, usual_settings
-from .scene_methods import BATCH, SCENE_METHODS, Embeddings, Setting, invert, read_setting, why_not
+from .scene_methods import BATCH, SCENE_METHODS, Setting, invert, read_setting, why_not
 from .statistics import discriminant, hits, merge, share, size_and_colour
 
 USUAL: Final = InversionConfig()
@@ -81,7 +81,6 @@ class ScenesPlan:
             "validation scenes": 0 if self.short else self.validation,
             "regions per real class": self.per_class,
             "resolution": self.resolution,
-            "sizes": len(SCALES) if subject.multi_scale else 1,
             "inversion": asdict(self.inversion),
             "drawings": "bundled" if self.short else {s.style: s.version for s in SETS},
         }
@@ -122,21 +121,16 @@ class ScenesBench:
                 yield f"real/{kind}", partial(self._real, kind)
 
     def _single(self, kind: str, tell: Tell) -> dict[str, Any]:
-        model = self.subject.model
-        sides = [model.native_resolution]
-        if self.subject.multi_scale:
-            sides = input_sides(model.native_resolution, model.patch_size)
+        setting = Setting(resolution=self.subject.model.native_resolution)
         right, sources, count = [], [], SINGLES * self.plan.scenes
         for batch in _together(self._scenes.draw(kind, count, 1)):
-            embeddings = np.mean([self._images(batch, side) for side in sides], axis=0)
+            embeddings = SCENE_METHODS["cls"].embed(
+                self.subject, batch, setting, self.plan.inversion
+            )
             right.append(hits(embeddings, self._texts[1], labels_of(batch)))
             sources += sources_of(batch)
             tell(len(sources) / count)
         return {"scenes": len(sources), **_two(np.concatenate(right), sources)}
-
-    def _images(self, cases: tuple[Case, ...], side: int) -> Embeddings:
-        setting = Setting(resolution=side)
-        return SCENE_METHODS["cls"].embed(self.subject, cases, setting, self.plan.inversion)
 
     def _choice(self, tell: Tell) -> dict[str, Any]:
         cases = list(self._scenes.draw("seen", self.plan.validation, 3, "validation"))

@@ -41,11 +41,10 @@ def _overlap(figure: dict[str, float]) -> str:
 def _about(page: dict[str, Any]) -> str:
     s, dates = page["settings"], sorted(p["date"] for p in page["parts"].values())
     inversion = s["inversion"]
-    sizes = f" at {s['sizes']} sizes of the input" if s.get("sizes", 1) > 1 else ""
     return (
         f"Model {s['model']} (fingerprint {s['fingerprint']}), {s['names']} names, "
         f"{s['scenes']} scenes of each kind, K = {inversion['steps']}, learning rate "
-        f"{inversion['learning_rate']}, alpha {inversion['alpha']:g}{sizes}; {dates[-1][:10]}, "
+        f"{inversion['learning_rate']}, alpha {inversion['alpha']:g}; {dates[-1][:10]}, "
         f"`{page['command']}`. {METHOD}"
     )
 
@@ -59,9 +58,7 @@ def _scenes(page: dict[str, Any]) -> str:
     if singles:
         rows = [[f"top-{k}, %", *(percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)]
         count = next(iter(singles.values()))["scenes"]
-        sizes = page["settings"].get("sizes", 1)
-        embedding = "image embedding" if sizes == 1 else f"mean image embedding of {sizes} sizes"
-        about = f"one object, {embedding} ({count} scenes)"
+        about = f"one object, image embedding ({count} scenes)"
         blocks.append(table([about, *(KINDS[k] for k in singles)], rows))
     for kind, title in KINDS.items():
         matching = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -192,7 +192,6 @@ def scenes_command(
             help="Side of MaskInversion's input in pixels (default: chosen on other scenes)."
         ),
     ] = None,
-    multi_scale: Annotated[Literal["auto", "on", "off"], setting_option("multi_scale")] = "auto",
     skip_bad: SkipBad = False,
     device: Device = "auto",
     output: Output,
@@ -217,8 +216,6 @@ def scenes_command(
     from ...bench.reports.tables import left_out
 
     subject = subject_of_name(model, device)
-    if multi_scale != "auto":
-        subject = replace(subject, multi_scale=multi_scale == "on")
     subject.resolution(resolution)
     plan = ScenesPlan(
         scenes=min(scenes, SHORT_SCENES) if short else scenes,

@@ -30,7 +30,6 @@ from .loop import Descent, InversionResult, StepState, descend, to_numpy
 from .map_builder import MapBuilder
 
 if TYPE_CHECKING:
-    from ..encode.image_encoding import ImageEncoding
     from ..models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
@@ -72,11 +71,6 @@ class RegionEmbedder(ABC):
     def memory_mb(self) -> int:
         """The memory budget of inversions, in units of 2**20 bytes; 0 for other methods."""
         return 0
-
-    @property
-    def image_norm(self) -> float:
-        """L2 norm of the whole image's embedding; 0 for methods that do not start from it."""
-        return 0.0
 
     @property
     def input_size(self) -> tuple[int, int]:
@@ -300,11 +294,6 @@ class MaskInverter(RegionEmbedder):
         embedding = self._current().maps.encoding.embedding
         return to_numpy(embedding)
 
-    @property
-    def image_norm(self) -> float:
-        """L2 norm of the whole image's embedding."""
-        return float(np.linalg.norm(self.image_embedding))
-
     def invert(
         self,
         masks: Masks,
@@ -367,40 +356,6 @@ class MaskInverter(RegionEmbedder):
         work = _inversion(image.maps, regions, count, config)
         return (yield from locked_steps(work, tf32=config.precision == "tf32"))
 
-    @computing()
-    def evaluate(
-        self,
-        masks: Masks,
-        embeddings: npt.ArrayLike,
-        grid_maps: npt.ArrayLike,
-        config: InversionConfig | None = None,
-    ) -> InversionResult:
-        """Return what an inversion that ended in these embeddings and maps would.
-
-        Parameters
-        ----------
-        masks, config
-            As for `invert`.
-        embeddings : array_like, shape (N, e)
-            One per mask, not normalised.
-        grid_maps : array_like, shape (N, grid_h, grid_w)
-            On the grid of the current image.
-
-        Returns
-        -------
-        InversionResult
-            ``losses`` has one column, (N, 1).
-        """
-        image: _Image = self._current()
-        regions = regions_of(masks, image.plane)
-        targets, start = _targets(image.maps.encoding, regions), image.maps.encoding.embedding
-        descent = Descent(targets, start, InversionConfig.of(config))
-        maps = np.asarray(grid_maps, dtype=np.float32)
-        descent.embeddings = torch.from_numpy(np.array(embeddings, np.float32)).to(start)
-        descent.record(torch.from_numpy(maps).to(start).flatten(1), slice(None))
-        result = descent.result(regions.shape)
-        return replace(result, grid_maps=maps, losses=np.ascontiguousarray(result.losses[:, :1]))
-
     def explain(
         self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
     ) -> FloatArray:
@@ -427,23 +382,10 @@ class MaskInverter(RegionEmbedder):
             If no image is set, or the embeddings have another size, are not finite, or are 0.
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
-        return drive(self.explain_steps(embeddings, config))
-
-    def explain_steps(
-        self,
-        embeddings: npt.ArrayLike,
-        config: InversionConfig,
-        *,
-        planned_masks: int | None = None,
-    ) -> Generator[StepState, None, FloatArray]:
-        """Do what `explain` does, with the route and precision of an inversion; can be closed.
-
-        ``planned_masks`` is as for `invert_steps`.
-        """
-        self._check(config, self._tower.weight.device)
+        config.check(self._tower)
         vectors = np.array(embeddings, dtype=np.float64)
         image = self._current()
-        image = self._with(image, config.layers, image.dtype)
+        image = self._with(image, layers, image.dtype)
         size = len(image.maps.encoding.embedding)
         if vectors.ndim != 2 or vectors.shape[1] != size:
             raise InputError(
@@ -453,16 +395,7 @@ class MaskInverter(RegionEmbedder):
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise InputError("An embedding to explain must be finite and not 0.")
-        count = max(len(vectors), planned_masks or 0)
-        work = _explanation(image.maps, vectors / lengths, count, config)
-        return (yield from locked_steps(work, tf32=config.precision == "tf32"))
-
-    def clear_cache(self) -> None:
-        """Free what is cached for masks on the current image; it is built again when needed."""
-        image: _Image | None = self._image
-        if image is not None:
-            with computing():
-                image.maps.clear()
+        return drive(locked_steps(_explanation(image.maps, vectors / lengths, config)))
 
     @computing()
     def rollout(self) -> FloatArray:
@@ -519,7 +452,10 @@ def _inversion(
 ) -> Generator[StepState, None, InversionResult]:
     """Invert regions on an image; ``count`` is the number of masks that are planned on it."""
     encoding = maps.encoding
-    descent = Descent(_targets(encoding, regions), encoding.embedding, config)
+    targets = MaskTargets(
+        regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
+    )
+    descent = Descent(targets, encoding.embedding, config)
     fast = yield from maps.fast(config, count)
     other = maps.other_map(config)
     route = ""
@@ -546,17 +482,11 @@ def _inversion(
     return descent.result(regions.shape, route)
 
 
-def _targets(encoding: ImageEncoding, regions: Regions) -> MaskTargets:
-    return MaskTargets(
-        regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
-    )
-
-
 def _explanation(
-    maps: MapBuilder, unit: npt.NDArray[np.float64], count: int, config: InversionConfig
+    maps: MapBuilder, unit: npt.NDArray[np.float64], config: InversionConfig
 ) -> Generator[StepState, None, FloatArray]:
     encoding = maps.encoding
-    explained = maps.other_map(config) or (yield from maps.exact(config, count))
+    explained = maps.other_map(config) or (yield from maps.exact(config, len(unit)))
     embeddings = torch.from_numpy(unit).to(encoding.embedding)
     grid_maps = embeddings.new_empty(len(embeddings), math.prod(encoding.grid))
     with torch.no_grad():

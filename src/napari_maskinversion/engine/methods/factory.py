@@ -15,7 +15,6 @@ from ...base.regions import Regions
 from ..compute.compute_lock import computing
 from ..invert.inverter import MaskInverter, Masks, RegionEmbedder
 from ..invert.loop import InversionResult, StepState
-from ..invert.multi_scale import inverter_class
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
@@ -82,15 +81,11 @@ def region_embedder(
 
 
 def inverter_maker(
-    method: Method,
-    config: InversionConfig,
-    resolution: int | None,
-    *,
-    multi_scale: bool = False,
+    method: Method, config: InversionConfig, resolution: int | None
 ) -> Callable[..., RegionEmbedder]:
     """Return a callable that makes a method's embedders from a model and ``memory_mb``."""
     if method.inverts:
-        return inverter_class(multi_scale)
+        return MaskInverter
     return lambda model, memory_mb=0: region_embedder(
         method, model, resolution=resolution, inversion=config
     )

@@ -79,14 +79,6 @@ class ModelSpec:
         return default_working_resolution(self.native_resolution)
 
     @property
-    def multi_scale(self) -> bool:
-        """Whether MaskInversion runs at several sizes of the input by default.
-
-        The demo model does: it is small and quick, and names more regions right.
-        """
-        return self.bundled
-
-    @property
     def bundled(self) -> bool:
         """Whether the weights are part of this package."""
         return self.source == BUNDLED
