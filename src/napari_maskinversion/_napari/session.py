@@ -63,69 +63,36 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One message in the status line.
+    """One message in the status line."""
 
-    Attributes
-    ----------
-    text : str
-        Whole sentences, with what to do.
-    severity : {"info", "warning", "error"}
-    action : str
-        Name of the action that a button beside it offers; "" for no button.
-    source : str
-        The part of the panel that takes it back; see `Session.settle`.
-    """
-
-    text: str
+    text: str  # Whole sentences, with what to do
     severity: Severity = "info"
-    action: str = ""
-    source: str = ""
+    action: str = ""  # Name of the action that a button beside it offers; "" for no button
+    source: str = ""  # The part of the panel that takes it back; see `Session.settle`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """What one part of the panel asks of another; see `Session.ask`. Compared by identity.
-
-    Attributes
-    ----------
-    what : str
-    value : object
-        "open regions", "open results": a path. "open images": paths of a project, a folder or
-        images. "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word
-        and the least confidence. "take back": keys of regions, and the word that they have.
-        None otherwise.
-    """
+    """What one part of the panel asks of another; see `Session.ask`. Compared by identity."""
 
     what: Ask
+    # "open regions", "open results": a path. "open images": paths of a project, a folder or images.
+    # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
+    # least confidence. "take back": keys of regions, and the word that they have. None otherwise.
     value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Progress of a run, or how the last one ended.
-
-    Attributes
-    ----------
-    phase : str
-    done, total : int
-        Regions that are finished, and regions of the run; 0 while they are not counted.
-    text : str
-        What the run does now.
-    fraction : float
-        0..1.
-    snapshot : Snapshot or None
-        What the run works on, or worked on.
-    note : str
-        What was changed because memory ran out.
-    """
+    """Progress of a run, or how the last one ended."""
 
     phase: Phase = "idle"
-    done: int = 0
+    done: int = 0  # Regions that are finished, and regions of the run; 0 while they are not counted
     total: int = 0
-    text: str = ""
-    fraction: float = 0.0
-    snapshot: Any = None
-    note: str = ""
+    text: str = ""  # What the run does now
+    fraction: float = 0.0  # 0..1
+    snapshot: Any = None  # What the run works on, or worked on
+    note: str = ""  # What was changed because memory ran out
 
     @property
     def running(self) -> bool:
@@ -144,21 +111,12 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """Progress of a download.
-
-    Attributes
-    ----------
-    name : str
-    done, total : int
-        Bytes; 0 while they are not known.
-    stopping : bool
-        Cancel was pressed.
-    """
+    """Progress of a download."""
 
     name: str
-    done: int = 0
+    done: int = 0  # Bytes; 0 while they are not known
     total: int = 0
-    stopping: bool = False
+    stopping: bool = False  # Cancel was pressed
 
     @property
     def fraction(self) -> float:
@@ -168,45 +126,22 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class ManyImages:
-    """Progress of work on the images of a project.
+    """Progress of work on the images of a project."""
 
-    Attributes
-    ----------
-    text : str
-        What goes on now, with the image: "Image 4 of 10: cells-4.png, inverting".
-    fraction : float
-        0..1 of all images.
-    stopping : bool
-        Cancel was pressed.
-    """
-
-    text: str
-    fraction: float = 0.0
-    stopping: bool = False
+    text: str  # What goes on now, with the image: "Image 4 of 10: cells-4.png, inverting"
+    fraction: float = 0.0  # 0..1 of all images
+    stopping: bool = False  # Cancel was pressed
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectState:
-    """The project that is worked through.
-
-    Attributes
-    ----------
-    title : str
-    names : tuple of str
-        Its images, in order.
-    done : frozenset of str
-        Those that somebody has decided about.
-    current : str
-        The image in the viewer; "" for none.
-    opening : str
-        The image that will follow it, while it is read.
-    """
+    """The project that is worked through."""
 
     title: str
-    names: tuple[str, ...] = ()
-    done: frozenset[str] = frozenset()
-    current: str = ""
-    opening: str = ""
+    names: tuple[str, ...] = ()  # Its images, in order
+    done: frozenset[str] = frozenset()  # Those that somebody has decided about
+    current: str = ""  # The image in the viewer; "" for none
+    opening: str = ""  # The image that will follow it, while it is read
 
     @property
     def next_open(self) -> str:
@@ -231,25 +166,13 @@ class ProjectState:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which regions and pixels a run uses.
-
-    Attributes
-    ----------
-    planes : {"shown", "largest", "each"}
-    channels : {"layer", "displayed"}
-    limited : bool
-        Only some regions: the numbered ones, else those selected in the layer.
-    ids : str
-        Their numbers as typed, such as "3, 7-9".
-    merge : bool
-        The chosen regions become one.
-    """
+    """Which regions and pixels a run uses."""
 
     planes: Literal["shown", "largest", "each"] = "shown"
     channels: Literal["layer", "displayed"] = "layer"
-    limited: bool = False
-    ids: str = ""
-    merge: bool = False
+    limited: bool = False  # Only some regions: the numbered ones, else those selected in the layer
+    ids: str = ""  # Their numbers as typed, such as "3, 7-9"
+    merge: bool = False  # The chosen regions become one
 
     @property
     def chosen(self) -> tuple[Any, ...]:
@@ -259,21 +182,13 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """What has changed since the results shown were made.
+    """What has changed since the results shown were made."""
 
-    Attributes
-    ----------
-    words, settings, image, scope : bool
-        The scope is the choice of regions and planes.
-    regions : int
-        Number of regions that were changed, added or removed.
-    """
-
-    words: bool = False
+    words: bool = False  # The scope is the choice of regions and planes
     settings: bool = False
     image: bool = False
     scope: bool = False
-    regions: int = 0
+    regions: int = 0  # Number of regions that were changed, added or removed
 
     def __bool__(self) -> bool:
         return self.words or self.settings or self.image or self.scope or self.regions > 0
@@ -300,14 +215,6 @@ class Snapshot:
     """What a worker works on; it does not change when the session does.
 
     It holds no results: results hold the snapshot of their run, and would keep all runs before.
-
-    Attributes
-    ----------
-    image, regions : napari layers or None
-        Held weakly; None where they are gone.
-    settings : RunSettings
-    scope : Scope
-    vocabulary : Vocabulary or None
     """
 
     settings: RunSettings
@@ -329,54 +236,24 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ResultRecord:
-    """Results and what they were made from. Compared by identity.
-
-    Attributes
-    ----------
-    results : Results
-    snapshot : Snapshot
-        Of the start of the run: records with the same one are of the same run.
-    table : DataFrame or None
-        ``results.to_frame()``, if already computed.
-    total : int
-        Regions of the run; more than there are results after Cancel.
-    only : frozenset of int or None
-        Ids of the regions that were chosen; None for all.
-    finder : PlaneFinder or None
-        Finds the plane of a region.
-    source : mapping
-        For the exported record.
-    identities : tuple of RegionIdentity
-        The regions as they were when the run began.
-    painted_as : tuple of RegionIdentity
-        As the layer shows them, where that is something else; empty otherwise.
-    masks : object
-        Their pixels; None while a run goes on.
-    fingerprint : ImageFingerprint or None
-        What the model was shown.
-    decisions : bytes
-        Decisions that came with reopened results.
-    live, reopened : bool
-        Whether live mode made them, or they come from a file.
-    settled : bool
-        Whether they can be reviewed: no other ones follow at once.
-    """
+    """Results and what they were made from. Compared by identity."""
 
     results: Results
-    snapshot: Snapshot
-    table: pd.DataFrame | None = None
-    total: int = 0
-    only: frozenset[int] | None = None
-    finder: Any = None
-    source: Mapping[str, Any] = field(default_factory=dict)
-    identities: tuple[RegionIdentity, ...] = ()
+    snapshot: Snapshot  # Of the start of the run: records with the same one are of the same run
+    table: pd.DataFrame | None = None  # ``results.to_frame()``, if already computed
+    total: int = 0  # Regions of the run; more than there are results after Cancel
+    only: frozenset[int] | None = None  # Ids of the regions that were chosen; None for all
+    finder: Any = None  # Finds the plane of a region
+    source: Mapping[str, Any] = field(default_factory=dict)  # For the exported record
+    identities: tuple[RegionIdentity, ...] = ()  # The regions as they were when the run began
+    # As the layer shows them, where that is something else; empty otherwise
     painted_as: tuple[RegionIdentity, ...] = ()
-    masks: Any = None
-    fingerprint: Any = None
-    decisions: bytes = b""
-    live: bool = False
+    masks: Any = None  # Their pixels; None while a run goes on
+    fingerprint: Any = None  # What the model was shown
+    decisions: bytes = b""  # Decisions that came with reopened results
+    live: bool = False  # Whether live mode made them, or they come from a file
     reopened: bool = False
-    settled: bool = False
+    settled: bool = False  # Whether they can be reviewed: no other ones follow at once
 
     def changed(self, **values: Any) -> ResultRecord:
         """Return a record of the same run with other values."""
@@ -396,75 +273,7 @@ _NO_LAYER: Final = _NoLayer()
 
 
 class Session(EventedModel):
-    """What the user sees and has chosen. One for each viewer; see `session_of`.
-
-    Attributes
-    ----------
-    image, regions : napari layers or None
-        Chosen layers, held weakly.
-    layers : tuple
-        Both of them; its event comes once where both change.
-    region_count : int or None
-        Regions on the plane shown; None where they are not counted.
-    edits, picks : int
-        Count changes of the regions or of the plane shown, and of the selection in the layer.
-    settings : RunSettings
-        Model, method, windows, limits.
-    settings_problem : str
-        Why what was chosen last cannot be used.
-    scope : Scope
-    outlined, forming : bool
-        Show the window of the selected region, and heatmaps while they form.
-    features : bool
-        Keep suggestions and decisions in the features of the regions' layer.
-    vocabulary : Vocabulary or None
-        The words; None without any, or while `words_problem` says why they cannot be used.
-    words_problem : str
-    captions : BankChoice or None
-        The caption bank of the next run; ``captions_problem`` says why it cannot be used.
-    captions_problem : str
-    run : RunState
-    record : ResultRecord or None
-        The results shown: always those of the chosen layers.
-    row : int
-        The selected region, as a row of the results; -1 for none.
-    picked : bool
-        Whether the user selected it; otherwise the view stays where it is.
-    rows : tuple of int
-        All rows that are selected.
-    place : int
-        The row at which the next review goes on; -1 for the first one in order.
-    review, reviewable : object or None
-        The review that is open, and what one can be opened of; set by the review.
-    review_opening : bool
-        Whether a review is being opened, or will be if there are decisions: none can be made about
-        the image yet, and its decisions may be locked; set by the review.
-    decided, decisions : int
-        Regions of the results that have a decision, and a count of changes of decisions and of
-        suggestions learned from them; set by the review.
-    changed_regions : frozenset
-        Regions that were changed, added or removed since the results were made.
-    image_changed : bool
-        Whether the image's pixels have changed since then.
-    others_picked : bool
-        Whether other regions are selected than those that a limited run had.
-    tab : str
-        The tab in view.
-    live : bool
-        Whether results follow every change.
-    doubt : Snapshot or None
-        When a model was found not to know the image; see `image_unknown`.
-    download : Download or None
-        The download of a model that goes on.
-    project : ProjectState or None
-        The images that are worked through, one after the other.
-    many : ManyImages or None
-        The work on several images of the project that goes on.
-    notice : Notice or None
-        What the status line says.
-    asked : Asked or None
-        What a part of the panel asks of another at this moment.
-    """
+    """What the user sees and has chosen. One for each viewer; see `session_of`."""
 
     model_config = ConfigDict(  # type: ignore[typeddict-unknown-key]  # psygnal has more keys
         arbitrary_types_allowed=True,
@@ -479,41 +288,50 @@ class Session(EventedModel):
 
     image_ref: Any = NOTHING
     regions_ref: Any = NOTHING
-    region_count: int | None = None
+    region_count: int | None = None  # Regions on the plane shown; None where they are not counted
+    # Count changes of the regions or of the plane shown, and of the selection in the layer
     edits: int = 0
     picks: int = 0
-    settings: RunSettings = RunSettings()
-    settings_problem: str = ""
+    settings: RunSettings = RunSettings()  # Model, method, windows, limits
+    settings_problem: str = ""  # Why what was chosen last cannot be used
     scope: Scope = Scope()
-    outlined: bool = False
+    outlined: bool = False  # Show the window of the selected region, and heatmaps while they form
     forming: bool = False
-    features: bool = False
+    features: bool = False  # Keep suggestions and decisions in the features of the regions' layer
+    # The words; None without any, or while `words_problem` says why they cannot be used
     vocabulary: Any = None
     words_problem: str = ""
+    # The caption bank of the next run; ``captions_problem`` says why it cannot be used
     captions: Any = None
     captions_problem: str = ""
     run: RunState = RunState()
-    record: Any = None
-    row: int = -1
-    rows: tuple[int, ...] = ()
-    picked: bool = False
-    place: int = -1
-    review: Any = None
+    record: Any = None  # The results shown: always those of the chosen layers
+    row: int = -1  # The selected region, as a row of the results; -1 for none
+    rows: tuple[int, ...] = ()  # All rows that are selected
+    picked: bool = False  # Whether the user selected it; otherwise the view stays where it is
+    place: int = -1  # The row at which the next review goes on; -1 for the first one in order
+    review: Any = None  # The review that is open, and what one can be opened of; set by the review
     reviewable: Any = None
+    # Whether a review is being opened, or will be if there are decisions: none can be made about
+    # the image yet, and its decisions may be locked; set by the review
     review_opening: bool = False
+    # Regions of the results that have a decision, and a count of changes of decisions and of
+    # suggestions learned from them; set by the review
     decided: int = 0
     decisions: int = 0
+    # Regions that were changed, added or removed since the results were made
     changed_regions: frozenset[Any] = frozenset()
-    image_changed: bool = False
+    image_changed: bool = False  # Whether the image's pixels have changed since then
+    # Whether other regions are selected than those that a limited run had
     others_picked: bool = False
-    tab: str = ""
-    live: bool = False
-    doubt: Any = None
-    download: Download | None = None
-    project: ProjectState | None = None
-    many: ManyImages | None = None
-    notice: Notice | None = None
-    asked: Asked | None = None
+    tab: str = ""  # The tab in view
+    live: bool = False  # Whether results follow every change
+    doubt: Any = None  # When a model was found not to know the image; see `image_unknown`
+    download: Download | None = None  # The download of a model that goes on
+    project: ProjectState | None = None  # The images that are worked through, one after the other
+    many: ManyImages | None = None  # The work on several images of the project that goes on
+    notice: Notice | None = None  # What the status line says
+    asked: Asked | None = None  # What a part of the panel asks of another at this moment
 
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
     # Choices of the user: a layer that is added does not take their place.
@@ -596,13 +414,7 @@ class Session(EventedModel):
             self.notice = None
 
     def choose_for(self, image: Any, regions: Any) -> bool:
-        """Choose regions that were made for an image, unless another one is chosen now.
-
-        Returns
-        -------
-        bool
-            Whether they are chosen.
-        """
+        """Choose regions that were made for an image, unless another one is chosen now."""
         if image is self.image:
             self.choose(regions=regions)
         return image is self.image
@@ -632,12 +444,6 @@ class Session(EventedModel):
 
         A choice stays while its layer is there. Otherwise the layer that was ``added`` is taken, or
         the last one.
-
-        Parameters
-        ----------
-        images, regions : sequence of napari layers
-            All that can be chosen, lowest first.
-        added : napari layer, optional
         """
         self._there = weakref.WeakSet(regions)
         image = self._still("image", self.image, images, added)
@@ -725,12 +531,6 @@ class Session(EventedModel):
         """Return whether fields are as they were in a snapshot.
 
         Settings, scope and vocabulary are compared by value, all else by identity.
-
-        Parameters
-        ----------
-        snapshot : Snapshot
-        *names : str
-            The layers by default.
         """
         for name in names or ("image", "regions"):
             now, then = getattr(self, name), getattr(snapshot, name)
@@ -752,11 +552,6 @@ class Session(EventedModel):
         Results of layers that are not chosen any more are kept without being shown. Those whose
         layers were removed meanwhile are shown until others are chosen. Layers with results stay
         chosen when others are added.
-
-        Returns
-        -------
-        bool
-            Whether they are shown.
         """
         image, regions = record.snapshot.image, record.snapshot.regions
         without = record.snapshot.regions_ref is NOTHING
@@ -912,13 +707,7 @@ _SESSIONS: dict[int, Session] = {}
 
 
 def session_of(viewer: Any) -> Session:
-    """Return the session of a viewer, which lives as long as the viewer.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-        Or napari's proxy of it.
-    """
+    """Return the session of a viewer, which lives as long as the viewer."""
     viewer = getattr(viewer, "__wrapped__", viewer)
     session = _SESSIONS.get(id(viewer))
     if session is None:

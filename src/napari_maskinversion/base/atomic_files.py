@@ -40,13 +40,6 @@ class FileSet:
 
     They are committed by renaming the hidden folder. From then on the set is complete: what a
     killed process has not moved yet, `recover` moves.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the files go; it exists.
-    overwrite : bool
-        Replace files that are there at the end.
     """
 
     def __init__(self, folder: Path, *, overwrite: bool) -> None:
@@ -61,13 +54,7 @@ class FileSet:
         self._names.append(name)
 
     def commit(self) -> None:
-        """Move all of them.
-
-        Raises
-        ------
-        InputError
-            If one cannot be moved, or must not be replaced; names it. All is as it was before.
-        """
+        """Move all of them."""
         for path in (self.folder / name for name in self._names):
             if path.is_dir() and not (self.place / path.name).is_dir():
                 raise InputError(_failed(path, _error(errno.EISDIR)))
@@ -131,20 +118,6 @@ def together(
     """Let all files that are written to a folder in this block appear together, or none.
 
     `replacing` and `atomic_path` take part by themselves. A block within a block joins it.
-
-    Parameters
-    ----------
-    folder : Path
-        It exists. Files for other folders are written on their own.
-    overwrite : bool
-        Replace files that are there at the end of the block.
-    keep : bool
-        If they cannot be moved, leave them in a folder that the error names.
-
-    Raises
-    ------
-    InputError
-        As `FileSet.commit`, or if the folder cannot be written to.
     """
     outer = _current.get()
     if outer is not None and outer.folder == folder:
@@ -175,17 +148,6 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
 
     Within `together`, it does so with the others. Otherwise what killed processes left in the
     folder is cleared first.
-
-    Parameters
-    ----------
-    path : Path
-    durable : bool
-        Flush the file to the disk before it is moved.
-
-    Raises
-    ------
-    OSError
-        If writing or moving fails; no temporary file remains, and the previous file stays.
     """
     files = _current.get()
     if files is not None and files.folder != path.parent:
@@ -216,13 +178,7 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
 
 @contextmanager
 def atomic_folder(path: Path) -> Generator[Path, None, None]:
-    """Do the same as `atomic_path` for a folder; an earlier one is replaced as a whole.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written; names the path.
-    """
+    """Do the same as `atomic_path` for a folder; an earlier one is replaced as a whole."""
     files = _current.get()
     if files is not None and files.folder != path.parent:
         files = None
@@ -254,13 +210,7 @@ def atomic_folder(path: Path) -> Generator[Path, None, None]:
 
 @contextmanager
 def atomic_path(path: Path) -> Generator[Path, None, None]:
-    """Do the same as `replacing`, with errors written for users.
-
-    Raises
-    ------
-    InputError
-        If the folder is not writable, or writing fails (a full disk); names the path.
-    """
+    """Do the same as `replacing`, with errors written for users."""
     begun = False
     try:
         with replacing(path) as part:

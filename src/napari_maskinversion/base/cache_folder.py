@@ -47,11 +47,6 @@ def make_folder(folder: Path) -> None:
 
     A store is a folder directly in the cache folder, such as ``models``. A store that exists
     already is never marked: it may hold somebody else's files.
-
-    Raises
-    ------
-    OSError
-        If it cannot be created.
     """
     root = cache_folder()
     if root in folder.parents:

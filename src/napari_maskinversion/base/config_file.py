@@ -30,18 +30,10 @@ def config_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A JSON object with a format version.
+    """A JSON object with a format version."""
 
-    Parameters
-    ----------
-    name : str
-        File name in `config_folder`.
-    format : int
-        Newest version that this code can read.
-    """
-
-    name: str
-    format: int
+    name: str  # File name in `config_folder`
+    format: int  # Newest version that this code can read
 
     @property
     def path(self) -> Path:
@@ -70,13 +62,7 @@ class ConfigFile:
         return f"{self.path} cannot be read and was ignored."
 
     def write(self, values: dict[str, Any]) -> None:
-        """Replace the file's values; a file that cannot be read is renamed, not overwritten.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written; the previous one stays.
-        """
+        """Replace the file's values; a file that cannot be read is renamed, not overwritten."""
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"format": self.format, **values}, indent=1, ensure_ascii=False)

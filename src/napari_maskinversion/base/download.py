@@ -37,25 +37,13 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file whose size and checksum are known before it is downloaded.
-
-    Parameters
-    ----------
-    url : str
-    path : Path
-        Where it is stored.
-    size : int
-        Bytes.
-    sha256 : str
-        64 hexadecimal digits.
-    record : tuple of (Path, bytes), optional
-        A second file, written once the first one is verified and before it gets its name.
-    """
+    """A file whose size and checksum are known before it is downloaded."""
 
     url: str
-    path: Path
-    size: int
-    sha256: str
+    path: Path  # Where it is stored
+    size: int  # Bytes
+    sha256: str  # 64 hexadecimal digits
+    # A second file, written once the first one is verified and before it gets its name
     record: tuple[Path, bytes] | None = None
 
     @property
@@ -78,30 +66,17 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """What to download, and how messages describe it.
+    """What to download, and how messages describe it."""
 
-    Parameters
-    ----------
-    name : str
-        "ViT-B-16/openai".
-    size : int
-        Approximate size in bytes; 0 if unknown.
-    lock : Path
-        Lock file: if two processes need the same file, the second one waits and does not download
-        it again.
-    alternative : str
-        What users can do without the file: "use the bundled model 'demo'".
-    local : callable
-        Returns the file as recorded on this machine, or None; sends no request.
-    remote : callable
-        Returns the file as the server announces it; raises `Unreachable` or `ModelError`.
-    """
-
-    name: str
-    size: int
+    name: str  # "ViT-B-16/openai"
+    size: int  # Approximate size in bytes; 0 if unknown
+    # Lock file: if two processes need the same file, the second one waits and does not download it
+    # again
     lock: Path
-    alternative: str
+    alternative: str  # What users can do without the file: "use the bundled model 'demo'"
+    # Returns the file as recorded on this machine, or None; sends no request
     local: Callable[[], RemoteFile | None]
+    # Returns the file as the server announces it; raises `Unreachable` or `ModelError`
     remote: Callable[[], RemoteFile]
 
 
@@ -115,23 +90,6 @@ def download(
 
     An existing file is checked against its checksum and downloaded again only if it is damaged. A
     download that was cancelled or interrupted resumes where it stopped.
-
-    Parameters
-    ----------
-    wanted : Download
-    on_progress : callable, optional
-        Called with (bytes on disk, bytes in total), at most ten times a second and at the end.
-    cancelled : callable, optional
-        Called many times a second; returns True to stop.
-
-    Raises
-    ------
-    ModelError
-        If the server refuses, the disk is full or not writable, or the checksum is wrong.
-    OfflineError
-        If the file is not on this machine and the network cannot or must not be used.
-    Cancelled
-        If `cancelled` returned True.
     """
     report = on_progress or (lambda done, total: None)
 

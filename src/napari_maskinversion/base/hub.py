@@ -63,15 +63,7 @@ def hub_url(repository: str, file: str) -> str:
 
 
 def announced_file(repository: str, files: Sequence[str], folder: Path) -> RemoteFile:
-    """Query the hub for the first of these files that a repository has; it goes into ``folder``.
-
-    Raises
-    ------
-    ModelError
-        If it has none of them, or announces no checksum.
-    Unreachable
-        If the hub does not answer.
-    """
+    """Query the hub for the first of these files that a repository has; it goes into ``folder``."""
     from huggingface_hub import get_hf_file_metadata
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
 

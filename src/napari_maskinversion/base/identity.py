@@ -23,13 +23,7 @@ _SIDE: Final = 64  # pixels of a sample along each of the two longest axes
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file; one that has not changed since the last time is not read.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
+    """Return the SHA-256 of a file; one that has not changed since the last time is not read."""
     about = path.stat()
     return _file_sha256(path, about.st_ino, about.st_size, about.st_mtime_ns)
 
@@ -42,18 +36,10 @@ def _file_sha256(path: Path, *about: int) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RegionKey:
-    """Id and plane of a region.
+    """Id and plane of a region."""
 
-    Attributes
-    ----------
-    id : int
-        The label value, or the row of the shape.
-    position : tuple of (str, int)
-        Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image.
-    """
-
-    id: int
-    position: Position = ()
+    id: int  # The label value, or the row of the shape
+    position: Position = ()  # Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image
 
     def __str__(self) -> str:
         """Return it as users write it: ``7 at t 3, z 12``."""
@@ -63,20 +49,11 @@ class RegionKey:
 
 @dataclass(frozen=True, slots=True)
 class RegionIdentity:
-    """A region at the time of a decision.
-
-    Attributes
-    ----------
-    key : RegionKey
-    mask : str
-        32 hexadecimal digits: hash of its pixels and their position, not of its id.
-    box : tuple of int
-        ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive.
-    """
+    """A region at the time of a decision."""
 
     key: RegionKey
-    mask: str
-    box: tuple[int, int, int, int]
+    mask: str  # 32 hexadecimal digits: hash of its pixels and their position, not of its id
+    box: tuple[int, int, int, int]  # ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive
 
 
 def identify(region: Region, position: Position = ()) -> RegionIdentity:
@@ -99,22 +76,12 @@ def identify_all(regions: Iterable[Region], position: Position = ()) -> list[Reg
 
 @dataclass(frozen=True, slots=True)
 class ImageIdentity:
-    """An image, independent of its file.
+    """An image, independent of its file."""
 
-    Attributes
-    ----------
-    name : str
-        File or layer name, for messages.
-    shape : tuple of int
-    dtype : str
-    content : str
-        32 hexadecimal digits; see `identify_image`.
-    """
-
-    name: str
+    name: str  # File or layer name, for messages
     shape: tuple[int, ...]
     dtype: str
-    content: str
+    content: str  # 32 hexadecimal digits; see `identify_image`
 
     def is_same(self, other: ImageIdentity) -> bool:
         """Return whether the pixels are the same; names do not matter."""
@@ -132,14 +99,7 @@ def difference(other: ImageIdentity, image: ImageIdentity) -> str:
 
 
 def another_image(saved: Mapping[str, Any], image: ImageIdentity) -> str:
-    """Describe how the image in a saved file differs from ``image``; "" if it is the same.
-
-    Parameters
-    ----------
-    saved : mapping
-        A saved `ImageIdentity`; empty if the image was unknown.
-    image : ImageIdentity
-    """
+    """Describe how the image in a saved file differs from ``image``; "" if it is the same."""
     try:
         other = ImageIdentity(
             str(saved["name"]),
@@ -158,13 +118,6 @@ def identify_image(name: str, pixels: Any) -> ImageIdentity:
     Up to 16 MiB, every byte counts. Of larger images, 32 blocks of 64 x 64 pixels spread over all
     axes are read: 0.1 to 0.4 MB, from up to 32 chunks of a lazy array (so do not call it on the GUI
     thread). A change outside these blocks goes unnoticed.
-
-    Parameters
-    ----------
-    name : str
-    pixels : array-like
-        Anything with ``shape``, ``dtype`` and slices: NumPy, dask, zarr. The same pixels have the
-        same identity in each of them.
     """
     shape = tuple(int(side) for side in pixels.shape)
     dtype = np.dtype(pixels.dtype)

@@ -48,13 +48,7 @@ def _block_shape(labels: Any, height: int, width: int) -> tuple[int, int]:
 
 
 def as_whole_numbers(block: Array) -> Array:
-    """Convert a block to integers.
-
-    Raises
-    ------
-    InputError
-        If it contains fractions, NaN, negative or very large values, or no numbers.
-    """
+    """Convert a block to integers."""
     kind = block.dtype.kind
     if kind == "b":
         return block.astype(np.uint8)
@@ -79,12 +73,7 @@ def as_whole_numbers(block: Array) -> Array:
 def compact(block: Array) -> tuple[Array, Array]:
     """Number the values of a block consecutively.
 
-    Returns
-    -------
-    values : ndarray, shape (n,)
-        All values but 0; may include values that do not occur.
-    numbers : ndarray of int32, the block's shape
-        ``i + 1`` where the block is ``values[i]``, 0 where it is 0.
+    Shapes: returns values (n,).
     """
     low, high = int(block.min()), int(block.max())
     if low >= 0 and high <= _SMALL:
@@ -116,15 +105,7 @@ def compact(block: Array) -> tuple[Array, Array]:
 def crop_labels(
     labels: Any, only: Container[int] | None = None
 ) -> list[tuple[int, tuple[int, int, int, int], Array]]:
-    """Return (value, box, mask) of each value but 0 of a 2-D label image, sorted by value.
-
-    Parameters
-    ----------
-    labels : array-like
-        NumPy, dask or zarr array of whole numbers; read block by block.
-    only : container of int, optional
-        Values to return.
-    """
+    """Return (value, box, mask) of each value but 0 of a 2-D label image, sorted by value."""
     from scipy import ndimage
 
     parts: dict[int, list[Part]] = {}
@@ -146,13 +127,7 @@ def crop_labels(
 
 
 def join(parts: list[Part]) -> tuple[tuple[int, int, int, int], Array]:
-    """Return the union of masks: the box around them and a mask of that size.
-
-    Raises
-    ------
-    InputError
-        If they are so far apart that the union would be too large.
-    """
+    """Return the union of masks: the box around them and a mask of that size."""
     y0, x0 = min(part[0] for part in parts), min(part[1] for part in parts)
     y1 = max(y + mask.shape[0] for y, _, mask in parts)
     x1 = max(x + mask.shape[1] for _, x, mask in parts)

@@ -23,21 +23,7 @@ _SHORT: Final = 0.02
 
 
 class Lock:
-    """A lock of this program; the system releases it when the process ends, however it ends.
-
-    Parameters
-    ----------
-    path : Path
-        The lock file, in a folder that exists. A file of the same name that ends in ``.by`` says
-        who holds it.
-    shared : bool
-        Other locks of this process on the same path are this one.
-
-    Raises
-    ------
-    OSError
-        From `acquire`, if the file cannot be written.
-    """
+    """A lock of this program; the system releases it when the process ends, however it ends."""
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
         from filelock import FileLock
@@ -101,13 +87,7 @@ class Lock:
 
 @contextmanager
 def hold_alone(path: Path, patience: float = _PATIENCE) -> Iterator[None]:
-    """Hold a file during a short change; wait for others, also for other threads.
-
-    Raises
-    ------
-    InUseError
-        If somebody else holds it after ``patience`` seconds; says who.
-    """
+    """Hold a file during a short change; wait for others, also for other threads."""
     try:
         lock = _lock_of(path, shared=False)
         waited = 0.0
@@ -124,18 +104,7 @@ def hold_alone(path: Path, patience: float = _PATIENCE) -> Iterator[None]:
 
 
 def hold(path: Path) -> Lock | None:
-    """Take the right to write to a file or folder; leaves nothing in its folder.
-
-    Returns
-    -------
-    Lock or None
-        Release it after the work. None if the cache folder cannot be written to.
-
-    Raises
-    ------
-    InUseError
-        If another program writes there; says which.
-    """
+    """Take the right to write to a file or folder; leaves nothing in its folder."""
     try:
         lock = _lock_of(path, shared=True)
         taken = lock.acquire()

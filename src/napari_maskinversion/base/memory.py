@@ -17,13 +17,7 @@ _FILES: Final = (
 
 
 def total_memory(root: Path = Path("/")) -> int:
-    """Return the bytes of memory, free or not.
-
-    Parameters
-    ----------
-    root : Path
-        Where ``proc`` and ``sys`` are.
-    """
+    """Return the bytes of memory, free or not."""
     return min([int(psutil.virtual_memory().total), *(limit for limit, _ in _limits(root))])
 
 

@@ -21,24 +21,12 @@ _OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory", "alloc_failed
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How much to ask of the memory.
+    """How much to ask of the memory."""
 
-    Attributes
-    ----------
-    at_once : int
-        Items processed together: regions, maps, sentences.
-    device : str
-        As torch writes it.
-    resolution : int
-        Side of the model's input in pixels; 0 if it never changes.
-    note : str
-        What to tell the user; empty for the first attempt.
-    """
-
-    at_once: int
-    device: str
-    resolution: int = 0
-    note: str = ""
+    at_once: int  # Items processed together: regions, maps, sentences
+    device: str  # As torch writes it
+    resolution: int = 0  # Side of the model's input in pixels; 0 if it never changes
+    note: str = ""  # What to tell the user; empty for the first attempt
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -65,19 +53,6 @@ class OomFallback:
 
     Later work starts with the attempt that fitted last. After an attempt that nothing can follow,
     later work starts with the first attempt on the same device.
-
-    Parameters
-    ----------
-    attempts : sequence of Attempt
-        In the order to try.
-    failure : str
-        Message of the error that is raised if the last one does not fit either.
-    also : exception types
-        Further errors that mean that memory ran out.
-
-    Attributes
-    ----------
-    now : Attempt
     """
 
     def __init__(
@@ -98,11 +73,6 @@ class OomFallback:
         """Call ``work``, which reads `now`, until it fits, and return its result.
 
         ``use_less`` is called with the attempt that failed, before the next one; `now` is the next.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            If no attempt fits.
         """
 
         def once() -> Generator[object, None, Result]:

@@ -27,11 +27,6 @@ class Preferences(BaseModel):
     """What the panel starts with, its colours, and where files are kept.
 
     `model` is any text: only the panel knows which models exist.
-
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -121,13 +116,7 @@ def load() -> Preferences:
 
 
 def save(preferences: Preferences) -> None:
-    """Write the preferences.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; the previous one stays.
-    """
+    """Write the preferences."""
     global _cached
     FILE.write(preferences.model_dump())
     with _lock:

@@ -47,13 +47,7 @@ def is_address(path: Path | str) -> bool:
 
 
 def as_path(path: Any, what: str) -> Path:
-    """Return what a caller passed as the path of ``what``.
-
-    Raises
-    ------
-    InputError
-        If it is no path, or no file can have such a name.
-    """
+    """Return what a caller passed as the path of ``what``."""
     try:
         file = Path(path)
         file.lstat()
@@ -68,28 +62,7 @@ def as_path(path: Any, what: str) -> Path:
 def check_file(
     path: Path, what: str = "file", *, most: int | None = None, folder: bool = False
 ) -> int:
-    """Refuse what is not a plain file, before it is opened: a pipe would block for ever.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        What it should be, for messages.
-    most : int, optional
-        Bytes that make sense.
-    folder : bool
-        A folder will do as well.
-
-    Returns
-    -------
-    int
-        Its size in bytes.
-
-    Raises
-    ------
-    InputError
-        If it is missing, a folder, a pipe, a socket or a device, or too large; names it.
-    """
+    """Refuse what is not a plain file, before it is opened: a pipe would block for ever."""
     try:
         status = path.stat()
     except (OSError, ValueError) as error:  # ValueError: a null character
@@ -142,13 +115,7 @@ def special_kind(path: Path, mode: int | None = None) -> str:
 
 
 def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> bytes:
-    """Read a whole file.
-
-    Raises
-    ------
-    InputError
-        As `check_file`, or if it cannot be read.
-    """
+    """Read a whole file."""
     check_file(path, what, most=most)
     try:
         return path.read_bytes()
@@ -157,13 +124,7 @@ def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> 
 
 
 def read_text(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> str:
-    """Read a text file in UTF-8.
-
-    Raises
-    ------
-    InputError
-        As `read_bytes`, or if it is not text in UTF-8.
-    """
+    """Read a text file in UTF-8."""
     try:
         return read_bytes(path, what, most=most).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -173,29 +134,7 @@ def read_text(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> s
 def read_rows(
     path: Path, what: str = "table", *, needed: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read a CSV file in UTF-8: commas, semicolons or tabs between cells.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        What it should be, for messages.
-    needed : sequence of str
-        Columns that it must have.
-
-    Yields
-    ------
-    line : int
-    row : dict
-        A cell for each column, "" for none; names of columns are in lower case. Blank lines are
-        left out.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, has no rows, a column twice or not, or a line with more cells than
-        there are columns; names the line.
-    """
+    """Read a CSV file in UTF-8: commas, semicolons or tabs between cells."""
     text = read_text(path, what)
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(",;\t", key=head.count)
@@ -239,32 +178,12 @@ def _check_columns(path: Path, columns: Sequence[str], needed: Sequence[str]) ->
 
 
 def read_json(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> Any:
-    """Read a JSON file in UTF-8.
-
-    Raises
-    ------
-    InputError
-        As `read_bytes` and `parse_json`.
-    """
+    """Read a JSON file in UTF-8."""
     return parse_json(read_bytes(path, what, most=most), path)
 
 
 def parse_json(text: str | bytes, name: object) -> Any:
-    """Read JSON.
-
-    Parameters
-    ----------
-    text : str or bytes
-        In UTF-8.
-    name : object
-        The file, for messages.
-
-    Raises
-    ------
-    InputError
-        If it is broken, has a key twice, of which the later value would silently win, or is nested
-        too deeply; says where.
-    """
+    """Read JSON."""
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         values = json.loads(text, object_pairs_hook=_members)
@@ -297,21 +216,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes, name: object) -> Any:
-    """Read YAML as plain values.
-
-    Parameters
-    ----------
-    content : bytes
-        In UTF-8.
-    name : object
-        The file, for messages.
-
-    Raises
-    ------
-    InputError
-        If it is broken, has aliases, which could grow without limit, names a key twice, of which
-        the later value would silently win, or is nested too deeply; says where.
-    """
+    """Read YAML as plain values."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -372,21 +277,7 @@ def _yaml_line(part: Any) -> int:
 
 
 def validated(kind: type[Model], values: Any, name: object) -> Model:
-    """Return values as a pydantic model.
-
-    Parameters
-    ----------
-    kind : type
-        A pydantic model, or anything else that pydantic validates.
-    values : object
-    name : object
-        Where they come from, for messages.
-
-    Raises
-    ------
-    InputError
-        Names the key, what it must be, and its value.
-    """
+    """Return values as a pydantic model."""
     try:
         return TypeAdapter(kind).validate_python(values)
     except ValidationError as error:
@@ -416,13 +307,7 @@ def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputErro
 
 
 def read_npy_head(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the head of an array in ``.npy`` format: shape, Fortran order, type.
-
-    Raises
-    ------
-    ValueError
-        If it is damaged or too long.
-    """
+    """Read the head of an array in ``.npy`` format: shape, Fortran order, type."""
     from numpy.lib import format as npy
 
     version = npy.read_magic(file)

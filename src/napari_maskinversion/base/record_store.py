@@ -37,30 +37,6 @@ class RecordStore:
     The first line of the file is a header that says what the records belong to; each further
     line is one record. A line is on disk when `add` returns. A last line that was cut off is
     dropped.
-
-    Parameters
-    ----------
-    file : Path or None
-        None keeps records in memory.
-    kind : str
-        What made the records, such as "scenes".
-    fields : tuple of str
-        Names of the parts of a record's key.
-    settings : dict
-        What every record depends on; ready for JSON.
-    overwrite : bool
-        Discard the records that the file holds.
-
-    Attributes
-    ----------
-    records : dict
-        Records by key, in the order they were added.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written, another program is writing it, its records belong to
-        something else, or a line before the last one is damaged.
     """
 
     def __init__(
@@ -87,13 +63,7 @@ class RecordStore:
             self._begin(file)
 
     def add(self, key: Key, record: dict[str, Any]) -> None:
-        """Keep a record.
-
-        Raises
-        ------
-        InputError
-            If it cannot be written; names file and record. Earlier records stay whole.
-        """
+        """Keep a record."""
         line = dict(zip(self._fields, key, strict=True)) | record
         self._append(line, " / ".join(map(str, key)))
         self.records[key] = record
@@ -177,13 +147,7 @@ def _may_be_begun(content: bytes) -> bool:
 
 
 def check_settings(file: Path, kept: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Refuse kept records that were made with other settings.
-
-    Raises
-    ------
-    InputError
-        Naming the settings that differ.
-    """
+    """Refuse kept records that were made with other settings."""
     differing = [name for name in {**wanted, **kept} if wanted.get(name) != kept.get(name)]
     if differing:
         raise InputError(

@@ -21,27 +21,17 @@ FloatArray = npt.NDArray[np.float32]
 class Region:
     """One region.
 
-    Parameters
-    ----------
-    id : int
-        The label value, or the row of the shape.
-    bbox : tuple of int
-        ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive, inside the plane.
-    mask : ndarray, shape (y1 - y0, x1 - x0)
-        bool, or float32 coverage in 0..1.
-    members : tuple of int
-        Ids of the regions merged into this one; empty for a plain region.
-    name : str
-        Its name in the file that it came from; "" for none.
-    source_id : str
-        Its id in that file, which need not be a label value; "" for none.
+    Shapes: mask (y1 - y0, x1 - x0).
     """
 
-    id: int
+    id: int  # The label value, or the row of the shape
+    # ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive, inside the plane
     bbox: tuple[int, int, int, int]
-    mask: npt.NDArray[Any] = field(repr=False)
+    mask: npt.NDArray[Any] = field(repr=False)  # bool, or float32 coverage in 0..1
+    # Ids of the regions merged into this one; empty for a plain region
     members: tuple[int, ...] = ()
-    name: str = field(default="", repr=False)
+    name: str = field(default="", repr=False)  # Its name in the file that it came from; "" for none
+    # Its id in that file, which need not be a label value; "" for none
     source_id: str = field(default="", repr=False)
 
     @classmethod
@@ -279,13 +269,6 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
     """Convert arrays, torch tensors on any device, and lists of them to NumPy.
 
     In the byte order of this machine.
-
-    Raises
-    ------
-    MaskShapeError
-        If a list has ``parts`` of several sizes.
-    InputError
-        If it is a path, or holds texts, masked values, or a tensor without values of its own.
     """
     if isinstance(values, str | PathLike):
         raise InputError(
@@ -330,13 +313,7 @@ def _checked(ids: Sequence[int]) -> list[int]:
 
 
 def _coverage(mask: npt.NDArray[Any], name: int) -> npt.NDArray[Any]:
-    """Return a mask as bool, or float32 coverage in 0..1.
-
-    Raises
-    ------
-    InputError
-        If its values are neither bool, nor in 0..1, nor 0 and 255.
-    """
+    """Return a mask as bool, or float32 coverage in 0..1."""
     if mask.dtype.kind == "b":
         return mask
     if mask.dtype.kind not in "iuf":

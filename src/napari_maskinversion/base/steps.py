@@ -14,25 +14,9 @@ class Steps(Generic[Step, Result]):
     """Iterate over a generator and keep what it returns.
 
     Leaving the ``with`` block closes the generator, also after an error or a ``break``.
-
-    Parameters
-    ----------
-    work : generator
-
-    Attributes
-    ----------
-    result
-        What the generator returned; set when the loop over it has ended.
-
-    Examples
-    --------
-    >>> with Steps(work) as steps:
-    ...     for step in steps:
-    ...         print(step)
-    >>> steps.result
     """
 
-    result: Result
+    result: Result  # What the generator returned; set when the loop over it has ended
 
     def __init__(self, work: Generator[Step, None, Result]) -> None:
         self._work = work
@@ -50,14 +34,7 @@ class Steps(Generic[Step, Result]):
 def drive(
     work: Generator[Step, None, Result], on_step: Callable[[Step], object] | None = None
 ) -> Result:
-    """Run a generator to its end and return its result.
-
-    Parameters
-    ----------
-    work : generator
-    on_step : callable, optional
-        Called with each step. If it raises, the generator is closed.
-    """
+    """Run a generator to its end and return its result."""
     with Steps(work) as steps:
         for step in steps:
             if on_step is not None:

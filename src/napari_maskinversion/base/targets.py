@@ -27,27 +27,6 @@ def check_targets(
     """Refuse files that must not or cannot be written; leaves nothing behind.
 
     Also finishes or removes what a killed command left in their folders.
-
-    Parameters
-    ----------
-    files : iterable of Path
-        What the command will write.
-    overwrite : bool
-        Files that exist may be replaced. An input never is.
-    inputs : iterable of Path
-        Files that the command reads, and folders of such files.
-    is_ours : callable
-        Whether an existing file was written by an earlier call and may be replaced.
-    is_our_folder : callable, optional
-        Whether a folder where a file is to be written is one that this program wrote as a file,
-        by default `is_our_store`.
-    replaceable : bool
-        Whether the command has ``--overwrite``, for messages.
-
-    Raises
-    ------
-    InputError
-        Names the file or folder, and what to do.
     """
     targets, read = [file.absolute() for file in files], list(inputs)
     places = [target.resolve() for target in targets]

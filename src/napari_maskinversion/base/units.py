@@ -44,19 +44,12 @@ def short_unit(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Georeference:
-    """Position of a plane's pixels in a coordinate reference system.
+    """Position of a plane's pixels in a coordinate reference system."""
 
-    Parameters
-    ----------
-    transform : tuple of float
-        ``(a, b, c, d, e, f)`` with ``x = a * column + b * row + c``, ``y = d * column + e * row +
-        f``; (0, 0) is the outer corner of the first pixel, its centre is (0.5, 0.5).
-    epsg : int or None
-        EPSG code of the reference system.
-    """
-
+    # ``(a, b, c, d, e, f)`` with ``x = a * column + b * row + c``, ``y = d * column + e * row +
+    # f``; (0, 0) is the outer corner of the first pixel, its centre is (0.5, 0.5)
     transform: tuple[float, float, float, float, float, float]
-    epsg: int | None = None
+    epsg: int | None = None  # EPSG code of the reference system
 
     def world(self, y: float, x: float) -> tuple[float, float]:
         """Return world ``(x, y)`` of plane coordinates; whole numbers are pixel centres."""
@@ -72,24 +65,11 @@ class Georeference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
-    """Physical size of a plane's pixels.
+    """Physical size of a plane's pixels."""
 
-    Parameters
-    ----------
-    pixel : tuple of float or None
-        Height and width of a pixel in `unit`; None if only the georeference is known.
-    unit : str
-        For example ``"µm"``.
-    geo : Georeference or None
-
-    Raises
-    ------
-    InputError
-        If a size is not above 0, or has no unit.
-    """
-
+    # Height and width of a pixel in `unit`; None if only the georeference is known
     pixel: tuple[float, float] | None = None
-    unit: str = ""
+    unit: str = ""  # For example ``"µm"``
     geo: Georeference | None = None
 
     def __post_init__(self) -> None:

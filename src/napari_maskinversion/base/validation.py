@@ -92,13 +92,7 @@ class FrozenModel(BaseModel):
 
 
 def validate_fields(config: Any) -> None:
-    """Check the fields of a frozen dataclass by their annotations, and convert NumPy scalars.
-
-    Raises
-    ------
-    ConfigError
-        If a value has another type or is out of range; names field and value.
-    """
+    """Check the fields of a frozen dataclass by their annotations, and convert NumPy scalars."""
     kind: Any = type(config)
     for name, adapter in _adapters(kind).items():
         value = getattr(config, name)

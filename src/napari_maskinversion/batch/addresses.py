@@ -46,26 +46,14 @@ def address_of(path: Path | str) -> str:
 
 
 def matching(pattern: str) -> list[Path]:
-    """Return the files of a pattern or a folder at an address, by name.
-
-    Raises
-    ------
-    InputError
-        If they cannot be listed.
-    """
+    """Return the files of a pattern or a folder at an address, by name."""
     with _at(pattern) as (files, place):
         names = files.glob(f"{place.rstrip('/')}/*" if files.isdir(place) else place)
         return [Path(files.unstrip_protocol(name)) for name in sorted(names)]
 
 
 def exists(path: Path) -> bool:
-    """Return whether there is a file, at an address or here.
-
-    Raises
-    ------
-    InputError
-        If the address cannot be asked.
-    """
+    """Return whether there is a file, at an address or here."""
     if not is_address(path):
         return path.exists()
     with _at(path) as (files, place):
@@ -73,13 +61,7 @@ def exists(path: Path) -> bool:
 
 
 def is_one(place: str) -> bool:
-    """Return whether an address is that of one file, or of a folder that is one image.
-
-    Raises
-    ------
-    InputError
-        If it cannot be asked.
-    """
+    """Return whether an address is that of one file, or of a folder that is one image."""
     with _at(place) as (files, path):
         return bool(files.isfile(path)) or (path.endswith(_FOLDERS) and bool(files.isdir(path)))
 
@@ -88,11 +70,6 @@ def size_and_version(path: Path) -> tuple[int, str]:
     """Return the bytes of a file or folder at an address, and what tells it from other versions.
 
     A storage tells versions by tags, hashes or times; a file that has none of them is read.
-
-    Raises
-    ------
-    InputError
-        If it cannot be asked.
     """
     whole, size = hashlib.sha256(), 0
     with _at(path) as (files, place):
@@ -113,13 +90,7 @@ def _sha256(files: Any, name: str) -> str:
 
 @contextmanager
 def here(task: ImageTask) -> Iterator[ImageTask]:
-    """Yield a task whose files lie on this machine, as long as the block lasts.
-
-    Raises
-    ------
-    InputError
-        If a file at an address cannot be copied; names it.
-    """
+    """Yield a task whose files lie on this machine, as long as the block lasts."""
     image, regions = map(is_address, (task.image, task.regions))
     if regions:
         _, version = size_and_version(task.regions)

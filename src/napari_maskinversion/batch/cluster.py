@@ -32,12 +32,7 @@ _PACKAGE: Final = "napari-maskinversion"
 
 
 def check_dask(place: str) -> None:
-    """Refuse a cluster that cannot be used: Dask is missing, or the address makes no sense.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a cluster that cannot be used: Dask is missing, or the address makes no sense."""
     try:
         import distributed  # noqa: F401
     except ImportError:
@@ -53,25 +48,7 @@ def check_dask(place: str) -> None:
 
 
 class DaskCluster(TaskExecutor):
-    """Workers of Dask; each loads the model once.
-
-    Parameters
-    ----------
-    place : str
-        ``"local"`` starts a cluster on this machine that ends with it; else the address of a
-        scheduler.
-    count : int
-        Workers of a local cluster.
-    device : str
-        That of the settings.
-    patience : float, optional
-        Seconds that a scheduler may be away before the batch ends, by default `PATIENCE`.
-
-    Raises
-    ------
-    InputError
-        If Dask is missing, no scheduler answers at the address, or its workers cannot be used.
-    """
+    """Workers of Dask; each loads the model once."""
 
     def __init__(
         self, place: str, count: int = 1, *, device: str = "cpu", patience: float | None = None
@@ -214,13 +191,7 @@ class DaskCluster(TaskExecutor):
         )
 
     def _wait(self) -> None:
-        """Wait until there is a scheduler again.
-
-        Raises
-        ------
-        MaskInversionError
-            If it stays away.
-        """
+        """Wait until there is a scheduler again."""
         begun = monotonic()
         while self._client.status == "connecting" and monotonic() - begun < 2 * self._patience:
             sleep(_PAUSE)

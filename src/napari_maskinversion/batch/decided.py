@@ -30,44 +30,23 @@ ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little les
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a list of images shows of one.
+    """What a list of images shows of one."""
 
-    Attributes
-    ----------
-    regions : int or None
-        None while they are not counted.
-    decided : int
-    flagged : int
-        Undecided regions whose suggestion is flagged.
-    suggested : bool
-        Whether there are suggestions.
-    problem : str
-        Why it cannot be used; one line.
-    """
-
-    regions: int | None = None
+    regions: int | None = None  # None while they are not counted
     decided: int = 0
-    flagged: int = 0
-    suggested: bool = False
-    problem: str = ""
+    flagged: int = 0  # Undecided regions whose suggestion is flagged
+    suggested: bool = False  # Whether there are suggestions
+    problem: str = ""  # Why it cannot be used; one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """What one acceptance across images did.
-
-    Attributes
-    ----------
-    word : str
-    regions : mapping
-        Keys of the regions by name of the image.
-    problems : mapping
-        Why images were left out, by name.
-    """
+    """What one acceptance across images did."""
 
     word: str
+    # Keys of the regions by name of the image
     regions: Mapping[str, Sequence[RegionKey]] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)  # Why images were left out, by name
 
     @property
     def count(self) -> int:
@@ -83,16 +62,7 @@ def archive_file(project: OpenProject, name: str) -> Path | None:
 
 
 def stale_reasons(project: OpenProject, name: str, captions: str | None = None) -> list[str]:
-    """Return what has changed since an image was computed; empty if nothing.
-
-    Parameters
-    ----------
-    project : OpenProject
-    name : str
-        An image that has an archive.
-    captions : str, optional
-        Hash of the project's captions, "" for none; by default they do not count.
-    """
+    """Return what has changed since an image was computed; empty if nothing."""
     task = project.task(name)
     if task is None:
         return ["regions"]
@@ -101,13 +71,7 @@ def stale_reasons(project: OpenProject, name: str, captions: str | None = None) 
 
 
 def summarize(project: OpenProject, name: str) -> Summary:
-    """Count regions, decisions and flags of an image that was computed.
-
-    Raises
-    ------
-    InputError
-        If its archive or decisions cannot be read.
-    """
+    """Count regions, decisions and flags of an image that was computed."""
     file = archive_file(project, name)
     if file is None:
         return Summary()
@@ -134,13 +98,7 @@ def identities_of(bundle: Bundle) -> list[RegionIdentity]:
 
 
 def image_of(bundle: Bundle) -> ImageIdentity:
-    """Return what tells the image of an archive from others.
-
-    Raises
-    ------
-    InputError
-        If the archive does not say.
-    """
+    """Return what tells the image of an archive from others."""
     about = bundle.image
     try:
         shape = tuple(int(side) for side in about["shape"])
@@ -151,13 +109,7 @@ def image_of(bundle: Bundle) -> ImageIdentity:
 
 
 def decisions_of(bundle: Bundle, image: Path) -> Decisions:
-    """Read the decisions about the regions of an archive; the file is not locked.
-
-    Raises
-    ------
-    InputError
-        If the file is not one of decisions.
-    """
+    """Read the decisions about the regions of an archive; the file is not locked."""
     identity = image_of(bundle)
     runs = read_runs(image, identity)
     if bundle.decisions and not runs:
@@ -166,13 +118,7 @@ def decisions_of(bundle: Bundle, image: Path) -> Decisions:
 
 
 def decided_bundle(bundle: Bundle, image: Path) -> Bundle:
-    """Return a bundle with the decisions about it as columns and records.
-
-    Raises
-    ------
-    InputError
-        As `decisions_of`.
-    """
+    """Return a bundle with the decisions about it as columns and records."""
     decisions = decisions_of(bundle, image)
     return replace(
         bundle,
@@ -184,21 +130,7 @@ def decided_bundle(bundle: Bundle, image: Path) -> Bundle:
 def accept_steps(
     project: OpenProject, names: Iterable[str], word: str, confidence: float
 ) -> Iterator[tuple[str, Sequence[RegionKey], str]]:
-    """Accept a word in many images wherever it is suggested and nothing is decided.
-
-    Parameters
-    ----------
-    project : OpenProject
-    names : iterable of str
-        Images; those without results are passed over.
-    word : str
-    confidence : float
-        Least confidence, 0..1.
-
-    Yields
-    ------
-    name, keys of the accepted regions, and why the image was left out.
-    """
+    """Accept a word in many images wherever it is suggested and nothing is decided."""
     for name in names:
         try:
             yield name, _accept(project, name, word, confidence - ROUNDING), ""
@@ -209,12 +141,7 @@ def accept_steps(
 def take_back_steps(
     project: OpenProject, accepted: Accepted
 ) -> Iterator[tuple[str, Sequence[RegionKey], str]]:
-    """Make regions undecided that `accept_steps` accepted, unless somebody has decided again.
-
-    Yields
-    ------
-    As `accept_steps`.
-    """
+    """Make regions undecided that `accept_steps` accepted, unless somebody has decided again."""
     for name, keys in accepted.regions.items():
         try:
             yield name, _take_back(project, name, accepted.word, keys), ""

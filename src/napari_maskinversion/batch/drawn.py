@@ -22,13 +22,7 @@ def drawn_file(project: OpenProject, name: str) -> Path:
 
 
 def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Path:
-    """Write the regions of an image, whole or not at all; return the file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written; an earlier file stays.
-    """
+    """Write the regions of an image, whole or not at all; return the file."""
     file = drawn_file(project, name)
     file.parent.mkdir(parents=True, exist_ok=True)
     about = {**annotations.about, "description": f"{ABOUT} {name}"}

@@ -30,13 +30,7 @@ class Work(Protocol):
 
 
 class WorkerDied(Exception):
-    """The process that did a task, or one beside it, ended suddenly.
-
-    Parameters
-    ----------
-    times : int
-        How many ended since the task was submitted; 0 if it had not been begun.
-    """
+    """The process that did a task, or one beside it, ended suddenly."""
 
     def __init__(self, times: int) -> None:
         super().__init__("A worker process ended suddenly.")
@@ -52,17 +46,10 @@ class TaskExecutor(ABC):
 
     The future of a task raises `WorkerDied` or `ClusterLost` if it is to be submitted again.
     Leaving the block after an error stops the tasks between two steps.
-
-    Attributes
-    ----------
-    at_once : int
-        How many tasks it should hold.
-    about : str
-        One line for users about where the work is done; "" for this machine.
     """
 
-    at_once: int = 1
-    about: str = ""
+    at_once: int = 1  # How many tasks it should hold
+    about: str = ""  # One line for users about where the work is done; "" for this machine
 
     @abstractmethod
     def submit(self, work: Work, task: ImageTask) -> Future[Report]:
@@ -124,12 +111,6 @@ class Workers(TaskExecutor):
     """Processes that each load the model once and share the processor's cores.
 
     They end with this process, however it ends. If one of them dies, they are started again.
-
-    Parameters
-    ----------
-    count : int
-    gpus : sequence of str
-        Those that the processes share, see `gpus_for`.
     """
 
     def __init__(self, count: int, gpus: Sequence[str] = ()) -> None:

@@ -40,20 +40,12 @@ _STALE: Final = (
 
 @dataclass(slots=True)
 class Exported:
-    """What an export wrote.
-
-    Attributes
-    ----------
-    images, regions : int
-    files : list of Path
-    left_out : dict of str
-        Why images are not in it, by name.
-    """
+    """What an export wrote."""
 
     images: int = 0
     regions: int = 0
     files: list[Path] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # Why images are not in it, by name
 
     @property
     def text(self) -> str:
@@ -94,33 +86,6 @@ def export_steps(
 
     Images that were computed from other regions, words or settings than the project has now are
     left out.
-
-    Parameters
-    ----------
-    project : OpenProject
-    out : Path
-        Folder, which is created if needed.
-    formats : sequence of str
-        Keys of `FILES`.
-    accepted_only : bool
-        Leave out what has not been accepted.
-    polygons : bool
-        As in `write_coco`.
-    overwrite : bool
-        Replace files that exist.
-    stale : bool
-        Do not leave out what was computed from something else.
-    captions : str, optional
-        As in `stale_reasons`.
-
-    Yields
-    ------
-    How many images were read, and what was written: complete with the last one.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to export, or a file cannot be written or must not be replaced.
     """
     files = _targets(project, out, formats, overwrite=overwrite)
     exported = Exported(files=list(files.values()))

@@ -15,21 +15,12 @@ from .addresses import exists, size_and_version
 
 
 class Fingerprint(BaseModel):
-    """What tells a file, or a folder of files (zarr), from others.
-
-    Attributes
-    ----------
-    name : str
-    bytes, changed : int
-        Of a folder: the sum, and the latest time.
-    sha256 : str
-        At an address: what its storage tells versions by.
-    """
+    """What tells a file, or a folder of files (zarr), from others."""
 
     name: str
-    bytes: int
+    bytes: int  # Of a folder: the sum, and the latest time
     changed: int
-    sha256: str
+    sha256: str  # At an address: what its storage tells versions by
 
     @field_validator("name")
     @classmethod
@@ -41,15 +32,7 @@ class Fingerprint(BaseModel):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Describe a file.
-
-        Raises
-        ------
-        OSError
-            If it cannot be read.
-        InputError
-            If an address cannot be asked.
-        """
+        """Describe a file."""
         if is_address(path):
             size, version = size_and_version(path)
             return cls(name=path.name, bytes=size, changed=0, sha256=version)

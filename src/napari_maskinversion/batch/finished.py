@@ -33,44 +33,23 @@ _NO_RESULT: Final = ("device", "chunk_size")
 
 
 class Finished(BaseModel):
-    """What an image was computed from, and the files of its results.
-
-    Attributes
-    ----------
-    image, regions : Fingerprint
-    settings : dict
-        By the key of a `Setting`; weights in a file by their hash.
-    words : dict
-        The vocabulary, or templates and colours for names in the file of regions, and the names
-        that a file beside it holds.
-    formats : list of str
-    captions : str
-        Their hash.
-    part : Fingerprint, optional
-        Of the part of the data set.
-    files : list of Fingerprint
-        Of the files of the archive.
-    """
+    """What an image was computed from, and the files of its results."""
 
     version: int
     image: Fingerprint
     regions: Fingerprint
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # By the key of a `Setting`; weights in a file by their hash
+    # The vocabulary, or templates and colours for names in the file of regions, and the names that
+    # a file beside it holds
     words: dict[str, Any]
     formats: list[str]
-    captions: str = ""
-    part: Fingerprint | None = None
-    files: list[Fingerprint] = []
+    captions: str = ""  # Their hash
+    part: Fingerprint | None = None  # Of the part of the data set
+    files: list[Fingerprint] = []  # Of the files of the archive
 
     @classmethod
     def of(cls, task: ImageTask) -> Self:
-        """Describe a task as it is now.
-
-        Raises
-        ------
-        OSError
-            If a file is gone.
-        """
+        """Describe a task as it is now."""
         return cls(
             version=VERSION,
             image=Fingerprint.of(task.image),
@@ -106,13 +85,7 @@ class Finished(BaseModel):
 
 
 def write_finished(finished: Finished, folder: Path) -> None:
-    """Mark the results in a folder as complete.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Mark the results in a folder as complete."""
     with atomic_path(folder / FILE) as part:
         part.write_text(finished.model_dump_json(indent=1), encoding="utf-8")
 
@@ -143,13 +116,7 @@ def is_damaged(task: ImageTask) -> bool:
 
 
 def read_finished(folder: Path) -> Finished:
-    """Read the mark in the folder of an archive.
-
-    Raises
-    ------
-    InputError
-        If there is none, it is of another version, or damaged.
-    """
+    """Read the mark in the folder of an archive."""
     values = read_json(folder / FILE)
     if isinstance(values, dict) and values.get("version") != VERSION:
         raise OtherVersion(f"{folder / FILE} is of another version of this program.")

@@ -10,18 +10,7 @@ VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
 
 def gpus_for(device: str) -> tuple[str, ...]:
-    """Return the GPUs among which workers choose, as `VISIBLE` names them.
-
-    Parameters
-    ----------
-    device : str
-        That of the settings: a GPU that it names by number is taken by all workers.
-
-    Returns
-    -------
-    tuple of str
-        Empty if there is none, or nothing to choose.
-    """
+    """Return the GPUs among which workers choose, as `VISIBLE` names them."""
     if device not in ("auto", "cuda"):
         return ()
     import torch

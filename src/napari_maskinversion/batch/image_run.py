@@ -65,11 +65,6 @@ def open_task(
 
     Without labels and names there is no vocabulary: the regions get captions alone. ``on_note`` is
     called as by `open_inputs`.
-
-    Raises
-    ------
-    MaskInversionError
-        Names the file, and what is wrong with it.
     """
     inputs = open_inputs(task.image, task.regions, task.settings, on_note, _read)
     try:
@@ -152,14 +147,6 @@ def run_task(
 
     What disk, network or memory refused is tried again: they may be back; a full disk will not.
     Results that are there already are kept.
-
-    Parameters
-    ----------
-    task : ImageTask
-    model : Backbone, optional
-        By default the settings' model, which this process loads once.
-    on_step : callable, optional
-        Called with each step; raises `Cancelled` to stop.
     """
     begun = perf_counter()
     try:
@@ -237,25 +224,7 @@ def _inverted(
 
 
 def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
-    """Write the results of an image with the mark that it is done.
-
-    Parameters
-    ----------
-    task : ImageTask
-    bundle : Bundle
-    finished : Finished
-        Made before the work: what the results were computed from.
-
-    Returns
-    -------
-    bool
-        Whether they were written; False if the same results are there already.
-
-    Raises
-    ------
-    InputError
-        If they cannot be written; earlier results stay.
-    """
+    """Write the results of an image with the mark that it is done."""
     for folder in (task.part.parent, task.archive):
         folder.mkdir(parents=True, exist_ok=True)
     if _is_there(task, finished):

@@ -27,43 +27,20 @@ _DEVICE: Final = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d) *(\.|$)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageTask:
-    """An image, what is to be done with it, and where the results go. It can be pickled.
-
-    Attributes
-    ----------
-    name : str
-    image, regions : Path
-    settings : RunSettings
-    vocabulary : Vocabulary or None
-        None for the names in the file of regions.
-    templates : tuple of str
-        For these names.
-    colors : mapping
-        For these names.
-    formats : tuple of str
-        What is written besides the data set.
-    captions : str
-        Hash of the captions, the best of which each region gets; "" for none.
-    bank : Path, optional
-        The folder of their bank; a run needs it.
-    out : Path
-        The folder of the batch.
-    folder : Path
-        Where a relative path in the settings begins.
-    """
+    """An image, what is to be done with it, and where the results go. It can be pickled."""
 
     name: str
     image: Path
     regions: Path
     settings: RunSettings
-    vocabulary: Vocabulary | None
-    templates: tuple[str, ...] = ()
-    colors: Mapping[str, str] = field(default_factory=dict)
-    formats: tuple[str, ...] = (ALWAYS,)
-    captions: str = ""
-    bank: Path | None = None
-    out: Path
-    folder: Path = Path()
+    vocabulary: Vocabulary | None  # None for the names in the file of regions
+    templates: tuple[str, ...] = ()  # For these names
+    colors: Mapping[str, str] = field(default_factory=dict)  # For these names
+    formats: tuple[str, ...] = (ALWAYS,)  # What is written besides the data set
+    captions: str = ""  # Hash of the captions, the best of which each region gets; "" for none
+    bank: Path | None = None  # The folder of their bank; a run needs it
+    out: Path  # The folder of the batch
+    folder: Path = Path()  # Where a relative path in the settings begins
 
     @property
     def model(self) -> str:
@@ -137,33 +114,15 @@ def image_of_part(part: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What became of an image.
-
-    Attributes
-    ----------
-    name : str
-    regions : int
-    seconds : float
-    problem : str
-        One line that says why there are no results; else empty.
-    internal : bool
-        Whether this program is to blame for it.
-    is_disk_full : bool
-        Whether the disk of the results has no room left, for other images neither.
-    stopped : bool
-        Whether the work was stopped before its end.
-    kept : bool
-        Whether the results were there already.
-    notes : tuple of str
-        Choices that the user may not know of.
-    """
+    """What became of an image."""
 
     name: str
     regions: int = 0
     seconds: float = 0.0
-    problem: str = ""
-    internal: bool = False
+    problem: str = ""  # One line that says why there are no results; else empty
+    internal: bool = False  # Whether this program is to blame for it
+    # Whether the disk of the results has no room left, for other images neither
     is_disk_full: bool = False
-    stopped: bool = False
-    kept: bool = False
-    notes: tuple[str, ...] = ()
+    stopped: bool = False  # Whether the work was stopped before its end
+    kept: bool = False  # Whether the results were there already
+    notes: tuple[str, ...] = ()  # Choices that the user may not know of

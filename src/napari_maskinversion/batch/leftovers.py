@@ -34,13 +34,7 @@ def leftovers(out: Path, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def remove(out: Path, names: Collection[str]) -> None:
-    """Delete the results of images; other files in their folders stay.
-
-    Raises
-    ------
-    InputError
-        As `check_removal`, or if a file cannot be deleted; names it.
-    """
+    """Delete the results of images; other files in their folders stay."""
     for name, paths in check_removal(out, names).items():
         try:
             for path in paths:
@@ -60,13 +54,7 @@ def delete(path: Path) -> None:
 
 
 def check_removal(out: Path, names: Collection[str]) -> dict[str, list[Path]]:
-    """Return by name what `remove` deletes: files that are what a batch wrote.
-
-    Raises
-    ------
-    InputError
-        If there is no mark that a batch wrote them, or one is another file now; names it.
-    """
+    """Return by name what `remove` deletes: files that are what a batch wrote."""
     return {name: _files(out, name) for name in names}
 
 

@@ -38,29 +38,15 @@ State = Literal["open", "done", "skip"]
 
 @dataclass(frozen=True, eq=False)
 class OpenProject:
-    """A project and its file. Frozen: what changes it returns another one.
-
-    Attributes
-    ----------
-    file : Path
-    project : Project
-    results : Path or None
-        The folder of its results, if it is another than `out` usually is.
-    """
+    """A project and its file. Frozen: what changes it returns another one."""
 
     file: Path
     project: Project
-    results: Path | None = None
+    results: Path | None = None  # The folder of its results, if it is another than `out` usually is
 
     @classmethod
     def read(cls, place: Path) -> Self:
-        """Read it; the place is a file, or a folder with ``project.yaml``.
-
-        Raises
-        ------
-        InputError
-            As `read_project`.
-        """
+        """Read it; the place is a file, or a folder with ``project.yaml``."""
         file = project_file(place).absolute()
         return cls(file, read_project(file))
 
@@ -103,13 +89,7 @@ class OpenProject:
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
-        """Its words; None where the files of regions have names.
-
-        Raises
-        ------
-        InputError
-            If there are no such words.
-        """
+        """Its words; None where the files of regions have names."""
         return self.project.vocabulary(self.folder, self.settings.threshold)
 
     def settings_of(self, name: str) -> RunSettings:
@@ -129,13 +109,7 @@ class OpenProject:
         return Path(path) if is_address(path) else self.folder / path
 
     def task(self, name: str) -> ImageTask | None:
-        """Return the task that computes an image; None if it has no regions.
-
-        Raises
-        ------
-        InputError
-            If the words cannot be used.
-        """
+        """Return the task that computes an image; None if it has no regions."""
         image = self.by_name[name]
         if image.regions is None:
             return None
@@ -161,13 +135,7 @@ def changed_image(project: Project, name: str, **values: Any) -> Project:
 
 
 def added_images(project: Project, pairs: Iterable[Pair], folder: Path) -> Project:
-    """Return a project with more images; those that it has already stay as they are.
-
-    Raises
-    ------
-    InputError
-        If two images would have one name.
-    """
+    """Return a project with more images; those that it has already stay as they are."""
     known = {(one.image, one.series) for one in project.images}
     new = []
     for pair in pairs:
@@ -180,15 +148,7 @@ def added_images(project: Project, pairs: Iterable[Pair], folder: Path) -> Proje
 
 
 def edit(file: Path, change: Callable[[Project], Project]) -> Project:
-    """Change a project on the disk; what others write meanwhile waits or stays.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or written.
-    InUseError
-        If another program changes it for long.
-    """
+    """Change a project on the disk; what others write meanwhile waits or stays."""
     with hold_alone(file):
         before = read_project(file)
         after = change(before)
@@ -207,19 +167,11 @@ def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
 
 
 class Place(BaseModel):
-    """Where somebody was in a project.
-
-    Attributes
-    ----------
-    image : str
-    region : int or None
-    position : dict
-        Plane of the region.
-    """
+    """Where somebody was in a project."""
 
     image: str = ""
     region: int | None = None
-    position: dict[str, int] = {}
+    position: dict[str, int] = {}  # Plane of the region
 
 
 def _place_file(file: Path) -> Path:

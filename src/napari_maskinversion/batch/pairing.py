@@ -27,24 +27,14 @@ _WILDCARD: Final = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """An image and its regions, if it has any.
-
-    Attributes
-    ----------
-    image : Path
-    series : int or None
-        Its number in a file with several; None for the settings' one.
-    regions : Path or None
-    name : str
-        The file's name, if a table says no other; with its folder where several have one name.
-    folder : str
-        The folder of the file, from the one that the pattern or table names; "" for that one.
-    """
+    """An image and its regions, if it has any."""
 
     image: Path
-    series: int | None = None
+    series: int | None = None  # Its number in a file with several; None for the settings' one
     regions: Path | None = None
+    # The file's name, if a table says no other; with its folder where several have one name
     name: str = ""
+    # The folder of the file, from the one that the pattern or table names; "" for that one
     folder: str = ""
 
     def __post_init__(self) -> None:
@@ -65,29 +55,7 @@ class Pairs:
 
 
 def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
-    """Find images and the regions of each.
-
-    Parameters
-    ----------
-    images : str
-        A pattern (``"images/*.png"``), a folder, or one file, also at an address that fsspec reads
-        (``"s3://bucket/*.tif"``). A folder without images stands for its subfolders. Of an OME-Zarr
-        plate, each field of each well is an image.
-    regions : str, optional
-        A template (``"masks/{name}_mask.png"``), where ``{name}`` stands for an image's name
-        without suffix, ``{folder}`` for its folder from the first wildcard of the pattern on,
-        ``{image}`` for its whole path, ``{series}`` for its number in a file with several; or a
-        pattern or folder, whose files belong to the image whose name (without suffix) theirs begins
-        or ends with, and among images of one name to that which shares most folders; or one file
-        about all images. By default the labels that OME-Zarr images have.
-    positions : bool
-        Each image of a file with several is an image of its own.
-
-    Raises
-    ------
-    InputError
-        If there are no images or no such regions, or several files are regions of one image.
-    """
+    """Find images and the regions of each."""
     paired = _pair(images, regions, positions=positions)
     return replace(paired, pairs=_with_names(paired.pairs))
 
@@ -122,11 +90,6 @@ def read_table(table: Path) -> Pairs:
 
     Paths are relative to the folder of the table, or addresses; an empty field means that there are
     no regions.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or lacks a column; names the line.
     """
     pairs = []
     for line, row in read_rows(table, "table of images", needed=_COLUMNS):
@@ -166,19 +129,7 @@ def _is_zarr_elsewhere(path: Path) -> bool:
 
 
 def images_of(file: Path, *, positions: bool = False) -> list[Pair]:
-    """Return the images of a file: the fields of a plate, or the file itself.
-
-    Parameters
-    ----------
-    file : Path
-    positions : bool
-        Each image of any file with several is one of its own.
-
-    Raises
-    ------
-    InputError
-        If it is a plate without wells, or cannot be read.
-    """
+    """Return the images of a file: the fields of a plate, or the file itself."""
     stem = _stem(file.name)
     if is_zarr(file):
         inner = images_in(file) if positions or is_plate(file) else (file,)
@@ -365,13 +316,7 @@ def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: l
 
 
 def _nearest(file: Path, numbers: Sequence[int], images: Sequence[Pair]) -> list[int]:
-    """Return the images of one name with which a file shares most folders.
-
-    Raises
-    ------
-    InputError
-        If images of several folders are equally near.
-    """
+    """Return the images of one name with which a file shares most folders."""
     own = set(file.absolute().parent.parts)
     shared = [len(own.intersection(images[n].image.absolute().parent.parts)) for n in numbers]
     best = [n for n, count in zip(numbers, shared, strict=True) if count == max(shared)]

@@ -32,28 +32,16 @@ _LISTED: Final = 5  # names in a text
 
 
 class ProjectImage(BaseModel):
-    """An image of a project.
-
-    Attributes
-    ----------
-    name : str
-        Tells it from the others, also in the results.
-    image : str
-        Path, relative to the project's folder, with forward slashes; or an address.
-    series : int or None
-        Its number in a file with several; None for that of the settings.
-    regions : str or None
-        Path of the same kind; None for an image without regions.
-    state : {"open", "done", "skip"}
-        Whether somebody has decided about its regions; a batch leaves out what is to be skipped.
-    """
+    """An image of a project."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    image: str
+    name: str  # Tells it from the others, also in the results
+    image: str  # Path, relative to the project's folder, with forward slashes; or an address
+    # Its number in a file with several; None for that of the settings
     series: int | None = Field(default=None, ge=0)
-    regions: str | None = None
+    regions: str | None = None  # Path of the same kind; None for an image without regions
+    # Whether somebody has decided about its regions; a batch leaves out what is to be skipped
     state: Literal["open", "done", "skip"] = "open"
 
     @field_validator("name")
@@ -67,41 +55,22 @@ class ProjectImage(BaseModel):
 
 
 class Project(FrozenModel):
-    """What `project.yaml` holds.
-
-    Attributes
-    ----------
-    labels : str, tuple of str, or None
-        What ``--labels`` takes, or names; None for the names in the files of regions. A file is
-        relative to the project's folder.
-    templates : tuple of str
-        What ``--template`` takes.
-    colors : mapping
-        Colour (``#rrggbb``) of labels, by name.
-    captions : str or None
-        What ``--captions`` takes: a file, or the folder of a caption bank, as in ``labels``.
-    caption_column : str or None
-        Its column in a CSV file.
-    settings : mapping
-        Settings that differ from the default, by the key of a `Setting`; files as in ``labels``,
-        and the folder of a model.
-    images : tuple of ProjectImage
-
-    Raises
-    ------
-    ConfigError
-        If a value cannot work; names it.
-    """
+    """What `project.yaml` holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: str = FORMAT
     version: int = VERSION
+    # What ``--labels`` takes, or names; None for the names in the files of regions. A file is
+    # relative to the project's folder.
     labels: str | tuple[str, ...] | None = None
-    templates: tuple[str, ...] = ()
-    colors: dict[str, str] = Field(default_factory=dict)
+    templates: tuple[str, ...] = ()  # What ``--template`` takes
+    colors: dict[str, str] = Field(default_factory=dict)  # Colour (``#rrggbb``) of labels, by name
+    # What ``--captions`` takes: a file, or the folder of a caption bank, as in ``labels``
     captions: str | None = None
-    caption_column: str | None = None
+    caption_column: str | None = None  # Its column in a CSV file
+    # Settings that differ from the default, by the key of a `Setting`; files as in ``labels``, and
+    # the folder of a model
     settings: dict[str, Value] = Field(default_factory=dict)
     images: tuple[ProjectImage, ...] = ()
 
@@ -111,13 +80,7 @@ class Project(FrozenModel):
         return self
 
     def run_settings(self, folder: Path) -> RunSettings:
-        """Return the settings of a run.
-
-        Raises
-        ------
-        ConfigError
-            If there is no such setting, or a value cannot work.
-        """
+        """Return the settings of a run."""
         known = settings_by_key(RunSettings)
         values: dict[str, Any] = {}
         for key, value in self.settings.items():
@@ -129,13 +92,7 @@ class Project(FrozenModel):
         return RunSettings().changed(values)
 
     def vocabulary(self, folder: Path, threshold: float | None) -> Vocabulary | None:
-        """Return the labels with their prompts and colours; None without labels.
-
-        Raises
-        ------
-        InputError
-            If there are no such labels.
-        """
+        """Return the labels with their prompts and colours; None without labels."""
         if self.labels is None:
             return None
         labels = _resolved(self.labels, folder)
@@ -151,13 +108,7 @@ class Project(FrozenModel):
 
 
 def check_words(project: Project, file: Path) -> None:
-    """Refuse labels, templates and colours of a project that cannot be used.
-
-    Raises
-    ------
-    InputError
-        Names the project's file.
-    """
+    """Refuse labels, templates and colours of a project that cannot be used."""
     try:
         project.vocabulary(file.parent, None)
     except MaskInversionError as error:
@@ -181,12 +132,7 @@ def with_colors(vocabulary: Vocabulary, colors: Mapping[str, str]) -> Vocabulary
 
 
 def check_names(images: Iterable[ProjectImage]) -> None:
-    """Refuse two images of one name; case does not count, since it does not on every disk.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse two images of one name; case does not count, since it does not on every disk."""
     by_name: dict[str, list[ProjectImage]] = {}
     for image in images:
         by_name.setdefault(_folded(image.name), []).append(image)
@@ -209,13 +155,7 @@ def project_file(place: Path) -> Path:
 
 
 def read_project(place: Path) -> Project:
-    """Read a project.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, is not a project, is of a newer version, or damaged; names it.
-    """
+    """Read a project."""
     file = project_file(place)
     recover(file.parent)
     values = parse_yaml(read_bytes(file, "project"), file)
@@ -236,13 +176,7 @@ def read_project(place: Path) -> Project:
 
 
 def write_project(project: Project, file: Path) -> None:
-    """Write a project completely or not at all.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written; an earlier file stays.
-    """
+    """Write a project completely or not at all."""
     values = project.model_dump(mode="json", exclude_defaults=True)
     values = {"format": FORMAT, "version": VERSION, **values}
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120)

@@ -47,29 +47,15 @@ _AT_START: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a batch has to do.
+    """What a batch has to do."""
 
-    Attributes
-    ----------
-    tasks : tuple of ImageTask
-        The images to be done.
-    done : tuple of str
-        Names of images whose results are there.
-    bare : tuple of str
-        Names of images without regions.
-    stale : mapping
-        By name of an image with other results: what differs.
-    damaged : tuple of str
-        Names of images whose results were changed or deleted.
-    others : tuple of str
-        Names of images with results that are not in the project, or are to be skipped.
-    """
-
-    tasks: tuple[ImageTask, ...]
-    done: tuple[str, ...] = ()
-    bare: tuple[str, ...] = ()
+    tasks: tuple[ImageTask, ...]  # The images to be done
+    done: tuple[str, ...] = ()  # Names of images whose results are there
+    bare: tuple[str, ...] = ()  # Names of images without regions
+    # By name of an image with other results: what differs
     stale: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    damaged: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()  # Names of images whose results were changed or deleted
+    # Names of images with results that are not in the project, or are to be skipped
     others: tuple[str, ...] = ()
 
     @property
@@ -131,26 +117,7 @@ def plan(
     changes: Mapping[str, Any] | None = None,
     captions: str = "",
 ) -> Plan:
-    """Return what is to be done for a project, and what is done already.
-
-    Parameters
-    ----------
-    project : Project
-    folder : Path
-        Its paths are relative to it.
-    out : Path
-    formats : sequence of str
-        Names in `FORMATS`.
-    changes : mapping, optional
-        Settings that differ from the project's, by key.
-    captions : str
-        Hash of the captions; "" for none.
-
-    Raises
-    ------
-    MaskInversionError
-        If settings or labels cannot be used.
-    """
+    """Return what is to be done for a project, and what is done already."""
     settings: RunSettings = project.run_settings(folder).changed(changes or {})
     settings.method.check()
     check_formats(formats)
@@ -190,11 +157,6 @@ def check_out(
     """Refuse a folder in which results must not or cannot be written, as `check_targets` does.
 
     ``inputs`` are the files that the batch reads besides images and regions.
-
-    Raises
-    ------
-    InputError
-        Names the file or folder.
     """
     check_folder(out)
     inputs = [*inputs, *(path for task in tasks for path in (task.image, task.regions))]
@@ -226,18 +188,10 @@ def _is_ours(file: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Underway:
-    """What a batch does at the moment.
+    """What a batch does at the moment."""
 
-    Attributes
-    ----------
-    shares : mapping
-        Share (0..1) that is done of each image that was begun, by name.
-    note : str
-        One line about a trouble that it waits for, or has overcome; else "".
-    """
-
-    shares: Mapping[str, float]
-    note: str = ""
+    shares: Mapping[str, float]  # Share (0..1) that is done of each image that was begun, by name
+    note: str = ""  # One line about a trouble that it waits for, or has overcome; else ""
 
 
 def run_batch(
@@ -248,19 +202,6 @@ def run_batch(
     A task whose worker died is done again, from the second time alone, so that it ends no other
     one's. With the sixth worker it is given up. If the sixth dies before anything was begun, the
     batch ends.
-
-    Parameters
-    ----------
-    tasks : iterable of ImageTask
-    executor : TaskExecutor
-        This process, others, or those of a cluster.
-    work : callable
-        What is done with a task: `run_task` or `check_task`.
-
-    Raises
-    ------
-    MaskInversionError
-        If a cluster went away for good, or workers end at their start.
     """
     waiting = iter(tasks)
     is_alone = False
@@ -310,13 +251,7 @@ def run_batch(
 
 
 def write_failed(problems: Mapping[str, str], out: Path) -> None:
-    """Write the images that failed and why to ``failed.csv``; delete ours if there are none.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
+    """Write the images that failed and why to ``failed.csv``; delete ours if there are none."""
     file = out / FAILED
     if not problems:
         if is_our_list(file):

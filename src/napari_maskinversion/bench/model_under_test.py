@@ -22,20 +22,12 @@ PROMPT: Final = "a photo of a {}"
 
 @dataclass(frozen=True)
 class ModelUnderTest:
-    """A model and its names.
-
-    Attributes
-    ----------
-    model : Backbone
-    names : tuple of str
-        Candidate names for regions of drawings.
-    taught : bool
-        Whether the names are the model's own (``vocabulary.txt`` next to its weights). Otherwise
-        the bundled model's names are used.
-    """
+    """A model and its names."""
 
     model: Backbone
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # Candidate names for regions of drawings
+    # Whether the names are the model's own (``vocabulary.txt`` next to its weights). Otherwise the
+    # bundled model's names are used.
     taught: bool
 
     @property
@@ -72,13 +64,7 @@ class ModelUnderTest:
         return [native, *sorted(set(sides) - {native})]
 
     def resolution(self, wanted: int | None) -> int:
-        """Return the wanted resolution, or the model's working resolution.
-
-        Raises
-        ------
-        InputError
-            If it is below two patches.
-        """
+        """Return the wanted resolution, or the model's working resolution."""
         if wanted is not None and wanted < 2 * self.model.patch_size:
             raise InputError(
                 f"--resolution must be at least {2 * self.model.patch_size} for {self.model.name}; "
@@ -88,13 +74,7 @@ class ModelUnderTest:
 
 
 def subject_of(model: Backbone) -> ModelUnderTest:
-    """Return a loaded model with its names.
-
-    Raises
-    ------
-    InputError
-        If fewer than six names of its vocabulary have drawings.
-    """
+    """Return a loaded model with its names."""
     listed = _vocabulary_file(model)
     if listed is None:
         return ModelUnderTest(model, NAMES, taught=False)

@@ -46,15 +46,7 @@ def print_table(table: Table) -> None:
 
 
 class ProgressBar:
-    """A bar on standard error that appears with the first progress and leaves no trace.
-
-    Parameters
-    ----------
-    *columns : rich.progress.ProgressColumn
-        What stands right of the bar; the percentage by default.
-    remaining : bool
-        Also show the time that is left.
-    """
+    """A bar on standard error that appears with the first progress and leaves no trace."""
 
     def __init__(self, *columns: ProgressColumn, remaining: bool = False) -> None:
         more = (TimeRemainingColumn(),) if remaining else ()

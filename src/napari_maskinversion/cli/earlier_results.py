@@ -25,23 +25,7 @@ def embedded_before(
     model: Backbone,
     settings: RunSettings,
 ) -> Results:
-    """Read results that ``run --format npz`` wrote, if a run would compute the same now.
-
-    Parameters
-    ----------
-    path : Path
-    inputs : Inputs
-    source : mapping
-        Hashes of image and masks, and the channels.
-    model : Backbone
-    settings : RunSettings
-        Those of a run.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or anything differs; names it.
-    """
+    """Read results that ``run --format npz`` wrote, if a run would compute the same now."""
     bundle = open_archive(path)
     side = settings.resolution or model.working_resolution
     differences = list(_differences(bundle, inputs, source, model.fingerprint, settings))

@@ -73,12 +73,7 @@ def split_names(text: str) -> list[str]:
 
 
 def check_polygons(polygons: bool, formats: Sequence[str]) -> None:
-    """Refuse ``--polygons`` without COCO.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse ``--polygons`` without COCO."""
     if polygons and "coco" not in formats:
         raise InputError("--polygons is about COCO; add coco to --format, or leave --polygons out.")
 
@@ -99,21 +94,7 @@ def with_settings(
     model: type[RunSettings] = RunSettings,
     only_chosen: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add options to a command; it receives their values as ``settings``.
-
-    Parameters
-    ----------
-    *wanted : str
-        Groups of settings and keys of single ones.
-    without : tuple of str
-        Keys to leave out of the groups.
-    defaults, help : mapping, optional
-        By key, where this command differs.
-    model : type
-        `RunSettings` or a subclass.
-    only_chosen : bool
-        The command receives ``changes`` instead: values by key, of the options that the user wrote.
-    """
+    """Add options to a command; it receives their values as ``settings``."""
     settings = [
         setting
         for setting in fields_of(model=model)
@@ -166,15 +147,6 @@ def with_paper(
     """Add ``--paper`` to a command: it sets the options that were not given.
 
     Above the decorators that make the other options.
-
-    Parameters
-    ----------
-    task : {"classes", "expressions"}
-        See `RunSettings.paper`.
-    without : tuple of str
-        Parameters to leave alone.
-    **more
-        Values for other parameters of the command.
     """
     preset = dict(more)
     for key in PAPER:

@@ -37,12 +37,6 @@ def invert(
     """Invert the regions and close the image.
 
     Ctrl-C keeps the chunks that are finished; before the first of them it ends the program.
-
-    Returns
-    -------
-    results : Results
-    finished : bool
-        False if some regions are missing.
     """
     if inputs.notes:
         say(inputs.notes)

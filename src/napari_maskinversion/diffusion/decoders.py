@@ -18,65 +18,32 @@ SAFETENSORS: Final = "diffusion_pytorch_model.safetensors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One folder of a decoder, in diffusers' layout.
-
-    Parameters
-    ----------
-    folder : str
-    kind : str
-        The class that its configuration names; "" for files without one.
-    files : tuple of str
-        What must be in the folder. Weights end in ``.safetensors``.
-    size_gb : float
-        Of the weights, in 10**9 bytes.
-    """
+    """One folder of a decoder, in diffusers' layout."""
 
     folder: str
-    files: tuple[str, ...]
-    kind: str = ""
-    size_gb: float = 0.0
+    files: tuple[str, ...]  # What must be in the folder. Weights end in ``.safetensors``.
+    kind: str = ""  # The class that its configuration names; "" for files without one
+    size_gb: float = 0.0  # Of the weights, in 10**9 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
-    """A diffusion model that draws what a CLIP image embedding shows.
-
-    Parameters
-    ----------
-    name, title : str
-    family : {"kandinsky", "unclip"}
-        Which pipeline of diffusers it is.
-    clip_model : str
-        The model whose embeddings it was trained on, as in `list_models`.
-    width : int
-        Values of such an embedding.
-    repository : str
-        Where it is found, on the model hub.
-    original : str
-        Where its authors published it, if it is gone from there: ``repository`` is a copy by
-        others.
-    license : str
-    parts : tuple of Part
-    steps : int
-    guidance : float
-    size : int
-        Defaults: steps, scale of the guidance, side of a picture in pixels.
-    takes_subjects : bool
-        Whether a prior can put regions into a prompt, in the place of words.
-    """
+    """A diffusion model that draws what a CLIP image embedding shows."""
 
     name: str
     title: str
-    family: Literal["kandinsky", "unclip"]
-    clip_model: str
-    width: int
-    repository: str
+    family: Literal["kandinsky", "unclip"]  # Which pipeline of diffusers it is
+    clip_model: str  # The model whose embeddings it was trained on, as in `list_models`
+    width: int  # Values of such an embedding
+    repository: str  # Where it is found, on the model hub
     license: str
     parts: tuple[Part, ...]
     steps: int
     guidance: float
-    size: int
+    size: int  # Defaults: steps, scale of the guidance, side of a picture in pixels
+    # Whether a prior can put regions into a prompt, in the place of words
     takes_subjects: bool = False
+    # Where its authors published it, if it is gone from there: ``repository`` is a copy by others
     original: str = ""
 
     @property
@@ -163,13 +130,7 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType({one.name: one for one
 
 
 def get_decoder(name: str) -> Decoder:
-    """Return a decoder by its name.
-
-    Raises
-    ------
-    ConfigError
-        If there is none; names those that there are.
-    """
+    """Return a decoder by its name."""
     if name in DECODERS:
         return DECODERS[name]
     near = difflib.get_close_matches(name.lower(), list(DECODERS), n=1, cutoff=0.6)

@@ -58,38 +58,16 @@ _STALE: Final = ("position_ids",)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Condition:
-    """What a picture is drawn from.
+    """What a picture is drawn from."""
 
-    Attributes
-    ----------
-    embedding : ndarray, shape (width,)
-        Not normalised.
-    nothing : ndarray, shape (width,)
-        Embedding of an image of zeros, which the guidance leads away from.
-    prompt : str
-        For decoders with a text encoder of their own.
-    """
-
-    embedding: FloatArray
+    embedding: FloatArray  # (width,). Not normalised.
+    # (width,). Embedding of an image of zeros, which the guidance leads away from.
     nothing: FloatArray
-    prompt: str = ""
+    prompt: str = ""  # For decoders with a text encoder of their own
 
 
 class Drawer(ABC):
-    """A loaded decoder.
-
-    Parameters
-    ----------
-    folder : DecoderFolder
-    device : torch.device
-    dtype : torch.dtype
-
-    Raises
-    ------
-    ModelError
-        If a part of the decoder is damaged or does not fit its configuration.
-    NotEnoughMemoryError
-    """
+    """A loaded decoder."""
 
     def __init__(self, folder: DecoderFolder, device: torch.device, dtype: torch.dtype) -> None:
         self.folder, self.device, self.dtype = folder, device, dtype
@@ -110,25 +88,7 @@ class Drawer(ABC):
     def draw(
         self, condition: Condition, settings: PictureSettings, seed: int, on_step: OnStep
     ) -> PixelArray:
-        """Draw one picture (size, size, 3).
-
-        Parameters
-        ----------
-        condition : Condition
-        settings : PictureSettings
-            Filled with the decoder's defaults.
-        seed : int
-            The random numbers are the CPU's, whatever the device.
-        on_step : callable
-            Called with (finished steps, steps), while other work may compute. If it raises, the
-            drawing stops.
-
-        Raises
-        ------
-        ModelError
-            If the decoder computes values that are not finite.
-        NotEnoughMemoryError
-        """
+        """Draw one picture (size, size, 3)."""
         common = {
             "height": settings.size,
             "width": settings.size,

@@ -36,28 +36,14 @@ _RUNS_CODE: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderFolder:
-    """A decoder on this machine.
-
-    Attributes
-    ----------
-    decoder : Decoder
-    path : Path
-    clip_model : str
-        Model whose embeddings it draws.
-    width : int
-        Values of such an embedding.
-    parameters : int
-        Numbers in all its weights.
-    most_steps : int
-        Steps that its noise was trained with.
-    """
+    """A decoder on this machine."""
 
     decoder: Decoder
     path: Path
-    clip_model: str
-    width: int
-    parameters: int
-    most_steps: int = 1000
+    clip_model: str  # Model whose embeddings it draws
+    width: int  # Values of such an embedding
+    parameters: int  # Numbers in all its weights
+    most_steps: int = 1000  # Steps that its noise was trained with
 
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each file of weights, by part and name; takes seconds for GB."""
@@ -70,20 +56,7 @@ class DecoderFolder:
         return {f"{file.parent.name}/{file.name}": weights_hash(file) for file in files}
 
     def check_model(self, name: str, width: int | None = None) -> None:
-        """Refuse embeddings of a model that the decoder was not trained on.
-
-        Parameters
-        ----------
-        name : str
-            Of the model. One of a file's weights can be any; then only the width is compared.
-        width : int, optional
-            Values of its embeddings, once it is loaded.
-
-        Raises
-        ------
-        ModelError
-            Names the model that fits.
-        """
+        """Refuse embeddings of a model that the decoder was not trained on."""
         published = name in MODELS or "/" in name
         if (published and name != self.clip_model) or width not in (None, self.width):
             values = "" if width is None else f" ({width} values)"
@@ -99,19 +72,7 @@ def _instead(clip_model: str) -> str:
 
 
 def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
-    """Check that a decoder is on this machine, whole and in the layout of diffusers.
-
-    Parameters
-    ----------
-    decoder : Decoder
-    folder : Path, optional
-        By default `default_folder`.
-
-    Raises
-    ------
-    ModelError
-        If something is missing, damaged or of another kind; says what to put where, and its size.
-    """
+    """Check that a decoder is on this machine, whole and in the layout of diffusers."""
     path = default_folder(decoder) if folder is None else folder
     missing = [
         (part, name)
@@ -152,18 +113,7 @@ def is_whole(decoder: Decoder) -> bool:
 
 
 def prior_file(place: Path | None = None) -> Path:
-    """Return the file of the prior's weights.
-
-    Parameters
-    ----------
-    place : Path, optional
-        The file or its folder; by default `default_prior`.
-
-    Raises
-    ------
-    ModelError
-        If it is missing; says what to put where, and its size.
-    """
+    """Return the file of the prior's weights."""
     folder = default_prior() if place is None else place
     file = folder if folder.suffix == ".safetensors" else folder / SAFETENSORS
     if file.is_file():
@@ -187,13 +137,7 @@ def _hash(file: Path, _size: int, _changed: int) -> str:
 
 
 def count_parameters(file: Path) -> int:
-    """Return how many numbers a safetensors file holds; reads only its head.
-
-    Raises
-    ------
-    ModelError
-        If it is damaged.
-    """
+    """Return how many numbers a safetensors file holds; reads only its head."""
     from safetensors import SafetensorError, safe_open
 
     check_file(file, "weights")

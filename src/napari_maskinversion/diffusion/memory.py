@@ -30,28 +30,7 @@ def needed_memory(folder: DecoderFolder, size: int, dtype: str) -> int:
 def check_memory(
     folder: DecoderFolder, settings: PictureSettings, device: str, name: str, free: int | None
 ) -> int:
-    """Refuse what does not fit the free memory.
-
-    Parameters
-    ----------
-    folder : DecoderFolder
-    settings : PictureSettings
-        Filled with the decoder's defaults.
-    device, name : str
-        As torch writes it, and in words.
-    free : int or None
-        Bytes; None if unknown.
-
-    Returns
-    -------
-    int
-        Bytes needed.
-
-    Raises
-    ------
-    NotEnoughMemoryError
-        Says what would fit.
-    """
+    """Refuse what does not fit the free memory."""
     size = settings.size or folder.decoder.size
     dtype = chosen_dtype(settings, device)
     needed = needed_memory(folder, size, dtype)

@@ -21,19 +21,12 @@ WHOLE_IMAGE: Final = "[CLS]"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Picture:
-    """A picture of an embedding.
+    """A picture of an embedding."""
 
-    Attributes
-    ----------
-    regions : tuple of int
-        Ids of the regions it shows; empty for [CLS], the embedding of the whole image.
-    seed : int
-    pixels : ndarray, shape (size, size, 3), uint8
-    """
-
+    # Ids of the regions it shows; empty for [CLS], the embedding of the whole image
     regions: tuple[int, ...]
     seed: int
-    pixels: npt.NDArray[np.uint8] = field(repr=False)
+    pixels: npt.NDArray[np.uint8] = field(repr=False)  # (size, size, 3), uint8
 
     @property
     def title(self) -> str:
@@ -48,22 +41,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureStep:
-    """Progress of the drawing.
+    """Progress of the drawing."""
 
-    Attributes
-    ----------
-    title : str
-        What the present picture shows.
-    picture, pictures : int
-        The present picture, counted from 1, and all of them.
-    step, steps : int
-        Finished steps of it, and all of them.
-    """
-
-    title: str
-    picture: int
+    title: str  # What the present picture shows
+    picture: int  # The present picture, counted from 1, and all of them
     pictures: int
-    step: int
+    step: int  # Finished steps of it, and all of them
     steps: int
 
     @property

@@ -28,18 +28,7 @@ _HIDDEN: Final = -10000.0  # what the published module adds to what must not be 
 
 
 class SubjectPrior(nn.Module):
-    """Predicts an image embedding in one pass; its parameters have the published names.
-
-    Parameters
-    ----------
-    width : int
-        Values of CLIP's embeddings and text states.
-    inner : int
-        Width of the blocks, a multiple of 32.
-    layers : int
-    length : int
-        Tokens of a text.
-    """
+    """Predicts an image embedding in one pass; its parameters have the published names."""
 
     def __init__(
         self, width: int = 1280, inner: int = 512, layers: int = 10, length: int = 77
@@ -79,14 +68,7 @@ class SubjectPrior(nn.Module):
     ) -> Tensor:
         """Predict image embeddings (B, width), not normalised.
 
-        Parameters
-        ----------
-        states : Tensor, shape (B, length, width)
-            Text states, those of a subject replaced by a region's embedding.
-        text, control, noise : Tensor, shape (B, width)
-            Text embedding, embedding of an image without content, and normal noise.
-        used : Tensor, shape (B, length), bool
-            Tokens that are text; the others are padding.
+        Shapes: states (B, length, width); text, control, noise (B, width); used (B, length), bool.
         """
         tokens = torch.cat(
             [
@@ -110,13 +92,7 @@ class SubjectPrior(nn.Module):
 
 
 def load_prior(file: Path) -> SubjectPrior:
-    """Load a prior; sizes are read from its weights.
-
-    Raises
-    ------
-    ModelError
-        If a parameter is missing, unknown or of another shape.
-    """
+    """Load a prior; sizes are read from its weights."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -169,16 +145,7 @@ def predict(
 ) -> FloatArray:
     """Return the image embedding (width,) of a prompt with regions in the place of words.
 
-    Parameters
-    ----------
-    prior : SubjectPrior
-    prompt : TextStates
-    subjects : mapping of tuple of int to ndarray
-        The embedding (width,) of a region, as optimised, by the places of its word.
-    control : ndarray, shape (width,)
-        Embedding of an image of zeros.
-    seed : int
-        Of the noise.
+    Shapes: control (width,).
     """
     states = prompt.states.copy()
     for places, embedding in subjects.items():
@@ -191,12 +158,7 @@ def predict(
 
 
 def check_prior(prior: SubjectPrior, width: int, length: int, file: Path) -> None:
-    """Refuse a prior for another CLIP model.
-
-    Raises
-    ------
-    ModelError
-    """
+    """Refuse a prior for another CLIP model."""
     if (prior.width, prior.length) != (width, length):
         raise ModelError(
             f"The prior in {file} is for embeddings of {prior.width} values and texts of "
@@ -206,13 +168,7 @@ def check_prior(prior: SubjectPrior, width: int, length: int, file: Path) -> Non
 
 
 def places_of(prompt: TextStates, subject: TextStates, text: str, word: str) -> tuple[int, ...]:
-    """Return the places of a word's tokens in a prompt.
-
-    Raises
-    ------
-    InputError
-        If the prompt does not have it.
-    """
+    """Return the places of a word's tokens in a prompt."""
     own, wanted = prompt.words, subject.words
     starts = [
         start

@@ -21,45 +21,20 @@ MOST_SEED: Final = 2**32 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureSettings:
-    """How pictures are drawn.
+    """How pictures are drawn."""
 
-    Parameters
-    ----------
-    decoder : str
-        A name in `DECODERS`.
-    seed : int
-        Of the first picture, from 0; the next ones count on. Each region and [CLS] start from the
-        same noise.
-    steps : int or None
-        Denoising steps of a picture; None for the decoder's default, as with the next two.
-    guidance : float or None
-        Scale of the guidance; 1 turns it off.
-    size : int or None
-        Side of a picture in pixels, a multiple of 64.
-    pictures : int
-        For each region, and for [CLS].
-    norm : {"optimised", "cls"}
-        Use the embedding as optimised, or scaled to the length of [CLS].
-    device : str
-        See `load_model`.
-    dtype : {"auto", "float32", "float16", "bfloat16"}
-        Of the decoder; "auto" is float16 on CUDA and float32 elsewhere.
-
-    Raises
-    ------
-    ConfigError
-        If a value cannot work.
-    """
-
-    decoder: str = "kandinsky22"
+    decoder: str = "kandinsky22"  # A name in `DECODERS`
+    # Of the first picture, from 0; the next ones count on. Each region and [CLS] start from the
+    # same noise.
     seed: int = 0
+    # Denoising steps of a picture; None for the decoder's default, as with the next two
     steps: int | None = None
-    guidance: float | None = None
-    size: int | None = None
-    pictures: int = 1
-    norm: Norm = "optimised"
-    device: str = "auto"
-    dtype: Precision = "auto"
+    guidance: float | None = None  # Scale of the guidance; 1 turns it off
+    size: int | None = None  # Side of a picture in pixels, a multiple of 64
+    pictures: int = 1  # For each region, and for [CLS]
+    norm: Norm = "optimised"  # Use the embedding as optimised, or scaled to the length of [CLS]
+    device: str = "auto"  # See `load_model`
+    dtype: Precision = "auto"  # Of the decoder; "auto" is float16 on CUDA and float32 elsewhere
 
     def __post_init__(self) -> None:
         get_decoder(self.decoder)

@@ -19,21 +19,11 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TextStates:
-    """A text in the text tower of CLIP.
+    """A text in the text tower of CLIP."""
 
-    Attributes
-    ----------
-    ids : tuple of int
-        Tokens, with start, end and padding.
-    states : ndarray, shape (tokens, width), float32
-        After the last LayerNorm.
-    embedding : ndarray, shape (e,), float32
-        Of the whole text, not normalised.
-    """
-
-    ids: tuple[int, ...]
-    states: FloatArray
-    embedding: FloatArray
+    ids: tuple[int, ...]  # Tokens, with start, end and padding
+    states: FloatArray  # (tokens, width), float32. After the last LayerNorm.
+    embedding: FloatArray  # (e,), float32. Of the whole text, not normalised.
 
     @property
     def end(self) -> int:
@@ -53,13 +43,7 @@ class TextStates:
 
 @computing()
 def text_states(model: Backbone, text: str) -> TextStates:
-    """Return the states of a text's tokens.
-
-    Raises
-    ------
-    ModelError
-        If the model has another text tower than CLIP's own.
-    """
+    """Return the states of a text's tokens."""
     clip = cast("Any", model.clip)
     norm = getattr(clip, "ln_final", None)
     if norm is None:

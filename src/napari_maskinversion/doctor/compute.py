@@ -47,30 +47,14 @@ IMPORT_TRAPS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What decides whether torch can use a GPU.
+    """What decides whether torch can use a GPU."""
 
-    Attributes
-    ----------
-    system : str
-        "Linux", "Windows" or "Darwin".
-    processor : str
-        "x86_64", "arm64"...
-    driver : bool
-        Whether there is a driver of NVIDIA.
-    card : bool
-        Whether a card of NVIDIA is on the bus; False where that is not known.
-    hidden : str or None
-        The variable ``CUDA_VISIBLE_DEVICES``.
-    translated : bool
-        Whether this Python for Intel runs on Apple silicon.
-    """
-
-    system: str = "Linux"
-    processor: str = "x86_64"
-    driver: bool = False
-    card: bool = False
-    hidden: str | None = None
-    translated: bool = False
+    system: str = "Linux"  # "Linux", "Windows" or "Darwin"
+    processor: str = "x86_64"  # "x86_64", "arm64"
+    driver: bool = False  # Whether there is a driver of NVIDIA
+    card: bool = False  # Whether a card of NVIDIA is on the bus; False where that is not known
+    hidden: str | None = None  # The variable ``CUDA_VISIBLE_DEVICES``
+    translated: bool = False  # Whether this Python for Intel runs on Apple silicon
 
     @classmethod
     def here(cls) -> Machine:

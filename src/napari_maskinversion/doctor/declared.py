@@ -24,20 +24,11 @@ _TREE = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Requirements of one version.
-
-    Attributes
-    ----------
-    version : str
-    needed : tuple of Requirement
-        Without any extra, on this system.
-    extras : mapping of str to tuple of Requirement
-        What each extra adds.
-    """
+    """Requirements of one version."""
 
     version: str
-    needed: tuple[Requirement, ...]
-    extras: Mapping[str, tuple[Requirement, ...]]
+    needed: tuple[Requirement, ...]  # Without any extra, on this system
+    extras: Mapping[str, tuple[Requirement, ...]]  # What each extra adds
 
     @property
     def everything(self) -> set[str]:

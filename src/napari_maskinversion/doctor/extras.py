@@ -37,15 +37,7 @@ def check_extras() -> list[Finding]:
 def extras_findings(
     wanted: Mapping[str, tuple[Requirement, ...]], present: Mapping[str, str]
 ) -> list[Finding]:
-    """Return what the installed versions mean for the extras.
-
-    Parameters
-    ----------
-    wanted : mapping of str to tuple of Requirement
-        What each extra needs.
-    present : mapping of str to str
-        Installed versions by name.
-    """
+    """Return what the installed versions mean for the extras."""
     whole = [name for name, group in wanted.items() if all(r.name in present for r in group)]
     absent = sorted(wanted.keys() - set(whole))
     parts = [f"installed: {', '.join(sorted(whole))}"] if whole else []

@@ -70,14 +70,7 @@ def check_versions() -> list[Finding]:
 
 
 def versions_finding(wanted: Iterable[Requirement], present: Mapping[str, str]) -> Finding:
-    """Return what the versions mean.
-
-    Parameters
-    ----------
-    wanted : iterable of Requirement
-    present : mapping of str to str
-        Installed versions by the names in ``wanted``.
-    """
+    """Return what the versions mean."""
     wanted = list(wanted)
     absent = [one.name for one in wanted if one.name not in present]
     outside = [
@@ -138,19 +131,7 @@ def conflict_findings(
     system: str,
     variables: Mapping[str, str],
 ) -> list[Finding]:
-    """Return one finding for each conflict, or one that says that there is none.
-
-    Parameters
-    ----------
-    twice : mapping of str to list of str
-        Versions of packages that are installed more than once.
-    opencv : mapping of str to str
-        OpenCV packages that bring a Qt.
-    system : str
-        As in `sys.platform`.
-    variables : mapping of str to str
-        Of the environment.
-    """
+    """Return one finding for each conflict, or one that says that there is none."""
     name = "conflicts"
     findings = []
     for package, versions in twice.items():

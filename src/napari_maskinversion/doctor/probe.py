@@ -27,21 +27,11 @@ _PATIENCE: Final = 120.0  # seconds; torch's first import from a cold disk takes
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a probe said.
+    """What a probe said."""
 
-    Attributes
-    ----------
-    facts : dict
-        Empty if it failed.
-    failure : str
-        One line; "" if it did not fail.
-    output : str
-        What the process printed on standard error.
-    """
-
-    facts: Facts = field(default_factory=dict)
-    failure: str = ""
-    output: str = ""
+    facts: Facts = field(default_factory=dict)  # Empty if it failed
+    failure: str = ""  # One line; "" if it did not fail
+    output: str = ""  # What the process printed on standard error
 
 
 def probe(name: str) -> Probed:

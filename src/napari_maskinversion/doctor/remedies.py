@@ -30,15 +30,7 @@ def uninstall(*packages: str) -> str:
 
 
 def install_torch(backend: str = "auto", *options: str) -> str:
-    """Return the commands that install the build of torch for this machine.
-
-    Parameters
-    ----------
-    backend : str
-        As uv's option ``--torch-backend`` takes it, which pip lacks.
-    *options : str
-        More of ``uv pip install``.
-    """
+    """Return the commands that install the build of torch for this machine."""
     what = (*options, "torch", "torchvision", "--torch-backend", backend)
     if _has("pip") and not shutil.which("uv"):
         first = [] if _has("uv") else [install("uv")]

@@ -13,26 +13,14 @@ _NAME: Final = 12  # and of the names of the checks
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check says.
+    """What one check says."""
 
-    Attributes
-    ----------
-    name : str
-        Of what was checked.
-    status : {"ok", "note", "problem"}
-        A note costs speed or a feature; a problem keeps something from working.
-    summary : str
-        One line.
-    remedy : str
-        What to do; "" if there is nothing to do. Each command stands on a line of its own.
-    facts : dict
-        More for ``--json``: values that JSON can hold.
-    """
-
-    name: str
-    status: Status
-    summary: str
+    name: str  # Of what was checked
+    status: Status  # A note costs speed or a feature; a problem keeps something from working
+    summary: str  # One line
+    # What to do; "" if there is nothing to do. Each command stands on a line of its own.
     remedy: str = ""
+    # More for ``--json``: values that JSON can hold
     facts: dict[str, Any] = field(default_factory=dict)
 
 

@@ -28,23 +28,13 @@ _LEAST_TEXTURE: Final = 4096  # pixels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What decides which Qt is used, and whether windows can open.
+    """What decides which Qt is used, and whether windows can open."""
 
-    Attributes
-    ----------
-    bindings : mapping of str to str
-        Versions of the installed `BINDINGS`.
-    python : tuple of int
-    system : str
-        As in `sys.platform`.
-    variables : mapping of str to str
-        Of the environment.
-    """
-
+    # Versions of the installed `BINDINGS`
     bindings: Mapping[str, str] = field(default_factory=dict)
     python: tuple[int, int] = (3, 12)
-    system: str = "linux"
-    variables: Mapping[str, str] = field(default_factory=dict)
+    system: str = "linux"  # As in `sys.platform`
+    variables: Mapping[str, str] = field(default_factory=dict)  # Of the environment
 
     @classmethod
     def here(cls) -> Setting:

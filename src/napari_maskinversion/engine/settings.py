@@ -259,17 +259,6 @@ def decomposing_pays(
     Work counts multiply-adds and numbers read from memory. Direct: n*m*d per pass. Decomposed: the
     same once for each of the e joint dimensions, then n*d*e per pass; its n*d*e numbers are read
     once for all masks. The other products are the same on both routes.
-
-    Parameters
-    ----------
-    hidden, joint : int
-        Width m of the MLP; dimension e of the embeddings.
-    passes : int
-        Evaluations of one mask's map, or of its gradient.
-    masks : int
-        Masks that are inverted together.
-    device_type : str
-        "cpu", "cuda" or "mps".
     """
     reads = -(-passes // max(masks, 1)) * _READ.get(device_type, 20)
     # All in units of n*d.

@@ -41,22 +41,12 @@ def default_colours(count: int) -> tuple[Colour, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One channel and its display settings.
-
-    Parameters
-    ----------
-    plane : LazyPlane
-    limits : tuple of float or None
-        Values shown as black and as full `colour`; None means `auto_limits`.
-    colour : tuple of float
-        RGB in 0..1.
-    gamma : float
-    name : str
-    """
+    """One channel and its display settings."""
 
     plane: LazyPlane
+    # Values shown as black and as full `colour`; None means `auto_limits`
     limits: tuple[float, float] | None = None
-    colour: Colour = WHITE
+    colour: Colour = WHITE  # RGB in 0..1
     gamma: float = 1.0
     name: str = ""
 
@@ -69,18 +59,7 @@ class Channel:
 
 
 class ChannelPlane:
-    """Channels added together, as a `PlaneSource`; a single white channel is grey.
-
-    Parameters
-    ----------
-    channels : sequence of Channel
-        At least one, all of the same size.
-
-    Raises
-    ------
-    InputError
-        If there are no channels, or their sizes differ.
-    """
+    """Channels added together, as a `PlaneSource`; a single white channel is grey."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         if not channels:
@@ -149,12 +128,7 @@ class ChannelPlane:
         return np.clip(total, 0, 1, out=total)
 
     def check(self) -> None:
-        """Refuse a plane on which every channel is empty or constant.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a plane on which every channel is empty or constant."""
         errors = [self._auto_limits(index) for index in range(len(self._channels))]
         if all(isinstance(error, InputError) for error in errors):
             raise errors[0]  # type: ignore[misc]
@@ -166,16 +140,7 @@ class ChannelPlane:
 
 
 class ColourPlane:
-    """RGB or RGBA as a `PlaneSource`; RGBA is composited onto black.
-
-    Parameters
-    ----------
-    plane : LazyPlane
-        With ``samples=True``, three or four per pixel.
-    limits : tuple of float or None
-        None keeps 8-bit and 16-bit colours and floats in 0..1 as they are, and uses `auto_limits`
-        for everything else.
-    """
+    """RGB or RGBA as a `PlaneSource`; RGBA is composited onto black."""
 
     def __init__(self, plane: LazyPlane, limits: tuple[float, float] | None = None) -> None:
         if plane.samples not in (3, 4):
@@ -217,12 +182,7 @@ class ColourPlane:
         return np.asarray(mixed, dtype=np.float32)
 
     def check(self) -> None:
-        """Refuse a plane of one colour, or without a finite value.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a plane of one colour, or without a finite value."""
         limits = auto_limits(self._plane)
         self._limits = self._limits or limits
         level = len(self.levels) - 1

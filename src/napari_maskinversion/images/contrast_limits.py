@@ -27,11 +27,6 @@ def auto_limits(
     uint8, bool and floats in 0..1 keep their range. Other types have no range of their own: their
     limits are percentiles of the finite values on the coarsest level (for a large plane without
     coarser levels, on a grid of patches).
-
-    Raises
-    ------
-    InputError
-        If no value is finite, or all values are equal.
     """
     values = _sample(plane)
     if not values.size:

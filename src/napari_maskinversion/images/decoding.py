@@ -42,22 +42,7 @@ _AS_COLOUR: Final = {
 
 
 def decode(path: Path, what: str, *, colours: bool) -> Array:
-    """Read a file to an array.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        "image" or "masks", for messages.
-    colours : bool
-        True converts palettes, CMYK and the like to RGB(A), channels last; False keeps the stored
-        numbers (the indices of a palette image), as masks need.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, a folder, or cannot be read; names it.
-    """
+    """Read a file to an array."""
     check_file(path, what)
     # Warnings of the libraries would hide our one-line message.
     with reading_errors(path, what), warnings.catch_warnings():
@@ -79,13 +64,7 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
 
 
 def check_memory(size: int, path: Path, what: str) -> None:
-    """Refuse to read more bytes at once than are free.
-
-    Raises
-    ------
-    InputError
-        Names the file, what it needs, and what to do.
-    """
+    """Refuse to read more bytes at once than are free."""
     if size <= _ALWAYS_FITS:
         return
     free = free_memory()
@@ -156,14 +135,7 @@ def _picture(path: Path, *, colours: bool) -> Array:
 
 
 def open_picture(file: Path | IO[bytes], formats: tuple[str, ...] | None = None) -> Any:
-    """Open a picture with Pillow, but no format that is a program, or that another program draws.
-
-    Parameters
-    ----------
-    file : Path or file
-    formats : tuple of str, optional
-        Pillow's names of those that it may have, by default all others.
-    """
+    """Open a picture with Pillow, but no format that is a program or needs one."""
     from PIL import Image
 
     Image.init()

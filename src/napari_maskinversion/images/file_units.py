@@ -22,18 +22,7 @@ def georeference_of(file: Path | None, shape: tuple[int, int]) -> Georeference |
 def with_georeference(
     units: Units | None, file: Path | None, shape: tuple[int, int], axes: tuple[int, int]
 ) -> Units | None:
-    """Return a layer's units with the georeference of its file; for a worker.
-
-    Parameters
-    ----------
-    units : Units or None
-        What the layer says about its pixels; without it the file's pixel size is taken, too.
-    file : Path or None
-    shape : tuple of int
-        Pixels of a plane along ``axes``.
-    axes : tuple of int
-        Rows and columns of the plane, as axes of the data.
-    """
+    """Return a layer's units with the georeference of its file; for a worker."""
     transposed = axes[0] > axes[1]
     of_file = None if file is None else _units_of(file, shape[::-1] if transposed else shape)
     if of_file is None or of_file.geo is None:

@@ -37,12 +37,7 @@ _MOST_DECLARED: Final = 4  # times the pixels of a tile; the last one may be sma
 
 
 def check_jpeg(data: bytes) -> None:
-    """Refuse a JPEG whose pixels are damaged, as `is_damaged` sees it.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a JPEG whose pixels are damaged, as `is_damaged` sees it."""
     if is_damaged(data):
         raise ValueError("its pixels are damaged; copy it again.")
 
@@ -53,11 +48,6 @@ def check_tiles(pages: Iterable[Any]) -> None:
     JPEG is looked at as by `is_damaged`. JPEG, JPEG 2000 and PNG that declare more pixels than
     the tile has are refused before a decoder allocates them. WebP and JPEG 2000 have no checksum:
     a damage that leaves valid codes is not seen.
-
-    Parameters
-    ----------
-    pages : iterable of tifffile.TiffPage
-        Keyframes: their ``decode`` then raises ValueError.
     """
     for page in dict.fromkeys(pages):
         if page.compression in _IN_TIFF | _SIZED_IN_TIFF:

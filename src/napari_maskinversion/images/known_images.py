@@ -49,11 +49,6 @@ def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> s
     """Return a warning about an image of a kind that the demo model was not trained on.
 
     Parameters and cost are those of `is_unknown`.
-
-    Returns
-    -------
-    str
-        What is wrong and what to do; "" if there is nothing to say.
     """
     return f"{UNKNOWN} {_what_to_do()}" if is_unknown(image, model) else ""
 
@@ -63,13 +58,6 @@ def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
 
     Takes some hundredths of a second, and reads the plane, or parts of a large one: not for the
     GUI thread. A `PlaneSource` is read once for each model.
-
-    Parameters
-    ----------
-    image : array_like or PlaneSource
-        As for `label_regions`.
-    model : Backbone
-        Of any other than the bundled model it is not known.
     """
     if model.spec is None or not model.spec.bundled:
         return False

@@ -35,25 +35,7 @@ class ArrayLike(Protocol):
 
 
 class LazyPlane:
-    """A plane of rows and columns, optionally with colours, of arrays that need not be in memory.
-
-    Parameters
-    ----------
-    levels : sequence of array-like
-        The same image, finest first; NumPy, dask or zarr. One level for a plain array.
-    axes : tuple of int
-        Array axes of rows and columns, in any order.
-    index : sequence of int
-        Position of the plane, one entry per axis of the finest level; entries on `axes` are
-        ignored.
-    samples : bool
-        The last axis is colours, RGB or RGBA.
-
-    Raises
-    ------
-    InputError
-        If the index is out of range, or the plane has no pixels or a side beyond all images.
-    """
+    """A plane of rows and columns, optionally with colours, of arrays that may be lazy."""
 
     def __init__(
         self,
@@ -172,14 +154,7 @@ class LazyPlane:
 
 
 class SamplesLast:
-    """A view of an array with its colour axis moved to the end; nothing is read.
-
-    Parameters
-    ----------
-    array : array-like
-    axis : int
-        The colour axis.
-    """
+    """A view of an array with its colour axis moved to the end; nothing is read."""
 
     def __init__(self, array: Any, axis: int) -> None:
         self._array, self._axis = array, axis
@@ -200,13 +175,7 @@ class SamplesLast:
 
 
 class PickedSamples:
-    """A view of an array with chosen samples of each pixel, its last axis; nothing is read.
-
-    Parameters
-    ----------
-    array : array-like
-    samples : sequence of int
-    """
+    """A view of an array with chosen samples of each pixel, its last axis; nothing is read."""
 
     def __init__(self, array: Any, samples: Sequence[int]) -> None:
         self._array, self._samples = array, list(samples)
@@ -224,10 +193,7 @@ class PickedSamples:
 class PaletteColours:
     """A view of an array of numbers of colours as these colours; nothing is read.
 
-    Parameters
-    ----------
-    array : array-like
-    palette : ndarray, shape (N, 3), uint8
+    Shapes: palette (N, 3), uint8.
     """
 
     def __init__(self, array: Any, palette: Array) -> None:
@@ -245,12 +211,7 @@ class PaletteColours:
 
 
 class Inverted:
-    """A view of an array of whole numbers of which 0 is white as one of which 0 is black.
-
-    Parameters
-    ----------
-    array : array-like of bool or unsigned int
-    """
+    """A view of an array of whole numbers of which 0 is white as one of which 0 is black."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

@@ -45,12 +45,6 @@ def open_zarr(path: Path, number: int = 0) -> Stack:
 
     Of a store with several images (fields of a plate, positions, SpatialData) it is the one of
     this number.
-
-    Raises
-    ------
-    InputError
-        If it is a group that is neither an OME-Zarr image nor contains exactly one array, has no
-        such image, or is of a newer version.
     """
     node = _open(path)
     names = _images(node, path)
@@ -60,44 +54,19 @@ def open_zarr(path: Path, number: int = 0) -> Stack:
 
 
 def images_in(path: Path) -> tuple[Path, ...]:
-    """Return the images in a zarr folder: the folder itself, or each of those within.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is a plate without wells.
-    """
+    """Return the images in a zarr folder: the folder itself, or each of those within."""
     with reading_errors(path, "image"):
         return tuple(path / name for name in _images(_open(path), path))
 
 
 def is_plate(path: Path) -> bool:
-    """Return whether a zarr folder is an OME-Zarr plate of wells.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """Return whether a zarr folder is an OME-Zarr plate of wells."""
     with reading_errors(path, "image"):
         return "plate" in _about(_open(path))
 
 
 def label_images(path: Path, number: int = 0) -> tuple[Path, ...]:
-    """Return the label images that belong to an image of a zarr folder.
-
-    Parameters
-    ----------
-    path : Path
-        An OME-Zarr image, a store of several, or a folder with a group ``labels``.
-    number : int
-        Which image, where there are several.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or has no such image.
-    """
+    """Return the label images that belong to an image of a zarr folder."""
     with reading_errors(path, "masks"):
         node = _open(path)
         names = _images(node, path)
@@ -108,13 +77,7 @@ def label_images(path: Path, number: int = 0) -> tuple[Path, ...]:
 
 
 def label_image(path: Path, number: int = 0) -> Path:
-    """Return the label image that a path of regions stands for: itself, or the only one within.
-
-    Raises
-    ------
-    InputError
-        If there are several; names them.
-    """
+    """Return the label image that a path of regions stands for: itself, or the only one within."""
     labels = label_images(path, number) if is_zarr(path) else ()
     if len(labels) > 1:
         names = ", ".join(label.name for label in labels)

@@ -32,49 +32,18 @@ def open_image(path: str | Path, series: int | None = None) -> Stack:
 
     ND2, LIF, CZI and others are read through bioio, where it is installed. Zarr is a folder with an
     array, an OME-Zarr pyramid, or several: a plate, positions.
-
-    Parameters
-    ----------
-    path : str or Path
-    series : int, optional
-        Which image of a file that holds several (positions of a stage, fields of a plate), from 0;
-        by default the first one. `Stack.images` names them.
-
-    Raises
-    ------
-    InputError
-        If it is missing or cannot be read, or has no such image; names it.
     """
     return _open(Path(path), "image", colours=True, series=series or 0)
 
 
 def open_labels(path: str | Path, series: int = 0) -> Stack:
-    """Open a label image: the stored numbers, never the colours of a palette.
-
-    Parameters
-    ----------
-    path : str or Path
-        Also an OME-Zarr image with labels of its own, if they are one label image.
-    series : int
-        Which image of a file with several.
-
-    Raises
-    ------
-    InputError
-        As `open_image`.
-    """
+    """Open a label image: the stored numbers, never the colours of a palette."""
     labels = label_image(Path(path), series)
     return _open(labels, "masks", colours=False, series=series if labels == Path(path) else 0)
 
 
 def image_notes(path: Path) -> tuple[str, ...]:
-    """Return what a reader of a TIFF file or a picture that needs its pixels alone has to say.
-
-    Raises
-    ------
-    InputError
-        As `open_image`.
-    """
+    """Return what a reader of a TIFF file or a picture that needs its pixels alone has to say."""
     if is_tiff(path):
         with open_image(path) as stack:
             count = len(stack.images)

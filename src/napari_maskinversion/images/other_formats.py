@@ -60,12 +60,6 @@ def open_other_format(path: Path, number: int = 0) -> Stack:
     """Open an image (a scene) of a file through bioio; planes are read when needed, and whole.
 
     The readers of ND2 and LIF know no smaller part, `get_image_dask_data` included.
-
-    Raises
-    ------
-    InputError
-        If its reader is not installed (names the command that installs it), or it has no such
-        image.
     """
     form = _FORMATS[path.suffix.lower()]
     if find_spec("bioio") is None or find_spec(form.module) is None:

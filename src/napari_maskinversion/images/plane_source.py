@@ -24,18 +24,10 @@ STRIP: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a pyramid.
+    """One level of a pyramid."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Pixels (h, w).
-    step : tuple of float
-        Plane pixels per pixel of this level, along y and x.
-    """
-
-    shape: tuple[int, int]
-    step: tuple[float, float] = (1.0, 1.0)
+    shape: tuple[int, int]  # Pixels (h, w)
+    step: tuple[float, float] = (1.0, 1.0)  # Plane pixels per pixel of this level, along y and x
 
 
 class PlaneSource(Protocol):
@@ -52,34 +44,17 @@ class PlaneSource(Protocol):
     def read(self, level: int, box: Box) -> Array:
         """Read pixels ``(y0, x0, y1, x1)`` of a level.
 
-        Returns
-        -------
-        ndarray, shape (h, w) or (h, w, 3)
-            uint8, uint16, or finite float32 in 0..1.
+        Shapes: returns (h, w).
         """
 
     def check(self) -> None:
-        """Refuse a plane with nothing to see; this is cheap.
-
-        Raises
-        ------
-        InputError
-            If all pixels have the same value, or no value is finite.
-        """
+        """Refuse a plane with nothing to see; this is cheap."""
 
 
 class ArrayPlane:
     """A plane in memory.
 
-    Parameters
-    ----------
-    pixels : ndarray, shape (H, W), (H, W, 3) or (H, W, 4)
-        uint8, uint16, bool, or floats in 0..1.
-
-    Raises
-    ------
-    InputError
-        If the shape is different, or the image has no pixels.
+    Shapes: pixels (H, W).
     """
 
     def __init__(self, pixels: npt.ArrayLike) -> None:
@@ -108,13 +83,7 @@ class ArrayPlane:
         return self.pixels[y0:y1, x0:x1]
 
     def check(self) -> None:
-        """Refuse constant images and values that are not finite.
-
-        Raises
-        ------
-        InputError
-            Also for a single NaN: only the caller knows what should replace it.
-        """
+        """Refuse constant images and values that are not finite."""
         low, high = self.pixels.min(), self.pixels.max()
         if self.pixels.dtype.kind == "f" and not (np.isfinite(low) and np.isfinite(high)):
             count = int(self.pixels.size - np.isfinite(self.pixels).sum())
@@ -145,19 +114,7 @@ def as_source(image: npt.ArrayLike | PlaneSource) -> PlaneSource:
 def read_reduced(source: PlaneSource, level: int, box: Box, reduce: int) -> Array:
     """Read a box of a level, averaging blocks of ``reduce`` x ``reduce`` pixels.
 
-    Parameters
-    ----------
-    source : PlaneSource
-    level : int
-    box : tuple of int
-        In pixels of the level; may extend below and to the right by less than ``reduce``: blocks
-        at the edge average the pixels they have.
-    reduce : int
-
-    Returns
-    -------
-    ndarray, shape (h / reduce, w / reduce) or the same with 3 colours
-        Of the type of the source.
+    Shapes: returns (h / reduce, w / reduce).
     """
     y0, x0, y1, x1 = box
     height, width = source.levels[level].shape

@@ -19,35 +19,19 @@ _LIST = "scenes.json"
 class Scene:
     """A scene with its regions.
 
-    Parameters
-    ----------
-    name, title : str
-        Identifier, and the name shown to users.
-    image : ndarray, shape (H, W, 3), uint8
-    regions : ndarray, shape (H, W), uint8
-        A label image, 0 is background.
-    vocabulary : tuple of str
-        Labels to choose from.
-    truth : dict of int to str
-        Label of each region.
+    Shapes: image (H, W, 3), uint8; regions (H, W), uint8.
     """
 
-    name: str
+    name: str  # Identifier, and the name shown to users
     title: str
     image: npt.NDArray[np.uint8]
-    regions: npt.NDArray[np.uint8]
-    vocabulary: tuple[str, ...]
-    truth: dict[int, str]
+    regions: npt.NDArray[np.uint8]  # A label image, 0 is background
+    vocabulary: tuple[str, ...]  # Labels to choose from
+    truth: dict[int, str]  # Label of each region
 
 
 def sample_folder() -> Path:
-    """Return the folder of the scenes: inside the package (a wheel), or next to ``src``.
-
-    Raises
-    ------
-    InputError
-        If neither exists.
-    """
+    """Return the folder of the scenes: inside the package (a wheel), or next to ``src``."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "sample_data", package.parents[1] / "sample_data"):
         if (folder / _LIST).is_file():
@@ -61,13 +45,7 @@ def scene_names() -> list[str]:
 
 
 def load_scene(name: str) -> Scene:
-    """Read one scene.
-
-    Raises
-    ------
-    InputError
-        If there is no scene of this name.
-    """
+    """Read one scene."""
     from skimage.io import imread
 
     for entry in _listed()["scenes"]:

@@ -17,40 +17,22 @@ from .plane_source import PlaneSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """An image of any number of dimensions; pixels are read when needed.
+    """An image of any number of dimensions; pixels are read when needed."""
 
-    Parameters
-    ----------
-    levels : tuple of array-like
-        NumPy, dask or zarr, finest first.
-    axes : tuple of str
-        Names: "y", "x", "c" for channels, "s" for colours; all others count planes.
-    name : str
-    channels : tuple of str
-        Channel names; empty if unknown.
-    units : Units or None
-    on_close : callable or None
-        Closes the underlying file.
-    images : tuple of str
-        Names of the images (positions, series) in the file, of which this is one; empty if the
-        file can hold only one.
-    series : int
-        The number of this one among them.
-    notes : tuple of str
-        What its reader cannot know about its pixels, for the user.
-    guessed : bool
-        Whether the names of the axes are the usual ones of an array that has none.
-    """
-
-    levels: tuple[Any, ...]
+    levels: tuple[Any, ...]  # NumPy, dask or zarr, finest first
+    # Names: "y", "x", "c" for channels, "s" for colours; all others count planes
     axes: tuple[str, ...]
     name: str = "the image"
-    channels: tuple[str, ...] = field(default=())
+    channels: tuple[str, ...] = field(default=())  # Channel names; empty if unknown
     units: Units | None = None
+    # Closes the underlying file
     on_close: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    # Names of the images (positions, series) in the file, of which this is one; empty if the file
+    # can hold only one
     images: tuple[str, ...] = ()
-    series: int = 0
-    notes: tuple[str, ...] = ()
+    series: int = 0  # The number of this one among them
+    notes: tuple[str, ...] = ()  # What its reader cannot know about its pixels, for the user
+    # Whether the names of the axes are the usual ones of an array that has none
     guessed: bool = False
 
     def close(self) -> None:
@@ -97,24 +79,12 @@ class Stack:
         return [f"{number} {name}".strip() for number, name in enumerate(names)]
 
     def used_channels(self, chosen: Sequence[str] | None = None) -> list[str]:
-        """Return those of `channel_names` that the model sees.
-
-        Parameters
-        ----------
-        chosen : sequence of str, optional
-            As in `source`.
-        """
+        """Return those of `channel_names` that the model sees."""
         names = self.channel_names
         return [names[number] for number in self._channel_numbers(chosen)] if names else []
 
     def position(self, text: str) -> dict[str, int]:
-        """Parse "z=12,t=3", or bare numbers in the order of the axes.
-
-        Raises
-        ------
-        InputError
-            If an axis or index does not exist, or an axis is named twice.
-        """
+        """Parse "z=12,t=3", or bare numbers in the order of the axes."""
         position: dict[str, int] = {}
         sizes = self.plane_axes
         for place, item in enumerate(part.strip() for part in text.split(",") if part.strip()):
@@ -141,13 +111,7 @@ class Stack:
     def source(
         self, position: Mapping[str, int] | None = None, channels: Sequence[str] | None = None
     ) -> PlaneSource:
-        """Return one plane as the model sees it.
-
-        Raises
-        ------
-        InputError
-            If a plane must be chosen and is not, or a channel does not exist.
-        """
+        """Return one plane as the model sees it."""
         chosen = dict(position or {})
         for name, size in self.plane_axes.items():
             if name not in chosen and size > 1:
@@ -197,12 +161,7 @@ class Stack:
 
 
 def check_series(path: Path, series: int, names: Sequence[str]) -> None:
-    """Refuse the number of an image that a file does not hold.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse the number of an image that a file does not hold."""
     if series >= len(names):
         listed = ", ".join(f"{number} {name}".strip() for number, name in enumerate(names[:8]))
         raise InputError(
@@ -214,11 +173,6 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
     """Make a stack of an array, or of a list of arrays from fine to coarse.
 
     By default the last two axes are rows and columns, or the two before three or four colours.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two axes, or the names do not fit the shape.
     """
     levels = tuple(data) if isinstance(data, list | tuple) else (data,)
     shape, guessed = levels[0].shape, axes is None

@@ -34,13 +34,7 @@ def opened_tiff(path: Path) -> Iterator[Any]:
 
 
 def open_tiff_file(path: Path) -> Any:
-    """Open a TIFF file whose OME-XML declares no more planes than a list can hold.
-
-    Raises
-    ------
-    InputError
-        Names the file.
-    """
+    """Open a TIFF file whose OME-XML declares no more planes than a list can hold."""
     import tifffile
 
     file = tifffile.TiffFile(path)
@@ -77,11 +71,6 @@ def check_pages(series: Any, path: Path) -> None:
     """Refuse an image of which planes are missing, or a file that ends before its pixels.
 
     Also one whose colours would be taken for red, green and blue and are not.
-
-    Raises
-    ------
-    InputError
-        Names the file and the first plane that is missing.
     """
     colours = _unread_colours(series.keyframe)
     if colours:
@@ -154,12 +143,6 @@ def colour_samples(page: Any, count: int) -> tuple[int, ...]:
     """Return which samples are red, green, blue and opacity; empty if they are channels.
 
     Opacity that colours have been multiplied with is left out: they are on black.
-
-    Parameters
-    ----------
-    page : tifffile.TiffPage
-    count : int
-        Samples of the image; several pages may have one each.
     """
     if count == page.samplesperpixel:
         kind, extra = int(page.photometric), page.extrasamples

@@ -41,28 +41,15 @@ _ENLARGE: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowConfig:
-    """How regions are assigned to windows.
-
-    Parameters
-    ----------
-    mode : {"auto", "whole", "fixed"}
-        "whole" shows the model the whole plane, "fixed" windows of `side` pixels; "auto" the whole
-        plane if a region has enough tokens there, else windows that fit the regions.
-    side : int
-        Plane pixels of a fixed window. Larger regions get their own window.
-    context : float
-        Window side divided by the longer side of a region's box; at least 1.
-
-    Raises
-    ------
-    ConfigError
-        If a value cannot work.
-    """
+    """How regions are assigned to windows."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
+    # "whole" shows the model the whole plane, "fixed" windows of `side` pixels; "auto" the whole
+    # plane if a region has enough tokens there, else windows that fit the regions
     mode: Literal["auto", "whole", "fixed"] = "auto"
-    side: int = 0
+    side: int = 0  # Plane pixels of a fixed window. Larger regions get their own window.
+    # Window side divided by the longer side of a region's box; at least 1
     context: Annotated[
         float,
         Field(
@@ -86,13 +73,7 @@ class WindowConfig:
 
     @classmethod
     def parse(cls, text: str, context: float = 2.0) -> WindowConfig:
-        """Parse "auto", "whole", or the side of a window in pixels.
-
-        Raises
-        ------
-        ConfigError
-            For anything else.
-        """
+        """Parse "auto", "whole", or the side of a window in pixels."""
         word = text.strip().lower()
         if word == "auto":
             return cls(mode="auto", context=context)
@@ -111,31 +92,16 @@ class WindowConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A part of a plane, encoded as one image.
+    """A part of a plane, encoded as one image."""
 
-    Parameters
-    ----------
-    box : tuple of float
-        ``(y0, x0, y1, x1)`` in plane pixels, at pixel edges: (0, 0, H, W) is the plane. Extends
-        beyond the plane by less than one of its own pixels.
-    level : int
-        Pyramid level of the source.
-    level_box : tuple of int
-        The box in pixels of the level.
-    reduce : int
-        Pixels of the level averaged into one along each axis.
-    members : tuple of int
-        Indices of its regions.
-    whole : bool
-        Whether the window is the whole plane.
-    """
-
+    # ``(y0, x0, y1, x1)`` in plane pixels, at pixel edges: (0, 0, H, W) is the plane. Extends
+    # beyond the plane by less than one of its own pixels.
     box: FloatBox
-    level: int
-    level_box: tuple[int, int, int, int]
-    reduce: int
-    members: tuple[int, ...]
-    whole: bool
+    level: int  # Pyramid level of the source
+    level_box: tuple[int, int, int, int]  # The box in pixels of the level
+    reduce: int  # Pixels of the level averaged into one along each axis
+    members: tuple[int, ...]  # Indices of its regions
+    whole: bool  # Whether the window is the whole plane
 
     @property
     def pixels(self) -> tuple[int, int]:
@@ -152,23 +118,7 @@ def plan_windows(
     patch: int,
     config: WindowConfig | None = None,
 ) -> tuple[Window, ...]:
-    """Assign each region to one window.
-
-    Parameters
-    ----------
-    regions : Regions
-    levels : sequence of Level
-        Of the source; the first has the regions' shape.
-    resolution, patch : int
-        Side of the model's input and of its patches, in input pixels.
-    config : WindowConfig
-        "auto" by default.
-
-    Returns
-    -------
-    tuple of Window
-        The whole plane first, if used, then row by row.
-    """
+    """Assign each region to one window."""
     config = config or WindowConfig()
     height, width = regions.shape
     if not len(regions):
@@ -231,14 +181,7 @@ def whole_window(levels: Sequence[Level], *, resolution: int, patch: int) -> Win
 def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
     """Group boxes greedily from the top so that each group fits a square of ``side`` pixels.
 
-    Parameters
-    ----------
-    boxes : ndarray, shape (n, 4), float
-        ``(y0, x0, y1, x1)``, none larger than ``side``.
-
-    Returns
-    -------
-    list of arrays of indices; every box is in one.
+    Shapes: boxes (n, 4).
     """
     order = np.lexsort((boxes[:, 1], boxes[:, 0]))
     y0, x0, y1, x1 = boxes[order].T
@@ -310,13 +253,7 @@ def _window(
 
 
 def regions_in(window: Window, regions: Regions) -> Regions:
-    """Convert a window's regions to its own pixels, as coverage if these are larger.
-
-    Raises
-    ------
-    EmptyMaskError
-        If a region vanishes; names it.
-    """
+    """Convert a window's regions to its own pixels, as coverage if these are larger."""
     height, width = window.pixels
     y0, x0, y1, x1 = window.box
     step = ((y1 - y0) / height, (x1 - x0) / width)

@@ -24,24 +24,13 @@ _HEX: Final = "[0-9a-f]" * 16  # glob patterns, as all names below
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Something that can be made or fetched again.
+    """Something that can be made or fetched again."""
 
-    Attributes
-    ----------
-    name : str
-        What the command line calls it.
-    title : str
-        What users see.
-    stores : tuple of str
-        Its folders in the cache folder. What `make_folder` marked is deleted as a whole.
-    known : tuple of str
-        Our files in stores that have no mark: version 0.1 made none.
-    """
-
-    name: str
-    title: str
+    name: str  # What the command line calls it
+    title: str  # What users see
+    # Its folders in the cache folder. What `make_folder` marked is deleted as a whole.
     stores: tuple[str, ...]
-    known: tuple[str, ...]
+    known: tuple[str, ...]  # Our files in stores that have no mark: version 0.1 made none
 
 
 _WEIGHTS: Final = (RECORD, "open_clip_*", ".*.part", ".lock")
@@ -92,20 +81,12 @@ NEVER_CLEARED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Sizes in the cache folder.
-
-    Attributes
-    ----------
-    folder : Path
-    sizes : dict
-        Bytes of each of `KINDS`, by name.
-    others : dict
-        Bytes of what is never cleared, by folder: decisions of reviews, decoders that
-        draw, and files of others.
-    """
+    """Sizes in the cache folder."""
 
     folder: Path
-    sizes: dict[str, int]
+    sizes: dict[str, int]  # Bytes of each of `KINDS`, by name
+    # Bytes of what is never cleared, by folder: decisions of reviews, decoders that draw, and files
+    # of others
     others: dict[str, int]
 
     @property
@@ -128,18 +109,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What was deleted.
+    """What was deleted."""
 
-    Attributes
-    ----------
-    freed : int
-        Bytes.
-    problems : tuple of str
-        What stayed and why, one sentence each.
-    """
-
-    freed: int
-    problems: tuple[str, ...]
+    freed: int  # Bytes
+    problems: tuple[str, ...]  # What stayed and why, one sentence each
 
 
 def usage() -> Usage:
@@ -163,16 +136,6 @@ def clear(names: Collection[str]) -> Cleared:
 
     Marked folders are deleted as a whole; in others, only files of known names. Stores that another
     program is working on stay, and so do the decisions of reviews.
-
-    Parameters
-    ----------
-    names : collection of str
-        Of `KINDS`.
-
-    Raises
-    ------
-    InputError
-        For a name that is none of them.
     """
     known = {kind.name: kind for kind in KINDS}
     unknown = [name for name in names if name not in known]

@@ -25,21 +25,7 @@ if TYPE_CHECKING:
 
 
 def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings:
-    """Return the settings with one of them changed.
-
-    Parameters
-    ----------
-    settings : RunSettings
-    what : str
-        "model", "method", "window" (its value is a mode), or a field of `InversionConfig`.
-    value : object
-
-    Raises
-    ------
-    ConfigError
-        If the value cannot work, or if the method has no such setting: only an inversion has
-        steps, alpha and so on.
-    """
+    """Return the settings with one of them changed."""
     if what == "window":
         value = replace(settings.window, mode=value)
     if what == "model":
@@ -56,48 +42,21 @@ def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Answer:
-    """Result of one region with one group of settings.
-
-    Attributes
-    ----------
-    settings : RunSettings
-    result : RegionResult
-    info : RunInfo
-    seconds : float
-        Encoding and inversion; loading the model and embedding the labels do not count.
-    picture : ndarray, shape (h, w, 3), uint8
-        What the model saw.
-    heatmap : ndarray, shape (h, w), float32 in 0..1
-        All 0 if the method has none.
-    """
+    """Result of one region with one group of settings."""
 
     settings: RunSettings
     result: RegionResult
     info: RunInfo
+    # Encoding and inversion; loading the model and embedding the labels do not count
     seconds: float
-    picture: npt.NDArray[np.uint8]
-    heatmap: npt.NDArray[np.float32]
+    picture: npt.NDArray[np.uint8]  # (h, w, 3), uint8. What the model saw.
+    heatmap: npt.NDArray[np.float32]  # (h, w), float32. All 0 if the method has none.
 
 
 def answer(
     model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, settings: RunSettings
 ) -> Generator[str, None, Answer]:
-    """Embed and rank one region; yields progress texts. You may close it between two of them.
-
-    Parameters
-    ----------
-    model : Backbone
-        The one that ``settings`` name.
-    task : PlaneTask
-        Its only region is the one to compare.
-    vocabulary : Vocabulary or None
-    settings : RunSettings
-
-    Raises
-    ------
-    MaskInversionError
-        As `run`, or if there is not exactly one region.
-    """
+    """Embed and rank one region; yields progress texts. You may close it between two of them."""
     if len(task.regions) != 1:
         raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
     _warm_up(model)

@@ -28,13 +28,7 @@ class Encoded:
 
 
 class EncodedWindows:
-    """Recently used windows of one image, model and method.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of windows.
-    """
+    """Recently used windows of one image, model and method."""
 
     def __init__(self, most: int = 4) -> None:
         self._most = most

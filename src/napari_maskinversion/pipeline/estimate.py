@@ -14,19 +14,12 @@ from .timings import known_speed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Size of a run.
+    """Size of a run."""
 
-    Parameters
-    ----------
-    regions, planes, windows : int
-        Their numbers.
-    seconds : float or None
-        Expected time on this machine; None if this model never ran on this device.
-    """
-
-    regions: int
+    regions: int  # Their numbers
     planes: int
     windows: int
+    # Expected time on this machine; None if this model never ran on this device
     seconds: float | None
 
     @property
@@ -50,27 +43,7 @@ def estimate(
     window: WindowConfig | None = None,
     method: Method | None = None,
 ) -> Estimate:
-    """Estimate size and time of a run.
-
-    Parameters
-    ----------
-    tasks : sequence of PlaneTask
-        As `pipeline.run_planes` takes them; no pixel is read.
-    model, device : str
-        Names of the model and its device, as in `Backbone`.
-    resolution, patch : int
-        Side of the model's input and of its patches, in pixels.
-    config : InversionConfig
-    window : WindowConfig, optional
-        The whole plane by default, as in the pipeline.
-    method : Method, optional
-        MaskInversion by default. Other methods count as passes of the model.
-
-    Returns
-    -------
-    Estimate
-        The time is that of earlier runs on this machine.
-    """
+    """Estimate size and time of a run."""
     window = window or WindowConfig(mode="whole")
     windows = sum(
         len(

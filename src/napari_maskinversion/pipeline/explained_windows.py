@@ -27,12 +27,7 @@ _KEPT: Final = 2  # a region's window, and the whole image
 
 
 class ExplainedWindows:
-    """The most recently used windows, and the fallback for memory.
-
-    Parameters
-    ----------
-    model : Backbone
-    """
+    """The most recently used windows, and the fallback for memory."""
 
     def __init__(self, model: Backbone) -> None:
         self.model = model
@@ -64,11 +59,6 @@ class ExplainedWindows:
         """Run work; if memory runs out, run it again with one map at a time, then on the CPU.
 
         A smaller input is not tried: its maps would differ from those of the run.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            If it does not fit on the CPU either.
         """
 
         def use_less(_: Attempt) -> str:
@@ -80,17 +70,7 @@ class ExplainedWindows:
     def inverter(
         self, source: PlaneSource, window: Window, record: WindowRecord, info: RunInfo
     ) -> Generator[str, None, MaskInverter]:
-        """Encode a window as its run did, unless it is kept.
-
-        Parameters
-        ----------
-        source : PlaneSource
-        window : Window
-        record : WindowRecord
-            Of the run; its resolution and device are used.
-        info : RunInfo
-            Of the run.
-        """
+        """Encode a window as its run did, unless it is kept."""
         # A run ends on the CPU if the model's own device was too small for it.
         on_cpu = "cpu" in (self._fallback.now.device, record.device)
         model = self._copy() if on_cpu else self.model

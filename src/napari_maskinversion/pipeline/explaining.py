@@ -33,61 +33,34 @@ _SAME: Final = 0.99
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Seen:
-    """A region's result and its plane.
-
-    Parameters
-    ----------
-    source : PlaneSource
-    result : RegionResult
-    info : RunInfo
-        Of the run.
-    region : Region or None
-        On the plane; only `Explainer.course` needs it.
-    """
+    """A region's result and its plane."""
 
     source: PlaneSource
     result: RegionResult
-    info: RunInfo
-    region: Region | None = None
+    info: RunInfo  # Of the run
+    region: Region | None = None  # On the plane; only `Explainer.course` needs it
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LabelMaps:
-    """Maps of labels in the window of a region.
+    """Maps of labels in the window of a region."""
 
-    Attributes
-    ----------
-    maps : ndarray, shape (labels, grid_h, grid_w), float32, >= 0
-    words : tuple of str
-        For each label, its name or the synonym that is most similar to the region.
-    same_image : bool
-        False if the plane's pixels have changed since the run.
-    box : tuple of float
-        The window: ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges.
-    """
-
-    maps: FloatArray
+    maps: FloatArray  # (labels, grid_h, grid_w), float32
+    # For each label, its name or the synonym that is most similar to the region
     words: tuple[str, ...]
-    same_image: bool
-    box: FloatBox
+    same_image: bool  # False if the plane's pixels have changed since the run
+    box: FloatBox  # The window: ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Course:
-    """The optimisation of one region, step by step.
+    """The optimisation of one region, step by step."""
 
-    Attributes
-    ----------
-    grid_maps : ndarray, shape (steps + 1, grid_h, grid_w), float32
-        Entry k: after k updates; 0 is the map of the image's own embedding.
-    losses : ndarray, shape (steps + 1,), float32
-    same_image : bool
-        False if the plane's pixels have changed since the run.
-    """
-
+    # (steps + 1, grid_h, grid_w), float32. Entry k: after k updates; 0 is the map of the image's
+    # own embedding.
     grid_maps: FloatArray
-    losses: FloatArray
-    same_image: bool
+    losses: FloatArray  # (steps + 1,), float32
+    same_image: bool  # False if the plane's pixels have changed since the run
 
     @property
     def steps(self) -> int:
@@ -100,18 +73,6 @@ class Explainer:
 
     Its generators yield progress texts and may be closed; only one may run at a time. They work on
     the device where the run ended, and on the CPU if memory runs out.
-
-    Parameters
-    ----------
-    model : Backbone
-        The model of the run.
-
-    Raises
-    ------
-    InputError
-        By each generator, if the model is not that of the run.
-    NotEnoughMemoryError
-        By each, if even the CPU has too little memory.
     """
 
     def __init__(self, model: Backbone) -> None:
@@ -127,16 +88,7 @@ class Explainer:
     def labels(
         self, seen: Seen, names: Sequence[str], *, whole: bool = False
     ) -> Generator[str, None, LabelMaps]:
-        """Compute maps of labels.
-
-        Parameters
-        ----------
-        seen : Seen
-        names : sequence of str
-            Labels of the run's vocabulary.
-        whole : bool
-            On the whole plane, even if the run used a window for the region.
-        """
+        """Compute maps of labels."""
         self._check(seen)
         return (yield from self._windows.as_fits(lambda: self._labels(seen, names, whole)))
 
@@ -145,11 +97,6 @@ class Explainer:
 
         Maps are exact at every step, even for a fast run. The precision is float32 if the device
         lacks that of the run.
-
-        Raises
-        ------
-        InputError
-            If there is no region, or it is not that of the result.
         """
         region, result = seen.region, seen.result
         if (

@@ -42,22 +42,12 @@ _PACKAGES: Final = ("napari-maskinversion", "torch", "diffusers", "transformers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagineRequest:
-    """What is to be drawn, and by what.
-
-    Parameters
-    ----------
-    pictures : PictureSettings
-    prompt : str
-        A sentence; "" for none.
-    subjects : tuple of str
-        Words of the prompt, one for each region that takes its place.
-    weights, prior : Path, optional
-        Folders of the decoder and of the prior; by default those in the cache folder.
-    """
+    """What is to be drawn, and by what."""
 
     pictures: PictureSettings
-    prompt: str = ""
-    subjects: tuple[str, ...] = ()
+    prompt: str = ""  # A sentence; "" for none
+    subjects: tuple[str, ...] = ()  # Words of the prompt, one for each region that takes its place
+    # Folders of the decoder and of the prior; by default those in the cache folder
     weights: Path | None = None
     prior: Path | None = None
 
@@ -86,13 +76,7 @@ class ImagineRequest:
             raise ConfigError(f"The subject {twice[0]!r} is named twice; use one word a region.")
 
     def groups(self, regions: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], ...]]:
-        """Return what is drawn together: each query alone, or all in one prompt.
-
-        Raises
-        ------
-        ConfigError
-            If there are not as many subjects as queries.
-        """
+        """Return what is drawn together: each query alone, or all in one prompt."""
         if not self.subjects:
             return [(query,) for query in regions]
         if len(self.subjects) != len(regions):
@@ -105,44 +89,18 @@ class ImagineRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A request that can be carried out.
+    """A request that can be carried out."""
 
-    Attributes
-    ----------
-    request : ImagineRequest
-        Filled with the decoder's defaults.
-    folder : DecoderFolder
-    prior : Path or None
-    device, dtype : str
-    text : str
-        Device and memory, for users.
-    """
-
-    request: ImagineRequest
+    request: ImagineRequest  # Filled with the decoder's defaults
     folder: DecoderFolder
     prior: Path | None
     device: str
     dtype: str
-    text: str
+    text: str  # Device and memory, for users
 
 
 def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
-    """Check a request before a model is loaded or anything computed.
-
-    Parameters
-    ----------
-    request : ImagineRequest
-    model : str
-        Name or file of the CLIP model.
-    loaded : bool
-        Whether it is in memory already.
-
-    Raises
-    ------
-    MaskInversionError
-        If diffusers is not installed, weights are missing or of another CLIP model, or memory
-        cannot hold them. Says what to do.
-    """
+    """Check a request before a model is loaded or anything computed."""
     _check_installed()
     settings = request.pictures.filled()
     folder = open_folder(settings.spec, request.weights)
@@ -205,18 +163,10 @@ def _check_clip_memory(model: str) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Target:
-    """What one picture or more show.
+    """What one picture or more show."""
 
-    Attributes
-    ----------
-    regions : tuple of int
-        Empty for [CLS].
-    conditions : tuple of Condition
-        One for each seed.
-    """
-
-    regions: tuple[int, ...]
-    conditions: tuple[Condition, ...]
+    regions: tuple[int, ...]  # Empty for [CLS]
+    conditions: tuple[Condition, ...]  # One for each seed
 
 
 def targets(
@@ -226,25 +176,7 @@ def targets(
     pixels: npt.NDArray[Any],
     settings: RunSettings,
 ) -> list[Target]:
-    """Turn embeddings into what the decoder takes; the CLIP model is not needed afterwards.
-
-    Parameters
-    ----------
-    plan : Plan
-    model : Backbone
-        The model of the results.
-    results : sequence of RegionResult
-        One for each query, in the order of the subjects.
-    pixels : ndarray
-        The image, for [CLS]; see `overview`.
-    settings : RunSettings
-        Resolution and aspect ratio of the run.
-
-    Raises
-    ------
-    MaskInversionError
-        If the model does not fit decoder or prior, or a subject is not in the prompt.
-    """
+    """Turn embeddings into what the decoder takes; the CLIP model is not needed afterwards."""
     plan.folder.check_model(model.name, model.embed_dim)
     request = plan.request
     pictures = request.pictures
@@ -357,16 +289,7 @@ def draw(
 def record_of(
     plan: Plan, model: str, fingerprint: str, settings: RunSettings, **more: Any
 ) -> dict[str, Any]:
-    """Return how pictures were made, for ``imagine.json``.
-
-    Parameters
-    ----------
-    plan : Plan
-    model, fingerprint : str
-    settings : RunSettings
-    **more
-        Further entries, such as the files that were read.
-    """
+    """Return how pictures were made, for ``imagine.json``."""
     request, folder = plan.request, plan.folder
     own = asdict(request.pictures)
     own.pop("decoder")
@@ -395,13 +318,7 @@ def record_of(
 
 
 def queries_of(regions: Sequence[int | Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return what is to be drawn: one region, or several as one, each a tuple of ids.
-
-    Raises
-    ------
-    ConfigError
-        If there is none, or a region is named twice.
-    """
+    """Return what is to be drawn: one region, or several as one, each a tuple of ids."""
     queries = tuple(
         (int(one),) if isinstance(one, int | np.integer) else tuple(map(int, one))
         for one in regions

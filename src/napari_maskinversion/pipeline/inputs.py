@@ -56,11 +56,6 @@ def open_inputs(
     """Open an image and its regions: the planes, channels and units that the settings name.
 
     ``on_note`` is called as by `open_stack`, ``read`` instead of `read_annotations`.
-
-    Raises
-    ------
-    MaskInversionError
-        If a file or a setting cannot be used; names it.
     """
     planes = settings.planes
     wanted = channels_of(settings)
@@ -110,11 +105,6 @@ def open_stack(
 
     ``on_note`` is called with a line that says which one of several is used, with one that names
     the channels if none are chosen, and with the notes of the stack.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
     """
     stack = open_image(image, settings.series)
     if len(stack.images) > 1 and settings.series is None:
@@ -200,23 +190,7 @@ def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
 def vocabulary_in(
     masks: Path, names: Mapping[str, str], templates: Sequence[str], threshold: float | None
 ) -> Vocabulary | None:
-    """Return the names in a file of regions as labels; None without any.
-
-    Parameters
-    ----------
-    masks : Path
-        The file, for messages.
-    names : mapping
-        Colours by name, see `Inputs`.
-    templates : sequence of str
-    threshold : float or None
-        See `vocabulary_of`.
-
-    Raises
-    ------
-    InputError
-        If the names cannot be labels.
-    """
+    """Return the names in a file of regions as labels; None without any."""
     if not names:
         return None
     try:

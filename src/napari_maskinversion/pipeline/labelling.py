@@ -139,13 +139,7 @@ def _name(model: Backbone | str | Path | None, settings: RunSettings) -> str:
 def loaded_model(
     model: Backbone | str | Path | None, settings: RunSettings, changes: Mapping[str, Any]
 ) -> Backbone:
-    """Return a model, loaded unless it is; the settings' own for None.
-
-    Raises
-    ------
-    ConfigError
-        If it is loaded and ``changes`` name another device or architecture.
-    """
+    """Return a model, loaded unless it is; the settings' own for None."""
     from ..engine.models.backbone import Backbone
     from ..engine.models.loading import load_where_it_fits
 

@@ -32,25 +32,6 @@ class LiveRun:
 
     Image, model and settings are fixed; create a new `LiveRun` for others. The image stays encoded,
     and a region with unchanged pixels, position and id keeps its embedding.
-
-    Parameters
-    ----------
-    model : Backbone
-    settings : RunSettings or InversionConfig, optional
-    units, **changes
-        As in `pipeline.run`.
-
-    Attributes
-    ----------
-    inverted : int
-        Number of regions inverted in all updates.
-    identities : tuple of RegionIdentity
-        The regions of the last update.
-
-    Examples
-    --------
-    >>> live = LiveRun(load_model("demo"), InversionConfig())
-    >>> results = finish(live.update([PlaneTask(source=image, regions=regions)], vocabulary))
     """
 
     def __init__(
@@ -73,29 +54,7 @@ class LiveRun:
     def update(
         self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None
     ) -> Generator[Progress | RegionChunk, None, Results | None]:
-        """Update the results to the present regions.
-
-        Parameters
-        ----------
-        tasks : sequence of PlaneTask
-            All present regions; others are forgotten.
-        vocabulary : Vocabulary or None
-            A new vocabulary re-ranks the regions without inverting any.
-
-        Yields
-        ------
-        Progress, and `RegionChunk` with all present regions that have a result. Close the
-        generator to stop; finished regions are not inverted again.
-
-        Returns
-        -------
-        Results, in the order of the regions; None if there never were any.
-
-        Raises
-        ------
-        MaskInversionError
-            As `pipeline.run_planes`.
-        """
+        """Update the results to the present regions."""
         if vocabulary != self._vocabulary:
             yield from self._rerank(vocabulary)
         now = [identify_all(task.regions, task.position) for task in tasks]
@@ -127,14 +86,7 @@ class LiveRun:
         return Results(replace(self._info, vocabulary=self._vocabulary), regions)
 
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
-        """Start with the results of a run with the same model, image and settings.
-
-        Parameters
-        ----------
-        results : Results
-        identities : iterable of RegionIdentity
-            The regions of that run, as they were when it started.
-        """
+        """Start with the results of a run with the same model, image and settings."""
         finished = {RegionKey(row.id, row.position): row for row in results.regions}
         rows = {one: finished[one.key] for one in identities if one.key in finished}
         if not rows:
@@ -145,13 +97,7 @@ class LiveRun:
         self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:
-        """Apply other limits for flags; no region is inverted again.
-
-        Parameters
-        ----------
-        limits : UncertaintyConfig or None
-            None for the defaults.
-        """
+        """Apply other limits for flags; no region is inverted again."""
         limits = limits or UncertaintyConfig()
         if limits == self._settings.unsure:
             return

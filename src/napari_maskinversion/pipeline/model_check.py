@@ -99,22 +99,7 @@ class CheckReport:
 
 
 def check_model(model: Backbone, pictures: Iterable[Picture] | None = None) -> CheckReport:
-    """Check whether a model names images of known content.
-
-    Parameters
-    ----------
-    model : Backbone
-    pictures : iterable of Picture, optional
-        Default: scikit-image's photographs of a cat, a cup of coffee, a rocket and an astronaut,
-        with ten labels to choose from. The bundled model knows only drawings: pass `crops` of a
-        sample scene, or nothing is checked.
-
-    Returns
-    -------
-    CheckReport
-        Passes if every photograph is right, or more than half of other images: crops are harder,
-        but a broken installation gets hardly any right.
-    """
+    """Check whether a model names images of known content."""
     if pictures is None and model.spec is not None and model.spec.bundled:
         note = f"{model.name} knows drawings, not photographs: it is checked on the sample scenes."
         return CheckReport(model=model.name, rows=(), needed=0, note=note)
@@ -144,11 +129,6 @@ def crops(
 
     ``names`` says what each label of the image ``regions`` shows; labels that do not occur are
     skipped. The answers are chosen from ``vocabulary``.
-
-    Raises
-    ------
-    InputError
-        If image and regions differ in size.
     """
     if image.shape[:2] != regions.shape:
         raise InputError(

@@ -25,24 +25,12 @@ _USUAL_GPU: Final = 8 * 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """Memory that a run needs and that is free.
+    """Memory that a run needs and that is free."""
 
-    Attributes
-    ----------
-    device : str
-        As torch writes it.
-    name : str
-        The device in words.
-    free : int or None
-        Bytes; None if only torch knows and it is not loaded.
-    needed : int
-        Bytes, a rough estimate.
-    """
-
-    device: str
-    name: str
-    free: int | None
-    needed: int
+    device: str  # As torch writes it
+    name: str  # The device in words
+    free: int | None  # Bytes; None if only torch knows and it is not loaded
+    needed: int  # Bytes, a rough estimate
 
     @property
     def short(self) -> bool:
@@ -79,25 +67,7 @@ def preflight(
     regions: int = 1,
     steps: int = 10,
 ) -> Preflight:
-    """Compare what a run needs with what is free.
-
-    Parameters
-    ----------
-    device : str
-        As torch writes it; see `likely_device`.
-    architecture : str
-        open_clip's name, or "demo".
-    resolution, patch : int
-        Sides of the model's input and of its patches, in pixels.
-    at_once : int
-        Regions inverted together.
-    layers : int
-        Explained layers.
-    weights : int
-        Bytes still to be loaded; 0 for a model that is loaded.
-    regions, steps : int
-        Regions of the run; steps of each.
-    """
+    """Compare what a run needs with what is free."""
     tokens = 1 + max(2, round(resolution / patch)) ** 2
     needed = needed_memory(architecture, tokens, at_once=at_once, layers=layers, device=device)
     kept = layers * decomposition(architecture, tokens, regions=regions, steps=steps)

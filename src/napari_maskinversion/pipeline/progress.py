@@ -21,46 +21,27 @@ ENCODING: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of a run.
-
-    Attributes
-    ----------
-    stage : {"encoding", "labels", "inverting"}
-    done, total : int
-        Finished regions, all regions.
-    first, last : int
-        The present chunk of regions, counted from 1; 0 while encoding.
-    step, steps : int
-        Finished and all updates of the chunk; blocks of the model while encoding; labels while
-        embedding them.
-    maps : callable or None
-        Computes the chunk's current token maps (regions, grid_h, grid_w).
-    window, windows : int
-        The present window, counted from 1, and the number of windows.
-    box : tuple of float
-        The window in plane pixels.
-    position : tuple of (str, int)
-        Its plane.
-    indices : tuple of int
-        Indices of the chunk's regions in the input; empty while encoding.
-    note : str
-        What is done differently because memory ran out: "Not enough memory: 8 regions at once";
-        else empty.
-    """
+    """Progress of a run."""
 
     stage: Stage
-    done: int
+    done: int  # Finished regions, all regions
     total: int
-    first: int = 0
+    first: int = 0  # The present chunk of regions, counted from 1; 0 while encoding
     last: int = 0
+    # Finished and all updates of the chunk; blocks of the model while encoding; labels while
+    # embedding them
     step: int
     steps: int
+    # Computes the chunk's current token maps (regions, grid_h, grid_w)
     maps: Callable[[], npt.NDArray[np.float32]] | None = None
-    window: int = 1
+    window: int = 1  # The present window, counted from 1, and the number of windows
     windows: int = 1
-    box: FloatBox = (0.0, 0.0, 0.0, 0.0)
-    position: tuple[tuple[str, int], ...] = ()
+    box: FloatBox = (0.0, 0.0, 0.0, 0.0)  # The window in plane pixels
+    position: tuple[tuple[str, int], ...] = ()  # Its plane
+    # Indices of the chunk's regions in the input; empty while encoding
     indices: tuple[int, ...] = ()
+    # What is done differently because memory ran out: "Not enough memory: 8 regions at once"; else
+    # empty
     note: str = ""
 
     @property

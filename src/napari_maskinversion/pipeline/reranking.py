@@ -22,25 +22,7 @@ if TYPE_CHECKING:
 def rerank(
     model: Backbone, results: Results, vocabulary: Vocabulary | None
 ) -> Generator[Progress, None, Results]:
-    """Rank the regions of results by other words.
-
-    Parameters
-    ----------
-    model : Backbone
-        The model of the results.
-    results : Results
-    vocabulary : Vocabulary or None
-        None removes all rankings.
-
-    Yields
-    ------
-    Progress. You may close the generator between two of them.
-
-    Raises
-    ------
-    ModelError
-        If the results are of another model.
-    """
+    """Rank the regions of results by other words."""
     info = replace(results.info, vocabulary=vocabulary)
     if vocabulary is None or not len(results):
         return Results(info, tuple(replace(row, ranking=None) for row in results.regions))

@@ -52,19 +52,11 @@ News = Generator[Progress | RegionChunk, None, Results]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneTask:
-    """One plane and its regions.
+    """One plane and its regions."""
 
-    Parameters
-    ----------
-    source : PlaneSource
-        Read window by window.
-    regions : Regions
-    position : tuple of (str, int)
-        The plane's place in a stack: ``(("t", 3), ("z", 12))``.
-    """
-
-    source: PlaneSource
+    source: PlaneSource  # Read window by window
     regions: Regions
+    # The plane's place in a stack: ``(("t", 3), ("z", 12))``
     position: tuple[tuple[str, int], ...] = ()
 
 
@@ -72,13 +64,6 @@ def check_tasks(tasks: Sequence[PlaneTask]) -> None:
     """Refuse planes and regions that cannot be run on, before a model is loaded.
 
     Of many planes of one image only the first one's pixels are read.
-
-    Raises
-    ------
-    InputError
-        If an image is not an image, is constant, or holds NaN, or if there are no regions.
-    MaskShapeError
-        If regions and image differ in size.
     """
     for place, task in enumerate(tasks):
         if isinstance(task.source, ArrayPlane) or place == 0:
@@ -111,43 +96,7 @@ def run(
 ) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
-    Parameters
-    ----------
-    model : Backbone
-    image : ndarray, shape (H, W) or (H, W, 3), or PlaneSource
-        An array: uint8, uint16, bool or float in 0..1.
-    regions : Regions
-        On the image's plane.
-    vocabulary : Vocabulary or None
-        None computes embeddings and maps without labels.
-    settings : RunSettings or InversionConfig, optional
-        An `InversionConfig` alone shows the model the whole plane with each region.
-    units : Units, optional
-        Size of the plane's pixels, for the table.
-    bank : CaptionBank, optional
-        Adds the best captions to each region. With a large bank, several windows share a search:
-        regions may get theirs in a later chunk's ``so_far``. The last chunk and the returned
-        results have all of them.
-    **changes
-        Fields of `RunSettings` that differ from ``settings``, such as ``chunk_size=8``.
-
-    Yields
-    ------
-    Progress between steps, and `RegionChunk` after each chunk. Close the generator to stop: you
-    keep the finished chunks.
-
-    Returns
-    -------
-    Results, in the order of the regions.
-
-    Raises
-    ------
-    MaskInversionError
-        As `check_tasks`, and if a setting cannot work; at the first step of the generator.
-    NotEnoughMemoryError
-        If memory runs out with one region at a time, a smaller input, and on the CPU. The ``note``
-        of what is yielded names each of these attempts. The window of a region records what the
-        model saw, and on which device.
+    Shapes: image (H, W).
     """
     # A generator of its own, so that errors are raised at the first step, not at the call.
     tasks = [PlaneTask(source=as_source(image), regions=regions)]

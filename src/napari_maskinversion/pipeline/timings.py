@@ -25,21 +25,12 @@ _OLDER = 0.5  # weight that a run keeps when another one ends
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds measured on this machine for one model, device, resolution and map or method.
+    """Seconds measured on this machine for one model, device, resolution and map or method."""
 
-    Attributes
-    ----------
-    encoding : float
-        Per window; of methods other than MaskInversion, per pass of the model.
-    step : float
-        Per region and step.
-    windows, steps : float
-        How many windows (or passes), and regions times steps, they are the mean of; those of
-        earlier runs count less.
-    """
-
-    encoding: _Seconds
-    step: _Seconds
+    encoding: _Seconds  # Per window; of methods other than MaskInversion, per pass of the model
+    step: _Seconds  # Per region and step
+    # How many windows (or passes), and regions times steps, they are the mean of; those of earlier
+    # runs count less
     windows: _Count = field(default=1.0, compare=False)
     steps: _Count = field(default=1.0, compare=False)
 
@@ -83,23 +74,6 @@ def remember(
     """Add the seconds of one window; written to disk after the last one.
 
     If the folder cannot be written to, only the next estimate is lost.
-
-    Parameters
-    ----------
-    model, device : str
-    resolution, steps : int
-    encoding, region : float
-        Seconds of a window or pass, and of one region with all its steps.
-    last : bool
-        Whether it is the last window of the run.
-    explainer : str
-        The map; or the method, if it is not MaskInversion.
-    passes : float
-        Passes of the model that ``encoding`` is the mean of.
-    regions : int
-        Regions that ``region`` is the mean of.
-    warming_up : bool
-        Whether it is the first window of the run.
     """
     key = _key(model, device, resolution, explainer)
     weight, rounds = (_WARM_UP if warming_up else 1.0), steps + 1

@@ -14,16 +14,6 @@ def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -
     """List attempts: fewer regions at once, then a smaller input, then the CPU.
 
     A smaller input has room for all regions of a chunk again, and the CPU for the whole input.
-
-    Parameters
-    ----------
-    at_once : int
-        Regions inverted together in the first attempt.
-    resolution : int
-        Side in pixels of the first input, as in `MaskInverter.set_image`.
-    device : str
-    patch : int
-        Side of the model's patches; inputs stay multiples of it.
     """
     attempts: list[Attempt] = []
     side, note = resolution, ""

@@ -35,29 +35,7 @@ if TYPE_CHECKING:
 
 
 class WindowRunner:
-    """Runs the windows of a run one by one.
-
-    Parameters
-    ----------
-    model : Backbone
-    config : InversionConfig
-    at_once : int
-        Regions inverted together.
-    resolution : int
-        Side of the model's input in pixels.
-    keep_aspect : bool
-    total, windows : int
-        Regions and windows of the whole run.
-    make : callable
-        Creates the method's embedder for a model, such as `MaskInverter`.
-    encoded : EncodedWindows, optional
-        Encoded windows of earlier runs on the image; this run's are added.
-
-    Attributes
-    ----------
-    done : int
-        Finished regions; the caller counts them.
-    """
+    """Runs the windows of a run one by one."""
 
     def __init__(
         self,
@@ -96,13 +74,7 @@ class WindowRunner:
     def encode(
         self, source: PlaneSource, position: Position, window: Window, number: int
     ) -> Generator[Progress, None, WindowRecord]:
-        """Read and encode a window.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            If its smallest input does not fit.
-        """
+        """Read and encode a window."""
         self._window, self._undisturbed, self._pixels = window, True, None
         self._where = {
             "window": number,
@@ -141,13 +113,7 @@ class WindowRunner:
         return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
 
     def labels(self, vocabulary: Vocabulary) -> Generator[Progress, None, npt.NDArray[np.float32]]:
-        """Embed the labels in batches that fit in memory.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            If not even one sentence fits.
-        """
+        """Embed the labels in batches that fit in memory."""
 
         def progress(step: tuple[int, int, str]) -> Progress:
             done, total, note = step
@@ -160,28 +126,7 @@ class WindowRunner:
     def invert(
         self, local: Regions, start: int, offset: int, record: WindowRecord
     ) -> Generator[Progress, None, tuple[InversionResult, WindowRecord]]:
-        """Invert the next regions of the encoded window, as many as fit.
-
-        Parameters
-        ----------
-        local : Regions
-            All regions of the window, in its pixels.
-        start : int
-            Index of the first unfinished region.
-        offset : int
-            Index of the plane's first region among the regions of all planes.
-        record : WindowRecord
-            From `encode`, or the last call.
-
-        Returns
-        -------
-        InversionResult, and the record of the encoding they were inverted on.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            If not even one region fits.
-        """
+        """Invert the next regions of the encoded window, as many as fit."""
 
         def work() -> Generator[Progress, None, tuple[InversionResult, WindowRecord]]:
             nonlocal record

@@ -39,13 +39,7 @@ class PickledArray:
         return data if isinstance(data, list) else []
 
     def array(self) -> np.ndarray[Any, Any]:
-        """Return the array.
-
-        Raises
-        ------
-        PlainPickleError
-            If it is damaged, or not of numbers.
-        """
+        """Return the array."""
         if len(self._state) != 5:
             raise PlainPickleError("an array is damaged")
         _, shape, kind, fortran, data = self._state
@@ -146,13 +140,7 @@ class _Plain(pickle._Unpickler):
 
 
 def load_plain(file: BinaryIO) -> Any:
-    """Return the value of a pickle; arrays in it are `PickledArray`.
-
-    Raises
-    ------
-    PlainPickleError
-        If it is damaged, or holds anything but plain values and arrays.
-    """
+    """Return the value of a pickle; arrays in it are `PickledArray`."""
     try:
         # Python 2's byte strings: each byte is a letter, so none is refused.
         return _Plain(file, encoding="latin-1").load()

@@ -12,24 +12,13 @@ _LISTED: Final = 5  # names in a text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Suggestions compared with the names of the regions in their file.
+    """Suggestions compared with the names of the regions in their file."""
 
-    Attributes
-    ----------
-    compared : int
-        Regions whose name is a label, or a synonym of one; upper and lower case are the same.
-    same : int
-        Those of them whose suggestion is that label.
-    other_names : tuple of str
-        Names that are no labels.
-    others : int
-        Regions with such names; they are not compared.
-    """
-
+    # Regions whose name is a label, or a synonym of one; upper and lower case are the same
     compared: int
-    same: int
-    other_names: tuple[str, ...] = ()
-    others: int = 0
+    same: int  # Those of them whose suggestion is that label
+    other_names: tuple[str, ...] = ()  # Names that are no labels
+    others: int = 0  # Regions with such names; they are not compared
 
     @property
     def accuracy(self) -> float | None:

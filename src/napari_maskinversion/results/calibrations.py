@@ -56,13 +56,7 @@ def own_calibrations() -> dict[str, Calibration]:
 
 
 def keep_calibration(fingerprint: str, settings: RunSettings, calibration: Calibration) -> Path:
-    """Keep the limits of a model in the user's folder; returns the file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; the previous one stays.
-    """
+    """Keep the limits of a model in the user's folder; returns the file."""
     file = file_of(key_of(fingerprint, settings))
     file.write(asdict(calibration))
     return file.path

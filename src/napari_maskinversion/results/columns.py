@@ -33,44 +33,23 @@ def _always(info: RunInfo, regions: Rows) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSpec:
-    """One column of the results table.
+    """One column of the results table."""
 
-    Attributes
-    ----------
-    name : str
-        Name in data frames and files. Users' scripts depend on it: never rename a column.
-    title : str
-        Title for people.
-    explanation : str
-        One sentence for tooltips and lists of columns.
-    value : callable
-        Returns the cell of a region; None or NaN if it is empty.
-    header : str
-        Short title for a narrow column.
-    unit : str
-        Unit of the values; "image unit" is the unit of the pixel size.
-    kind : {"text", "status", "integer", "number", "share"}
-        A status is "summary: details"; a share, 0 to 1, is shown to people in percent.
-    digits : int
-        Decimals shown to people; files keep every digit.
-    places : tuple of str
-        Where the column appears: "files" (data frame, CSV, Parquet, attributes of annotations),
-        "panel", "menu" (can be added to the panel's), "terminal" (printed table), "layer" (features
-        of the regions' layer). Files have all columns, the others a selection.
-    present : callable
-        Whether a run has the column.
-    """
-
-    name: str
-    title: str
-    explanation: str
+    name: str  # Name in data frames and files. Users' scripts depend on it: never rename a column.
+    title: str  # Title for people
+    explanation: str  # One sentence for tooltips and lists of columns
+    # Returns the cell of a region; None or NaN if it is empty
     value: Callable[[RegionResult, RunInfo], Any]
-    header: str = ""
-    unit: str = ""
+    header: str = ""  # Short title for a narrow column
+    unit: str = ""  # Unit of the values; "image unit" is the unit of the pixel size
+    # A status is "summary: details"; a share, 0 to 1, is shown to people in percent
     kind: Kind = "number"
-    digits: int = 3
+    digits: int = 3  # Decimals shown to people; files keep every digit
+    # Where the column appears: "files" (data frame, CSV, Parquet, attributes of annotations),
+    # "panel", "menu" (can be added to the panel's), "terminal" (printed table), "layer" (features
+    # of the regions' layer). Files have all columns, the others a selection.
     places: tuple[Place, ...] = ("files",)
-    present: Callable[[RunInfo, Rows], bool] = _always
+    present: Callable[[RunInfo, Rows], bool] = _always  # Whether a run has the column
 
     @property
     def short_title(self) -> str:

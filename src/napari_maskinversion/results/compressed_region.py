@@ -12,24 +12,12 @@ from ..base.regions import Region
 
 @dataclass(frozen=True, slots=True)
 class CompressedRegion:
-    """A region whose mask is compressed.
-
-    Attributes
-    ----------
-    id : int
-    bbox : tuple of int
-        ``(y0, x0, y1, x1)``, as in `Region`.
-    data : bytes
-        Compressed: bits of a bool mask, or float32 coverage.
-    coverage : bool
-        Whether `data` is coverage.
-    members : tuple of int
-    """
+    """A region whose mask is compressed."""
 
     id: int
-    bbox: tuple[int, int, int, int]
-    data: bytes
-    coverage: bool = False
+    bbox: tuple[int, int, int, int]  # ``(y0, x0, y1, x1)``, as in `Region`
+    data: bytes  # Compressed: bits of a bool mask, or float32 coverage
+    coverage: bool = False  # Whether `data` is coverage
     members: tuple[int, ...] = ()
 
     @classmethod
@@ -42,13 +30,7 @@ class CompressedRegion:
         return cls(region.id, (box[0], box[1], box[2], box[3]), data, coverage, region.members)
 
     def unpack(self) -> Region:
-        """Return the region, decompressed.
-
-        Raises
-        ------
-        ValueError
-            If the data are damaged.
-        """
+        """Return the region, decompressed."""
         y0, x0, y1, x1 = self.bbox
         shape = (y1 - y0, x1 - x0)
         pixels = shape[0] * shape[1]

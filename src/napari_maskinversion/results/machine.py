@@ -11,26 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What results depend on besides the input, up to rounding.
+    """What results depend on besides the input, up to rounding."""
 
-    Attributes
-    ----------
-    processor : str
-        Name of the CPU or GPU.
-    library : str
-        What multiplies matrices: "BLAS" or "oneDNN" on a CPU, "CUDA 12.8" or "Metal" on a GPU.
-    threads : int
-        Threads that torch uses on the CPU.
-    memory_mb : int
-        Memory budget of inversions, in units of 2**20 bytes; 0 for methods without one.
-    instructions : str
-        Of torch's CPU kernels: "AVX512", "AVX2", "DEFAULT"...; empty in older results.
-    """
-
-    processor: str
+    processor: str  # Name of the CPU or GPU
+    # What multiplies matrices: "BLAS" or "oneDNN" on a CPU, "CUDA 12.8" or "Metal" on a GPU
     library: str
-    threads: int
+    threads: int  # Threads that torch uses on the CPU
+    # Memory budget of inversions, in units of 2**20 bytes; 0 for methods without one
     memory_mb: int = 0
+    # Of torch's CPU kernels: "AVX512", "AVX2", "DEFAULT"...; empty in older results
     instructions: str = ""
 
     @classmethod

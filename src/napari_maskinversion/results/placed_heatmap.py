@@ -14,31 +14,16 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class PlacedHeatmap:
-    """A heatmap and its position.
+    """A heatmap and its position."""
 
-    Attributes
-    ----------
-    values : ndarray, shape (h, w), float32 in 0..1
-    box : tuple of float
-        ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: pixel p along y is centred on
-        plane coordinate ``y0 + (p + 0.5) * (y1 - y0) / h - 0.5``.
-    """
-
-    values: FloatArray
+    values: FloatArray  # (h, w), float32
+    # ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: pixel p along y is centred on
+    # plane coordinate ``y0 + (p + 0.5) * (y1 - y0) / h - 0.5``
     box: FloatBox
 
 
 def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) -> FloatArray:
-    """Return a heatmap interpolated on the whole plane, 0 outside its box.
-
-    Parameters
-    ----------
-    placed : PlacedHeatmap
-    plane : tuple of int
-        Size (H, W) of the plane in pixels.
-    size : tuple of int
-        Size (h, w) of the returned array, float32.
-    """
+    """Return a heatmap interpolated on the whole plane, 0 outside its box."""
     out = np.zeros(size, dtype=np.float32)
     values, targets = placed.values, []
     for axis in (0, 1):

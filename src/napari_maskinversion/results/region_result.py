@@ -18,118 +18,61 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRecord:
-    """The part of a plane that the model sees as one image.
+    """The part of a plane that the model sees as one image."""
 
-    Attributes
-    ----------
-    box : tuple of float
-        ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane.
-    level : int
-        Level of the pyramid that was read.
-    pixels : tuple of int
-        Pixels (h, w) that were read.
-    input_size, grid : tuple of int
-        Pixels (H, W) and tokens of the model's input.
-    whole : bool
-        Whether the window is the whole plane.
-    flat : bool
-        Whether all its pixels have the same value, so that the answer means nothing.
-    resolution : int
-        Side of the input in pixels; smaller than requested if memory ran out.
-    device : str
-        Device it was computed on.
-    route : str
-        How LeGrad was computed: "direct", "decomposed", "fast, direct, 2 of 16 exact" (two regions
-        of the chunk failed the checks)...; empty for other maps.
-    memory_note : str
-        What was done because memory ran out; empty if it did not.
-    image_norm : float
-        Length of the model's embedding of the window as a whole; 0 if it was not computed.
-    unknown : bool
-        Whether the model was trained on no image of this kind, where that can be told.
-    """
-
+    # ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane
     box: FloatBox
-    level: int
-    pixels: tuple[int, int]
-    input_size: tuple[int, int]
+    level: int  # Level of the pyramid that was read
+    pixels: tuple[int, int]  # Pixels (h, w) that were read
+    input_size: tuple[int, int]  # Pixels (H, W) and tokens of the model's input
     grid: tuple[int, int]
-    whole: bool
+    whole: bool  # Whether the window is the whole plane
+    # Whether all its pixels have the same value, so that the answer means nothing
     flat: bool = False
-    resolution: int = 0
-    device: str = ""
+    resolution: int = 0  # Side of the input in pixels; smaller than requested if memory ran out
+    device: str = ""  # Device it was computed on
+    # How LeGrad was computed: "direct", "decomposed", "fast, direct, 2 of 16 exact" (two regions of
+    # the chunk failed the checks)...; empty for other maps
     route: str = ""
-    memory_note: str = ""
+    memory_note: str = ""  # What was done because memory ran out; empty if it did not
+    # Length of the model's embedding of the window as a whole; 0 if it was not computed
     image_norm: float = 0.0
+    # Whether the model was trained on no image of this kind, where that can be told
     unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionResult:
-    """The result of one region.
+    """The result of one region."""
 
-    Attributes
-    ----------
-    id : int
-        The label value, or the row of the shape.
-    bbox : tuple of int
-        ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive.
-    area : float
-        Covered pixels of the plane.
-    raw_embedding : ndarray, shape (e,), float32
-        As optimised, not normalised. `embedding` has L2 norm 1.
-    grid_map : ndarray, shape (grid_h, grid_w), float32
-        Explainability map at token resolution; (0, 0) for methods without one.
-    losses : ndarray, shape (steps + 1,), float32
-        Empty for such methods.
-    ranking : Ranking or None
-        None without a vocabulary.
-    iou : float
-        Overlap of the mask and the heatmap above 0.5; NaN without a heatmap.
-    low_resolution : bool
-        Whether the mask is smaller than one token.
-    window : WindowRecord
-        The part of the plane that the model saw.
-    index : int
-        Index among the input regions of all planes.
-    position : tuple of (str, int)
-        Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image.
-    centroid : tuple of float
-        ``(y, x)`` in plane pixels, whole numbers are pixel centres.
-    members : tuple of int
-        Ids of the regions merged into this one; empty if there are none.
-    captions : CaptionMatches or None
-        The best captions; None without a caption bank, or before it is searched.
-    generated_caption : str
-        Sentence that a decoder wrote from the embedding; "" for none.
-    limits : UncertaintyConfig
-        Limits below which the answer is flagged.
-    cut_out : bool
-        Whether the method enlarged the region, so that it covers enough tokens.
-    source_label, source_id : str
-        Name and id of the region in the file that it came from; "" for none.
-    """
-
-    id: int
-    bbox: tuple[int, int, int, int]
-    area: float
+    id: int  # The label value, or the row of the shape
+    bbox: tuple[int, int, int, int]  # ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive
+    area: float  # Covered pixels of the plane
+    # (e,), float32. As optimised, not normalised. `embedding` has L2 norm 1.
     raw_embedding: FloatArray
+    # (grid_h, grid_w), float32. Explainability map at token resolution; (0, 0) for methods without
+    # one.
     grid_map: FloatArray
-    losses: FloatArray
-    ranking: Ranking | None
-    iou: float
-    low_resolution: bool
-    window: WindowRecord
-    index: int
+    losses: FloatArray  # (steps + 1,), float32. Empty for such methods.
+    ranking: Ranking | None  # None without a vocabulary
+    iou: float  # Overlap of the mask and the heatmap above 0.5; NaN without a heatmap
+    low_resolution: bool  # Whether the mask is smaller than one token
+    window: WindowRecord  # The part of the plane that the model saw
+    index: int  # Index among the input regions of all planes
+    # Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image
     position: tuple[tuple[str, int], ...] = ()
+    # ``(y, x)`` in plane pixels, whole numbers are pixel centres
     centroid: tuple[float, float] = (0.0, 0.0)
+    # Ids of the regions merged into this one; empty if there are none
     members: tuple[int, ...] = ()
+    # The best captions; None without a caption bank, or before it is searched
     captions: CaptionMatches | None = None
+    # Limits below which the answer is flagged
     limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
-    cut_out: bool = False
-    source_label: str = ""
+    cut_out: bool = False  # Whether the method enlarged the region, so that it covers enough tokens
+    source_label: str = ""  # Name and id of the region in the file that it came from; "" for none
     source_id: str = ""
-    generated_caption: str = ""
+    generated_caption: str = ""  # Sentence that a decoder wrote from the embedding; "" for none
 
     def __repr__(self) -> str:
         return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"

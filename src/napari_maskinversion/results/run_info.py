@@ -26,53 +26,27 @@ from .settings import RunSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """How results were computed.
-
-    Attributes
-    ----------
-    fingerprint : str
-        Hash of the model's name, weights and use.
-    settings : RunSettings
-    vocabulary : Vocabulary or None
-    image_shape : tuple of int
-        Pixels (H, W) of the plane.
-    input_size, grid : tuple of int
-        Pixels (H, W) and tokens of the model's input, for the first window.
-    embed_dim : int
-    device : str
-        Of the first region. Regions computed after memory ran out may have another one.
-    units : Units or None
-        Sizes of the image's pixels.
-    axes : tuple of str
-        Names of the axes in the regions' positions.
-    captions : CaptionUse or None
-        Where captions come from.
-    generated : GenerationUse or None
-        The decoder that wrote sentences from the embeddings.
-    machine : Machine or None
-        What computed them; None before version 0.2.
-    calibration : Calibration or None
-        Limits of the model's flags at that time; None if they were not calibrated.
-    run_id : str
-        The same in all files of a run; "" before version 0.2.
-    """
+    """How results were computed."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
-    fingerprint: str
+    fingerprint: str  # Hash of the model's name, weights and use
     settings: RunSettings
     vocabulary: Vocabulary | None
-    image_shape: tuple[PositiveInt, PositiveInt]
+    image_shape: tuple[PositiveInt, PositiveInt]  # Pixels (H, W) of the plane
+    # Pixels (H, W) and tokens of the model's input, for the first window
     input_size: tuple[PositiveInt, PositiveInt]
     grid: tuple[PositiveInt, PositiveInt]
     embed_dim: PositiveInt
-    device: str
-    units: Units | None = None
-    axes: tuple[str, ...] = ()
-    captions: CaptionUse | None = None
-    generated: GenerationUse | None = None
-    machine: Machine | None = None
+    device: str  # Of the first region. Regions computed after memory ran out may have another one.
+    units: Units | None = None  # Sizes of the image's pixels
+    axes: tuple[str, ...] = ()  # Names of the axes in the regions' positions
+    captions: CaptionUse | None = None  # Where captions come from
+    generated: GenerationUse | None = None  # The decoder that wrote sentences from the embeddings
+    machine: Machine | None = None  # What computed them; None before version 0.2
+    # Limits of the model's flags at that time; None if they were not calibrated
     calibration: Calibration | None = None
+    # The same in all files of a run; "" before version 0.2
     run_id: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     @property
@@ -134,13 +108,7 @@ def info_to_json(info: RunInfo) -> dict[str, Any]:
 
 
 def info_from_json(values: Mapping[str, Any]) -> RunInfo:
-    """Read what `info_to_json` returned, now or before version 0.2.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing or cannot work.
-    """
+    """Read what `info_to_json` returned, now or before version 0.2."""
     values = {"run_id": ""} | dict(values)
     settings = values.get("settings")
     if settings is None:  # before 0.2 the settings were entries of their own

@@ -294,36 +294,19 @@ class RunSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting as forms and the command line show it.
+    """One setting as forms and the command line show it."""
 
-    Attributes
-    ----------
-    key : str
-        ``"device"``; ``"inversion.steps"`` for a field of a nested configuration.
-    annotation : type
-        Without metadata.
-    default : object
-    title, help, unit : str
-    group : str
-        A key of `GROUPS`.
-    minimum, maximum : float or None
-        Inclusive limits; `above` excludes the minimum.
-    above : bool
-    extra : mapping
-        The other entries of ``json_schema_extra``.
-    """
-
-    key: str
-    annotation: Any
+    key: str  # ``"device"``; ``"inversion.steps"`` for a field of a nested configuration
+    annotation: Any  # Without metadata
     default: Any
     title: str
     help: str
-    group: str
+    group: str  # A key of `GROUPS`
     unit: str = ""
-    minimum: float | None = None
+    minimum: float | None = None  # Inclusive limits; `above` excludes the minimum
     maximum: float | None = None
     above: bool = False
-    extra: Mapping[str, Any]
+    extra: Mapping[str, Any]  # The other entries of ``json_schema_extra``
 
     @property
     def name(self) -> str:
@@ -332,15 +315,7 @@ class Setting:
 
 
 def fields_of(*groups: str, model: type[BaseModel] | None = None) -> list[Setting]:
-    """Return the settings of groups, or all of them, in the order of their fields.
-
-    Parameters
-    ----------
-    *groups : str
-        Keys of `GROUPS`.
-    model : type, optional
-        Another model with defaults, `RunSettings` if None.
-    """
+    """Return the settings of groups, or all of them, in the order of their fields."""
     every = settings_by_key(model or RunSettings).values()
     return [setting for setting in every if not groups or setting.group in groups]
 

@@ -26,25 +26,6 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
 
     An accepted region is right if its label is the best one of the results, else wrong; a rejected
     one is wrong; skipped and undecided ones do not count.
-
-    Parameters
-    ----------
-    model : str
-        Name of the model that computed the results.
-    files : sequence of Path
-        ``results.npz`` with or without decisions in them, and decision files of the same images.
-
-    Returns
-    -------
-    calibration : Calibration
-    results : Results
-        Those of the first archive: the limits belong to their model, method and map.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, results are of another model, method or map, or fewer than 20
-        suggestions were right.
     """
     logs = [path for path in files if path.name.endswith(SUFFIX)]
     archives = [path for path in files if path not in logs]
@@ -74,16 +55,7 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
 
 
 def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
-    """Return the decided regions of saved results, and whether their suggestion was right.
-
-    Parameters
-    ----------
-    bundle : Bundle
-    runs : iterable of Run
-        Of decision files; what they say comes after the decisions in the archive.
-    path : Path
-        Of the archive, for errors.
-    """
+    """Return the decided regions of saved results, and whether their suggestion was right."""
     own = read_saved(bundle.decisions, str(path)) if bundle.decisions else ()
     image = validated(ImageIdentity, dict(bundle.image), f"{path}, image")
     identities = [identify(mask.unpack(), position) for (position, _), mask in bundle.masks.items()]

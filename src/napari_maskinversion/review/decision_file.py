@@ -71,13 +71,7 @@ def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
 
 
 def read_runs(image: Path, identity: ImageIdentity) -> tuple[Run, ...]:
-    """Read what `DecisionFile.runs` holds, without locking a file.
-
-    Raises
-    ------
-    InputError
-        If a file is not one of decisions, or of a newer version.
-    """
+    """Read what `DecisionFile.runs` holds, without locking a file."""
     return _by_time(_read(path).runs for path in _places(image, identity))
 
 
@@ -87,30 +81,7 @@ def _by_time(files: Iterable[Sequence[Run]]) -> tuple[Run, ...]:
 
 
 class DecisionFile:
-    """A decision file, locked for this program.
-
-    Parameters
-    ----------
-    image : Path or None
-        The image file; None for pixels without one.
-    identity : ImageIdentity
-
-    Attributes
-    ----------
-    path : Path
-        Where decisions are written; created with the first one.
-    runs : tuple of Run
-        Earlier runs by time, from the file next to the image and those in the cache folder.
-    notes : list of str
-        Notes for the user about the file.
-
-    Raises
-    ------
-    InUseError
-        If another window or program has it open.
-    InputError
-        If it is not a decision file, or of a newer version. It is left as it is.
-    """
+    """A decision file, locked for this program."""
 
     def __init__(self, image: Path | None, identity: ImageIdentity) -> None:
         cached = path_in_cache(image, identity)
@@ -145,20 +116,7 @@ class DecisionFile:
         self._header = header
 
     def append(self, lines: bytes, everything: Callable[[], bytes]) -> None:
-        """Append lines; they are on the disk when this returns.
-
-        Parameters
-        ----------
-        lines : bytes
-        everything : callable
-            Returns a header and all decisions. They are written instead of ``lines`` if someone
-            deleted or changed the file.
-
-        Raises
-        ------
-        NotSavedError
-            If that fails; names the file, which then holds nothing of the lines.
-        """
+        """Append lines; they are on the disk when this returns."""
         try:
             self._write(lines, everything)
         except OSError as error:

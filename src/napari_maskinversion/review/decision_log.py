@@ -27,39 +27,19 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: a region's state from then on.
+    """One line: a region's state from then on."""
 
-    Attributes
-    ----------
-    action : {"decide", "undo", "redo", "keep"}
-        "keep" repeats an earlier state.
-    step : int
-        Consecutive lines with the same action and step are one step.
-    region : RegionIdentity
-    state : Decision or None
-        None: undecided.
-    """
-
-    action: Action
-    step: int
+    action: Action  # "keep" repeats an earlier state
+    step: int  # Consecutive lines with the same action and step are one step
     region: RegionIdentity
-    state: Decision | None
+    state: Decision | None  # None: undecided
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A header and the entries under it.
+    """A header and the entries under it."""
 
-    Attributes
-    ----------
-    header : dict
-        As read, including keys that this version does not know.
-    image : ImageIdentity
-    time : str
-    entries : list of Entry
-    """
-
-    header: dict[str, Any]
+    header: dict[str, Any]  # As read, including keys that this version does not know
     image: ImageIdentity
     time: str
     entries: list[Entry] = field(default_factory=list)
@@ -67,26 +47,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Contents of a decision file.
-
-    Attributes
-    ----------
-    runs : tuple of Run
-    damaged : int
-        Complete lines that could not be read; they are skipped.
-    end : int
-        Bytes up to the end of the last complete line.
-    torn : bool
-        An incomplete line follows ``end``.
-    ended : bool
-        The last complete line has its line break.
-    """
+    """Contents of a decision file."""
 
     runs: tuple[Run, ...] = ()
-    damaged: int = 0
-    end: int = 0
-    torn: bool = False
-    ended: bool = True
+    damaged: int = 0  # Complete lines that could not be read; they are skipped
+    end: int = 0  # Bytes up to the end of the last complete line
+    torn: bool = False  # An incomplete line follows ``end``
+    ended: bool = True  # The last complete line has its line break
 
 
 class _HeaderLine(BaseModel):
@@ -135,13 +102,7 @@ class _DecisionLine(BaseModel):
         )
 
     def entry(self) -> Entry:
-        """Return the entry.
-
-        Raises
-        ------
-        InputError
-            If status and label contradict each other.
-        """
+        """Return the entry."""
         key = RegionKey(self.region, tuple(self.plane.items()))
         state = None
         if self.status != "undecided":
@@ -157,15 +118,7 @@ class _DecisionLine(BaseModel):
 
 
 def write_header(image: ImageIdentity, time: str, provenance: Mapping[str, Any]) -> bytes:
-    """Return the line that starts a run.
-
-    Parameters
-    ----------
-    image : ImageIdentity
-    time : str
-    provenance : mapping
-        How the suggestions were computed.
-    """
+    """Return the line that starts a run."""
     header = _HeaderLine(time=time, image=image).model_dump()
     return write_line({**header, **provenance})
 
@@ -183,19 +136,7 @@ def write_line(values: Mapping[str, Any]) -> bytes:
 
 
 def read(data: bytes, name: str) -> Contents:
-    """Read the bytes of a decision file.
-
-    Parameters
-    ----------
-    data : bytes
-    name : str
-        Name of the file in errors.
-
-    Raises
-    ------
-    InputError
-        If it is not a decision file, or of a newer version.
-    """
+    """Read the bytes of a decision file."""
     _check_magic(data, name)
     runs: list[Run] = []
     run: Run | None = None  # None below a header that cannot be read: the image is unknown
@@ -230,13 +171,7 @@ def read(data: bytes, name: str) -> Contents:
 
 
 def read_saved(data: bytes, name: str) -> tuple[Run, ...]:
-    """Read the decisions that a file of results holds.
-
-    Raises
-    ------
-    InputError
-        If a line cannot be read; names the file.
-    """
+    """Read the decisions that a file of results holds."""
     contents = read(data, name) if data.startswith(_MAGIC) else None
     if contents is None or contents.damaged or contents.torn:
         raise InputError(

@@ -22,54 +22,27 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """A suggested label and where it came from.
-
-    Attributes
-    ----------
-    label : str
-    rank : int
-        1 is the best.
-    similarity : float
-        Cosine of region and label; NaN for a label that has no text embedding.
-    by : str
-        "text", "exemplars" or "text and exemplars".
-    score : float
-        Score it was ranked by, 0..1; NaN if that was the similarity.
-    """
+    """A suggested label and where it came from."""
 
     label: str
-    rank: int
+    rank: int  # 1 is the best
+    # Cosine of region and label; NaN for a label that has no text embedding
     similarity: FiniteOrNull
-    by: str = "text"
+    by: str = "text"  # "text", "exemplars" or "text and exemplars"
+    # Score it was ranked by, 0..1; NaN if that was the similarity
     score: FiniteOrNull = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A decision about one region.
-
-    Parameters
-    ----------
-    region : RegionKey
-    status : {"accepted", "rejected", "skipped"}
-    label : str
-        The accepted label; empty for another status.
-    suggestion : Suggestion, optional
-        The suggestion that was accepted, rejected or skipped; None for a typed label.
-    time : str
-        UTC, ISO 8601; default: now.
-
-    Raises
-    ------
-    InputError
-        If an accepted region has no label, or a region that is not accepted has one.
-    """
+    """A decision about one region."""
 
     region: RegionKey
     status: Status
-    label: str = ""
+    label: str = ""  # The accepted label; empty for another status
+    # The suggestion that was accepted, rejected or skipped; None for a typed label
     suggestion: Suggestion | None = None
-    time: str = field(default_factory=now)
+    time: str = field(default_factory=now)  # UTC, ISO 8601; default: now
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES[1:]:
@@ -145,13 +118,7 @@ class Decisions(Mapping[RegionKey, Decision]):
         return self._undone[-1] if self._undone else ()
 
     def decide(self, *decisions: Decision) -> Step:
-        """Decide about regions in one step.
-
-        Raises
-        ------
-        InputError
-            If a region appears twice in one step.
-        """
+        """Decide about regions in one step."""
         return self.change({d.region: d for d in _unique(decisions)})
 
     def change(self, states: Mapping[RegionKey, Decision | None]) -> Step:

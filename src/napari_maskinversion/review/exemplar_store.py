@@ -43,18 +43,10 @@ class _NewerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredExemplars:
-    """Contents of the store.
+    """Contents of the store."""
 
-    Attributes
-    ----------
-    regions : dict
-        Unit embedding and label by image and region.
-    note : str
-        Why the store could not be read; "" if it could.
-    """
-
-    regions: dict[ExemplarKey, LabelledEmbedding]
-    note: str = ""
+    regions: dict[ExemplarKey, LabelledEmbedding]  # Unit embedding and label by image and region
+    note: str = ""  # Why the store could not be read; "" if it could
 
 
 class ExemplarStore:
@@ -62,13 +54,6 @@ class ExemplarStore:
 
     A damaged file is renamed, one of a newer version is left as it is; both return a note instead
     of an error. Above `MAX_EXEMPLARS` regions, those accepted first are removed.
-
-    Parameters
-    ----------
-    space : str
-        `RunInfo.space`: only embeddings of the same space can be compared.
-    embed_dim : int
-        Length of an embedding; rows of another length or with NaN are skipped.
     """
 
     def __init__(self, space: str, embed_dim: int) -> None:
@@ -95,13 +80,7 @@ class ExemplarStore:
         return StoredExemplars(regions)
 
     def write(self, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> str:
-        """Write regions and remove those that are None, all or nothing.
-
-        Returns
-        -------
-        str
-            Why that failed; "" if it did not.
-        """
+        """Write regions and remove those that are None, all or nothing."""
         removed = [(image, _text_of(key)) for (image, key), value in changes.items() if not value]
         added = [(key, value) for key, value in changes.items() if value is not None]
         if not added and not self.path.exists():

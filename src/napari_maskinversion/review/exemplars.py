@@ -32,24 +32,12 @@ _CHUNK: Final = 32_000_000  # similarities held at once
 class Exemplars:
     """Labelled regions of one or more images.
 
-    Parameters
-    ----------
-    embeddings : ndarray, shape (M, e), float32
-        L2 norm 1.
-    labels : tuple of str
-        One label per embedding.
-    fingerprint : str
-        Of the model that computed the embeddings; others cannot be compared.
-
-    Raises
-    ------
-    InputError
-        If labels and embeddings differ in number.
+    Shapes: embeddings (M, e), float32.
     """
 
-    embeddings: FloatArray
-    labels: tuple[str, ...]
-    fingerprint: str
+    embeddings: FloatArray  # L2 norm 1
+    labels: tuple[str, ...]  # One label per embedding
+    fingerprint: str  # Of the model that computed the embeddings; others cannot be compared
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or len(self.embeddings) != len(self.labels):
@@ -78,24 +66,13 @@ class Exemplars:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of every label for every region, from text and exemplars.
+    """Scores of every label for every region, from text and exemplars."""
 
-    Attributes
-    ----------
-    labels : tuple of str
-        Labels of the vocabulary, then those that only exemplars have.
-    values : ndarray, shape (N, labels), float32
-        0..1; rows sum to 1.
-    similarities : ndarray, shape (N, vocabulary), float32
-        Cosine of region and text, for labels of the vocabulary.
-    by : str
-        Source: "text", "exemplars" or "text and exemplars".
-    """
-
-    labels: tuple[str, ...]
-    values: FloatArray
+    labels: tuple[str, ...]  # Labels of the vocabulary, then those that only exemplars have
+    values: FloatArray  # (N, labels), float32. 0..1; rows sum to 1.
+    # (N, vocabulary), float32. Cosine of region and text, for labels of the vocabulary.
     similarities: FloatArray
-    by: str
+    by: str  # Source: "text", "exemplars" or "text and exemplars"
 
     @property
     def best(self) -> list[str]:
@@ -136,15 +113,7 @@ class Scores:
 class Learner:
     """Re-ranks the labels of regions by accepted regions.
 
-    Parameters
-    ----------
-    embeddings : ndarray, shape (N, e), float32
-        L2 norm 1.
-    similarities, probabilities : ndarray, shape (N, L), float32
-        Cosine of region and label; probabilities by text alone, rows sum to 1.
-    labels : sequence of str
-    fingerprint : str
-        Of the model.
+    Shapes: embeddings (N, e), float32; similarities, probabilities (N, L), float32.
     """
 
     def __init__(
@@ -164,13 +133,7 @@ class Learner:
 
     @classmethod
     def from_results(cls, results: Results) -> Learner:
-        """Create a learner from the embeddings and rankings of a run.
-
-        Raises
-        ------
-        InputError
-            If the run had no vocabulary.
-        """
+        """Create a learner from the embeddings and rankings of a run."""
         vocabulary = results.info.vocabulary
         if vocabulary is None:
             raise InputError("These results have no labels to re-rank; give a vocabulary.")
@@ -202,22 +165,6 @@ class Learner:
         embeddings minus their overall mean. Votes are divided by their sum plus a small constant,
         and the rest to 1 is shared equally by all labels: if all exemplars are far away, the text
         decides the order.
-
-        Parameters
-        ----------
-        exemplars : Exemplars
-            May have labels outside the vocabulary.
-        weight : float
-            0: text only; 1: exemplars only.
-        nearest : int
-            Exemplars per label that count, at least 1.
-
-        Raises
-        ------
-        ConfigError
-            If weight is not in 0..1 or nearest below 1.
-        InputError
-            If another model computed the exemplars.
         """
         if not 0 <= weight <= 1:
             raise ConfigError(f"The weight of exemplars must be in 0..1; got {weight}.")
@@ -267,13 +214,7 @@ class Learner:
 
 
 def check_model(exemplars: str, run: str) -> None:
-    """Refuse embeddings of another model.
-
-    Raises
-    ------
-    InputError
-        If the fingerprints differ; names both.
-    """
+    """Refuse embeddings of another model."""
     if exemplars != run:
         raise InputError(
             f"Another model or method computed these exemplars (fingerprint {exemplars}; this "

@@ -18,31 +18,18 @@ _MAX_LISTED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Earlier decisions, matched to regions.
+    """Earlier decisions, matched to regions."""
 
-    Attributes
-    ----------
-    decisions : Decisions
-        With the steps that can be undone.
-    moved : tuple of (RegionKey, RegionKey)
-        Earlier and current key of regions with the same outline under another id.
-    changed : tuple of RegionKey
-        Regions with the same id and about the same place, but another outline.
-    unfit : tuple of Decision
-        Decisions about regions that are gone; they stay in the file.
-    other_images : tuple of ImageIdentity
-        Images of decisions that are not used because they were made on other pixels. Only those
-        about regions with no decision on this image count.
-    unused : int
-        Number of these decisions.
-    """
-
-    decisions: Decisions = field(default_factory=Decisions)
+    decisions: Decisions = field(default_factory=Decisions)  # With the steps that can be undone
+    # Earlier and current key of regions with the same outline under another id
     moved: tuple[tuple[RegionKey, RegionKey], ...] = ()
+    # Regions with the same id and about the same place, but another outline
     changed: tuple[RegionKey, ...] = ()
-    unfit: tuple[Decision, ...] = ()
+    unfit: tuple[Decision, ...] = ()  # Decisions about regions that are gone; they stay in the file
+    # Images of decisions that are not used because they were made on other pixels. Only those about
+    # regions with no decision on this image count.
     other_images: tuple[ImageIdentity, ...] = ()
-    unused: int = 0
+    unused: int = 0  # Number of these decisions
 
     def sentences(self, image: ImageIdentity) -> list[str]:
         """Describe the matches for the user; empty if there were no earlier decisions."""
@@ -85,17 +72,6 @@ def restore(
 
     The mask identifies a region, whatever its id. Otherwise its id does, if the boxes overlap by
     half: the id alone could belong to another object now.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Ordered by time.
-    image : ImageIdentity
-        Decisions made on another image are not used.
-    regions : sequence of RegionIdentity
-        Current regions.
-    any_image : bool
-        Use decisions made on any image, for regions without one on this image.
     """
     own = [run for run in runs if run.image.is_same(image)]
     other = [run for run in runs if not run.image.is_same(image)]

@@ -24,15 +24,7 @@ class ReviewQueue:
     The order stays until the next `sort`, so that rows do not move while the user works. A row is
     an index into the arrays below.
 
-    Parameters
-    ----------
-    keys : sequence of RegionKey
-    areas : ndarray, shape (N,)
-        Pixels.
-    margins, entropies : ndarray, shape (N,)
-        Best score minus the second best; entropy of the scores in nats. NaN sorts last.
-    labels : sequence of str
-        The best suggestion; empty if there is none.
+    Shapes: areas (N,); margins, entropies (N,).
     """
 
     def __init__(
@@ -92,11 +84,6 @@ class ReviewQueue:
         """Sort by uncertainty ("margin", "entropy"), size or label; "given": by row.
 
         The least certain rows come first, also within a label. Ties are sorted by row.
-
-        Raises
-        ------
-        ConfigError
-            If the order is unknown.
         """
         rows = np.arange(len(self.keys))
         keys: dict[str, tuple[npt.NDArray[np.generic], ...]] = {

@@ -15,19 +15,7 @@ from .matching import restore
 
 
 def with_decisions(bundle: Bundle, name: str) -> Bundle:
-    """Return a bundle with the decisions that were saved with it as columns and records.
-
-    Parameters
-    ----------
-    bundle : Bundle
-    name : str
-        Name of its file in errors.
-
-    Raises
-    ------
-    InputError
-        If the decisions cannot be read.
-    """
+    """Return a bundle with the decisions that were saved with it as columns and records."""
     if not bundle.decisions or bundle.columns:
         return bundle
     regions = [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
@@ -44,14 +32,7 @@ def with_decisions(bundle: Bundle, name: str) -> Bundle:
 def decision_columns(
     results: Results, decisions: Mapping[RegionKey, Decision]
 ) -> dict[str, list[str]]:
-    """Return columns for `Bundle`: decision, accepted_label, decided_at.
-
-    Parameters
-    ----------
-    results : Results
-    decisions : mapping of RegionKey to Decision
-        `Review.decisions`; the last two columns are empty for undecided regions.
-    """
+    """Return columns for `Bundle`: decision, accepted_label, decided_at."""
     rows = _of(results, decisions)
     return {
         "decision": ["undecided" if row is None else row.status for row in rows],
@@ -63,13 +44,7 @@ def decision_columns(
 def decision_records(
     results: Results, decisions: Mapping[RegionKey, Decision]
 ) -> list[dict[str, Any]]:
-    """Return JSON entries for `Bundle`: decision, label, time and the suggestion it was about.
-
-    Parameters
-    ----------
-    results : Results
-    decisions : mapping of RegionKey to Decision
-    """
+    """Return JSON entries for `Bundle`: decision, label, time and the suggestion it was about."""
     return [{"review": _record(decision)} for decision in _of(results, decisions)]
 
 

@@ -22,37 +22,6 @@ class Review:
 
     Create it in a worker thread: it reads the file. Every other call writes one line and waits
     for the disk (some milliseconds), so a GUI can make it directly.
-
-    Parameters
-    ----------
-    image : ImageIdentity
-        See `identify_image`.
-    regions : sequence of RegionIdentity
-        See `identify`.
-    info : RunInfo
-        How the suggestions were computed; written into the file.
-    file : Path, optional
-        The image file; decisions are saved next to it, or else in the cache folder.
-    any_image : bool
-        Also use decisions in the file that were made on other pixels, for regions without one.
-
-    Attributes
-    ----------
-    decisions : Decisions
-        Read-only; change it with the methods of this class.
-    restored : Restored
-        How earlier decisions were matched to the regions.
-    notes : list of str
-        Notes for the user: where decisions are saved if not next to the image, which were
-        restored, which no longer match a region.
-
-    Raises
-    ------
-    InUseError
-        If another window or program reviews this image.
-    InputError
-        If the file next to the image is not a decision file, or of a newer version; it is left
-        as it is.
     """
 
     def __init__(
@@ -100,14 +69,6 @@ class Review:
         """Accept a label; ``suggestion`` is the one it came from, None for a typed label.
 
         Every method that changes something returns the changes, and raises the errors below.
-
-        Raises
-        ------
-        NotSavedError
-            If it could not be written. It still counts, and is written with the next one or by
-            `save`.
-        InputError
-            If the region does not exist, or the label is empty.
         """
         return self.decide(
             Decision(region=region, status="accepted", label=label, suggestion=suggestion)
@@ -150,11 +111,6 @@ class Review:
         """Save all decisions as made on this image, including those that ``any_image`` brought.
 
         The next review then restores them without ``any_image``.
-
-        Raises
-        ------
-        NotSavedError
-            As `accept`.
         """
         self._unsaved += self._last_states()
         self.save()
@@ -164,27 +120,7 @@ class Review:
         return self._header() + write_entries(self._last_states())
 
     def take(self, data: bytes, name: str) -> int:
-        """Import decisions about regions that are undecided here, in one step.
-
-        Parameters
-        ----------
-        data : bytes
-            From `saved`.
-        name : str
-            Name of their source in errors.
-
-        Returns
-        -------
-        int
-            Number of imported decisions.
-
-        Raises
-        ------
-        InputError
-            If the data are not decisions.
-        NotSavedError
-            As `accept`.
-        """
+        """Import decisions about regions that are undecided here, in one step."""
         regions = list(self._regions.values())
         saved = restore(read_saved(data, name), self.image, regions).decisions
         new = [decision for key, decision in saved.items() if key not in self.decisions]
@@ -193,13 +129,7 @@ class Review:
         return len(new)
 
     def close(self, *, lose_unsaved: bool = False) -> None:
-        """Close the file, so that others can review this image.
-
-        Raises
-        ------
-        NotSavedError
-            If changes cannot be written and ``lose_unsaved`` is False; the review stays open.
-        """
+        """Close the file, so that others can review this image."""
         if not lose_unsaved:
             self.save()
         self._file.close()

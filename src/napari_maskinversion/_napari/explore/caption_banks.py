@@ -30,32 +30,16 @@ _REGIONS: Final = 500
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownBank:
-    """A bank that was opened, built or half built.
-
-    Attributes
-    ----------
-    folder : Path
-    record : BankRecord
-    done : int
-        Number of embedded captions.
-    bank : CaptionBank or None
-        None if it is half built.
-    """
+    """A bank that was opened, built or half built."""
 
     folder: Path
     record: BankRecord
-    done: int
-    bank: CaptionBank | None
+    done: int  # Number of embedded captions
+    bank: CaptionBank | None  # None if it is half built
 
     @classmethod
     def open(cls, folder: Path) -> KnownBank:
-        """Open the bank in a folder, finished or not.
-
-        Raises
-        ------
-        InputError
-            If there is none or it is damaged.
-        """
+        """Open the bank in a folder, finished or not."""
         store = CaptionStore.open(folder)
         bank = open_bank(folder) if store.complete else None
         return cls(folder, store.record, store.done, bank)
@@ -82,13 +66,7 @@ class KnownBank:
         return f"{record.count:,} captions{more}, model {record.model}."
 
     def check_model(self, model: str) -> None:
-        """Refuse a model, by name or path, that did not embed this bank, before loading it.
-
-        Raises
-        ------
-        InputError
-            Names both.
-        """
+        """Refuse a model, by name or path, that did not embed this bank, before loading it."""
         name = recorded_name(model)
         if self.record.model != name:
             raise InputError(
@@ -134,13 +112,7 @@ def build(request: BuildRequest, store: ModelStore) -> Generator[Any, None, Know
 
 
 class _Pace:
-    """Progress of a bank being built, with the time left.
-
-    Parameters
-    ----------
-    notes : list of str
-        The last one says what was changed because memory ran out.
-    """
+    """Progress of a bank being built, with the time left."""
 
     def __init__(self, notes: list[str]) -> None:
         self._notes, self._first, self._start = notes, -1, 0.0

@@ -25,19 +25,7 @@ from .generate_controller import GenerateController
 
 
 class CaptionsController(QObject):
-    """Opens, builds and searches banks outside the GUI thread.
-
-    Parameters
-    ----------
-    session : Session
-        Has the model that a bank is built with, and gets the bank of the next run.
-    store : ModelStore
-
-    Attributes
-    ----------
-    section : Section
-        Closed at first.
-    """
+    """Opens, builds and searches banks outside the GUI thread."""
 
     def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)

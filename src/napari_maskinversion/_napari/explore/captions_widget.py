@@ -112,17 +112,7 @@ class CaptionsWidget(QWidget):
         self.chosen.emit()
 
     def show_state(self, *, running: bool, searchable: bool, problem: str = "") -> None:
-        """Enable what can be done now.
-
-        Parameters
-        ----------
-        running : bool
-            A bank is being built or searched.
-        searchable : bool
-            There are results of the bank's model.
-        problem : str
-            Why the bank cannot be used now.
-        """
+        """Enable what can be done now."""
         bank = self.bank
         text = "Choose a bank to get the best captions for every region."
         if bank is not None:

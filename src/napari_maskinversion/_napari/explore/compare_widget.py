@@ -105,17 +105,7 @@ class CompareWidget(QWidget):
     def offer(
         self, models: Sequence[str], methods: Mapping[str, Method], *, inverts: bool = True
     ) -> None:
-        """Offer the settings that can be changed.
-
-        Parameters
-        ----------
-        models : sequence of str
-            The models on this machine.
-        methods : mapping of str to Method
-            By title.
-        inverts : bool
-            Whether the current method inverts; if not, settings of the inversion are not offered.
-        """
+        """Offer the settings that can be changed."""
         for box, choices in (
             (self.model, dict.fromkeys(models)),
             (self.method, dict(methods)),

@@ -23,13 +23,7 @@ from .find_widget import FindWidget
 
 
 class FindController(QObject):
-    """Ranks regions in a worker and shows the selected one.
-
-    Attributes
-    ----------
-    section : Section
-        Closed at first.
-    """
+    """Ranks regions in a worker and shows the selected one."""
 
     def __init__(
         self,

@@ -32,43 +32,23 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FindRequest:
-    """Words, and the regions to rank.
-
-    Parameters
-    ----------
-    expression : str
-    run : Request
-        The run to do if no known results fit.
-    known : tuple of Known
-        Results with the same settings, which are reused if regions and pixels are the same.
-    """
+    """Words, and the regions to rank."""
 
     expression: str
-    run: Request
+    run: Request  # The run to do if no known results fit
+    # Results with the same settings, which are reused if regions and pixels are the same
     known: tuple[Known, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """Regions ranked by how well words fit them.
-
-    Attributes
-    ----------
-    expression : str
-    results : Results
-    matches : tuple of RegionMatch
-        Best first.
-    reused : bool
-        Whether existing embeddings were used.
-    pixels : ImageFingerprint
-        What the model was shown.
-    """
+    """Regions ranked by how well words fit them."""
 
     expression: str
     results: Results
-    matches: tuple[RegionMatch, ...]
-    reused: bool
-    pixels: ImageFingerprint
+    matches: tuple[RegionMatch, ...]  # Best first
+    reused: bool  # Whether existing embeddings were used
+    pixels: ImageFingerprint  # What the model was shown
 
 
 def find_regions(request: FindRequest, store: ModelStore) -> Generator[Any, None, Finding]:

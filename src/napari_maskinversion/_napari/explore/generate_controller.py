@@ -20,14 +20,7 @@ _NO_RESULTS = "Suggest words first: sentences are written from the embeddings of
 
 
 class GenerateController(QObject):
-    """Writes sentences outside the GUI thread.
-
-    Parameters
-    ----------
-    session : Session
-        Has the results, and gets them back with sentences.
-    part : GenerateWidget
-    """
+    """Writes sentences outside the GUI thread."""
 
     def __init__(
         self, session: Session, part: GenerateWidget, parent: QObject | None = None

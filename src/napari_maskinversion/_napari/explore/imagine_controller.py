@@ -24,13 +24,7 @@ _PAUSE = 300  # milliseconds after an edit
 
 
 class ImagineController(QObject):
-    """Checks what a drawing needs while its section is open, and draws in a worker.
-
-    Attributes
-    ----------
-    section : Section
-        Closed at first.
-    """
+    """Checks what a drawing needs while its section is open, and draws in a worker."""
 
     def __init__(
         self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None

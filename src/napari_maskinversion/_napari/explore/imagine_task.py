@@ -59,33 +59,17 @@ class KeptDecoder:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DrawRequest:
-    """A region of results, and how to draw it.
-
-    Parameters
-    ----------
-    request : ImagineRequest
-    origin : RunSource
-    run_input : RunInput
-        The image of the region.
-    region : RegionResult
-    info : RunInfo
-    """
+    """A region of results, and how to draw it."""
 
     request: ImagineRequest
     origin: RunSource
-    run_input: RunInput
+    run_input: RunInput  # The image of the region
     region: RegionResult
     info: RunInfo
 
 
 def check(request: ImagineRequest, model: str, *, loaded: bool) -> Generator[str, None, str]:
-    """Return device and memory in one line; a task for a `Worker`.
-
-    Raises
-    ------
-    MaskInversionError
-        If it cannot be drawn; says why.
-    """
+    """Return device and memory in one line; a task for a `Worker`."""
     yield from start_torch()
     return plan(request, model, loaded=loaded).text
 

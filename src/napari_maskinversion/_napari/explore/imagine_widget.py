@@ -161,13 +161,7 @@ class ImagineWidget(QWidget):
         return get_decoder(str(self.decoder.currentData()))
 
     def request(self, device: str) -> ImagineRequest:
-        """Return what is asked for.
-
-        Raises
-        ------
-        ConfigError
-            If it makes no sense; says why.
-        """
+        """Return what is asked for."""
         subject = " ".join(self.subject.text().split())
         return ImagineRequest(
             pictures=PictureSettings(
@@ -228,16 +222,7 @@ class ImagineWidget(QWidget):
         self.copy.setVisible(bool(command))
 
     def show_state(self, *, running: bool, region: str, saveable: bool) -> None:
-        """Enable what can be done now.
-
-        Parameters
-        ----------
-        running : bool
-        region : str
-            What would be drawn; "" for nothing.
-        saveable : bool
-            There are finished pictures.
-        """
+        """Enable what can be done now."""
         self.draw.setText(f"Draw {region[:1].lower()}{region[1:]}" if region else "Draw")
         self.draw.setEnabled(bool(region) and not running)
         self.draw.setToolTip(

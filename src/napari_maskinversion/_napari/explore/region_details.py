@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 class RegionDetails(QObject):
-    """Both sub-sections and the results they belong to.
-
-    Attributes
-    ----------
-    sections : tuple of Section
-        Closed at first.
-    """
+    """Both sub-sections and the results they belong to."""
 
     def __init__(
         self,

@@ -46,18 +46,7 @@ _CLOSING: Final = 60  # seconds that a closing window waits for the disk
 
 
 class ImagesController(QObject):
-    """One project at a time.
-
-    Attributes
-    ----------
-    part : ImagesWidget
-    disk : ProjectDisk or None
-        Writes for the project that is open.
-    shown : ShownImage or None
-        Its image in the viewer.
-    across : AcrossImages
-        Work on all images.
-    """
+    """One project at a time."""
 
     def __init__(
         self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None

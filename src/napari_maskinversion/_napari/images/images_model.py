@@ -22,12 +22,7 @@ _DONE: Final = "\N{CHECK MARK}"
 
 
 class ImagesModel(QAbstractTableModel):
-    """Name with a small picture, regions, decided regions and flags of each image.
-
-    Attributes
-    ----------
-    names : tuple of str
-    """
+    """Name with a small picture, regions, decided regions and flags of each image."""
 
     def __init__(self) -> None:
         super().__init__()

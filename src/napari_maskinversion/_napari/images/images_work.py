@@ -56,24 +56,13 @@ class Decided:
 
 @dataclass(slots=True)
 class Suggested:
-    """How the work on all images ended.
+    """How the work on all images ended."""
 
-    Attributes
-    ----------
-    done, total : int
-        Images that were computed, and those that had to be.
-    problems : dict of str
-        By name.
-    stopped : bool
-    disk_full : str
-        Why nothing more could be written; "" if there was room.
-    """
-
-    done: int = 0
+    done: int = 0  # Images that were computed, and those that had to be
     total: int = 0
-    problems: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)  # By name
     stopped: bool = False
-    disk_full: str = ""
+    disk_full: str = ""  # Why nothing more could be written; "" if there was room
 
     @property
     def text(self) -> str:
@@ -95,15 +84,7 @@ class Suggested:
 
 
 class ModelLoader:
-    """Loads the model of a project when it is first needed.
-
-    Parameters
-    ----------
-    project : OpenProject
-    device : str
-        As the panel has it.
-    store : ModelStore
-    """
+    """Loads the model of a project when it is first needed."""
 
     def __init__(self, project: OpenProject, device: str, store: ModelStore) -> None:
         self._settings, self._device, self._store = project.settings, device, store

@@ -46,56 +46,30 @@ _MOST_PIXELS: Final = 2_000_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ImageLayer:
-    """One layer of an image: all of it, or one channel.
-
-    Attributes
-    ----------
-    data : array-like, or list of them for a pyramid
-    options : dict
-        For ``viewer.add_image``.
-    """
+    """One layer of an image: all of it, or one channel."""
 
     data: Any
-    options: dict[str, Any]
+    options: dict[str, Any]  # For ``viewer.add_image``
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OpenedImage:
-    """An image with its regions and results.
-
-    Attributes
-    ----------
-    name : str
-    file : Path
-    layers : tuple of ImageLayer
-    identity : ImageIdentity or None
-        Of the whole image, where its layers are channels: decisions are about all of it.
-    labels : ndarray of int32
-        Its regions, on the data of the layers.
-    features : DataFrame or None
-        Names of the regions in their file.
-    identities : tuple of RegionIdentity
-        The regions as the labels show them.
-    bundle : Bundle or None
-        Its results; ``table`` and ``results_of`` are those of its regions.
-    table : DataFrame or None
-    results_of : tuple of RegionIdentity
-    summary : Summary
-    problem : str
-        Why its regions or results cannot be shown, or may be those of another image; one line.
-    """
+    """An image with its regions and results."""
 
     name: str
     file: Path
     layers: tuple[ImageLayer, ...]
+    # Of the whole image, where its layers are channels: decisions are about all of it
     identity: ImageIdentity | None = None
-    labels: npt.NDArray[np.int32]
-    features: pd.DataFrame | None = None
-    identities: tuple[RegionIdentity, ...] = ()
+    labels: npt.NDArray[np.int32]  # Its regions, on the data of the layers
+    features: pd.DataFrame | None = None  # Names of the regions in their file
+    identities: tuple[RegionIdentity, ...] = ()  # The regions as the labels show them
+    # Its results; ``table`` and ``results_of`` are those of its regions
     bundle: Bundle | None = None
     table: pd.DataFrame | None = None
     results_of: tuple[RegionIdentity, ...] = ()
     summary: Summary = field(default_factory=Summary)
+    # Why its regions or results cannot be shown, or may be those of another image; one line
     problem: str = ""
 
 
@@ -113,17 +87,7 @@ def compute(
     model: Callable[[], Backbone],
     on_step: Callable[[Any], object],
 ) -> str:
-    """Compute an image unless that is done; return why that fails.
-
-    Parameters
-    ----------
-    project : OpenProject
-    name : str
-    model : callable
-        Loads the model, or returns the loaded one.
-    on_step : callable
-        As in `run_task`.
-    """
+    """Compute an image unless that is done; return why that fails."""
     task = project.task(name)
     if task is None or is_computed(task):
         return ""
@@ -132,13 +96,7 @@ def compute(
 
 
 def open_project_image(project: OpenProject, name: str) -> OpenedImage:
-    """Read an image with its regions, and its results if they are there.
-
-    Raises
-    ------
-    InputError
-        If the image cannot be read; `problem` says what is wrong with regions or results.
-    """
+    """Read an image with its regions, and its results if they are there."""
     file = project.path(name)
     problem = ""
     with open_image(file, project.settings_of(name).series) as stack:
@@ -320,11 +278,5 @@ def _as_painted(
 
 
 def count_regions(project: OpenProject, name: str) -> int:
-    """Return the number of regions of an image that has no results.
-
-    Raises
-    ------
-    MaskInversionError
-        If they cannot be read.
-    """
+    """Return the number of regions of an image that has no results."""
     return len(_regions(project, name)[0])

@@ -30,26 +30,14 @@ class ShownImage:
 
     Its regions are those of its own layer, of layers that the panel made for it (from a file, by
     Segment), and of layers of the user that were chosen for it.
-
-    Attributes
-    ----------
-    name : str
-    images : list of napari layers
-        The image, or its channels.
-    labels : napari.layers.Labels
-    saved : SavedRegions
-        Its regions as they are on the disk.
-    also : list of napari layers
-        The user's layers that were chosen for it.
-    channels : {"layer", "displayed"}
-        What the model is shown: the one image, or its channels together.
     """
 
     name: str
-    images: list[Any]
+    images: list[Any]  # The image, or its channels
     labels: Any
-    saved: SavedRegions
-    also: list[Any] = field(default_factory=list)
+    saved: SavedRegions  # Its regions as they are on the disk
+    also: list[Any] = field(default_factory=list)  # The user's layers that were chosen for it
+    # What the model is shown: the one image, or its channels together
     channels: Channels = field(init=False)
     _look: tuple[object, ...] = field(init=False)
 
@@ -170,13 +158,7 @@ def remove_image(viewer: Any, session: Session, shown: ShownImage) -> None:
 
 
 def regions_to_save(viewer: Any, session: Session, shown: ShownImage) -> list[list[RunInput]]:
-    """Copy the regions of each regions layer of an image, on all planes.
-
-    Raises
-    ------
-    InputError
-        If they cannot be used.
-    """
+    """Copy the regions of each regions layer of an image, on all planes."""
     view = _usual_view(viewer, shown.images[0])
     picture = copy_picture(shown.images[0], view, shown_only=False, snapshot=False)
     copies = []
@@ -197,13 +179,7 @@ def regions_to_save(viewer: Any, session: Session, shown: ShownImage) -> list[li
 
 
 def check_planes(viewer: Any, shown: ShownImage, layer: Any) -> None:
-    """Refuse regions that an image cannot keep.
-
-    Raises
-    ------
-    InputError
-        If they have planes that the image lacks.
-    """
+    """Refuse regions that an image cannot keep."""
     image = shown.images[0]
     view = _usual_view(viewer, image)
     grid, picture = Grid.of(layer, view), Grid.of(image, view)

@@ -36,48 +36,22 @@ _OWN: Final = ("device", "chunk_size", "series")  # of the machine or an image, 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Written:
-    """What was written.
+    """What was written."""
 
-    Attributes
-    ----------
-    project : OpenProject
-        As it is now.
-    image : str
-        The image whose regions or results changed; "" for none.
-    regions : tuple of RegionIdentity or None
-        Its regions, if they were written.
-    layers : int
-        How many layers have such regions.
-    words : bool
-        Whether words or settings of the project changed.
-    listed : bool
-        Whether the list of images changed.
-    """
-
-    project: OpenProject
-    image: str = ""
-    regions: tuple[RegionIdentity, ...] | None = None
-    layers: int = 0
-    words: bool = False
-    listed: bool = False
+    project: OpenProject  # As it is now
+    image: str = ""  # The image whose regions or results changed; "" for none
+    regions: tuple[RegionIdentity, ...] | None = None  # Its regions, if they were written
+    layers: int = 0  # How many layers have such regions
+    words: bool = False  # Whether words or settings of the project changed
+    listed: bool = False  # Whether the list of images changed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRegions:
-    """How an attempt to keep the regions of an image ended.
+    """How an attempt to keep the regions of an image ended."""
 
-    Attributes
-    ----------
-    stamp : int
-        Which edits it had.
-    written : Written or None
-        None if they were on the disk already, or for a problem.
-    problem : str
-    is_disk_full : bool
-    """
-
-    stamp: int
-    written: Written | None = None
+    stamp: int  # Which edits it had
+    written: Written | None = None  # None if they were on the disk already, or for a problem
     problem: str = ""
     is_disk_full: bool = False
 
@@ -95,19 +69,11 @@ class Edits:
 
     The panel shows another model where that of the project is missing. Only what differs from what
     it showed at first was changed by the user.
-
-    Attributes
-    ----------
-    settings : RunSettings
-        As the panel showed them at first.
-    words : Vocabulary or None
-    of_regions : bool
-        Whether these words came with a file of regions.
     """
 
-    settings: RunSettings
+    settings: RunSettings  # As the panel showed them at first
     words: Vocabulary | None
-    of_regions: bool = False
+    of_regions: bool = False  # Whether these words came with a file of regions
     _values: dict[str, Any] = field(default_factory=dict)
     _words: Vocabulary | None = None
 
@@ -153,13 +119,7 @@ def _lost(before: Vocabulary, now: Vocabulary) -> bool:
 
 
 class ProjectDisk:
-    """Writes for one open project; its methods belong in a worker, one at a time.
-
-    Attributes
-    ----------
-    project : OpenProject
-        As it was written last. Any thread may read it.
-    """
+    """Writes for one open project; its methods belong in a worker, one at a time."""
 
     def __init__(self, project: OpenProject) -> None:
         self.project = project
@@ -167,21 +127,7 @@ class ProjectDisk:
     def save_regions(
         self, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
     ) -> Written | None:
-        """Keep the regions of an image, unless they are on the disk already.
-
-        Parameters
-        ----------
-        name : str
-        layers : sequence of sequences of RunInput
-            Regions by layer. Where two layers have the same id, that of the later one changes; an
-            outline that is in two layers counts once.
-        saved : SavedRegions
-
-        Raises
-        ------
-        InputError
-            If they cannot be written; an earlier file stays.
-        """
+        """Keep the regions of an image, unless they are on the disk already."""
         from ...batch.drawn import save_drawn
         from ...regions.annotations.annotation import Annotation, Annotations
 
@@ -236,11 +182,6 @@ class ProjectDisk:
         """Keep the results of a run, if it was one that a batch would make.
 
         ``identities`` are its regions; results of only some of those that are saved are not kept.
-
-        Raises
-        ------
-        MaskInversionError
-            If they cannot be written.
         """
         from ...base.identity import identify_image
         from ...batch.finished import Finished
@@ -281,13 +222,7 @@ class ProjectDisk:
         return Written(project=self.project)
 
     def set_words(self, vocabulary: Vocabulary | None, settings: RunSettings) -> Written | None:
-        """Keep words, if there are some, and settings for the images that follow.
-
-        Raises
-        ------
-        InputError
-            If they cannot be written.
-        """
+        """Keep words, if there are some, and settings for the images that follow."""
         before, folder = self.project, self.project.folder
         if vocabulary is not None:
             settings = settings.changed({"threshold": vocabulary.threshold})
@@ -310,13 +245,7 @@ class ProjectDisk:
         return fields
 
     def add(self, change: Callable[[Project], Project]) -> Written:
-        """Change the list of images.
-
-        Raises
-        ------
-        InputError
-            If the project would not work, or cannot be written.
-        """
+        """Change the list of images."""
         self._edit(change)
         return Written(project=self.project, listed=True)
 

@@ -39,20 +39,7 @@ def is_project(path: Path) -> bool:
 
 
 def open_place(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
-    """Open a project, or make one of a folder or of images.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        A project's file, a folder, or images.
-    defaults : Project
-        Words and settings of a new one.
-
-    Raises
-    ------
-    InputError
-        If there is no image, or the project cannot be read or written; says what to do.
-    """
+    """Open a project, or make one of a folder or of images."""
     if len(paths) == 1 and not paths[0].is_dir() and not is_image(paths[0]):
         return _opened(OpenProject.read(paths[0]))
     if len(paths) == 1 and paths[0].is_dir() and not is_image(paths[0]):
@@ -61,13 +48,7 @@ def open_place(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
 
 
 def new_project(file: Path, images: Path, regions: Path | None, defaults: Project) -> OpenedPlace:
-    """Make a project of a folder of images, and a folder or file of their regions.
-
-    Raises
-    ------
-    InputError
-        If there is no image, no such regions, or a file that must not be replaced.
-    """
+    """Make a project of a folder of images, and a folder or file of their regions."""
     pairs = _paired(images, regions)
     if file.exists():
         raise InputError(f"{file} exists; open it, or choose another name.")

@@ -22,24 +22,7 @@ _DRAWN: Final = 300  # milliseconds after the last stroke until regions are writ
 
 
 class RegionKeeper(QObject):
-    """Follows edits of all layers that hold regions of the image shown, and has them written.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    writing : Worker
-        Writes one thing after the other.
-
-    Signals
-    -------
-    written : Written
-        Regions are on the disk that were not there before.
-    refused
-        They could not be written, and the user was told.
-    layer_leaving
-        A layer of the image is about to be removed, perhaps because the viewer closes.
-    """
+    """Follows edits of all layers that hold regions of the image shown, and has them written."""
 
     written = Signal(object)
     refused = Signal()

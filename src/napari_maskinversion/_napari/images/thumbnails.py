@@ -14,13 +14,7 @@ _MOST: Final = 60_000_000  # pixels of the smallest level; a larger one would ta
 
 
 def thumbnail(file: Path, series: int | None = None) -> npt.NDArray[np.uint8] | None:
-    """Return an image in small, (h, w, 3); None if it is too large to be read for that.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """Return an image in small, (h, w, 3); None if it is too large to be read for that."""
     from ...images.opening import open_image
     from ...images.plane_source import read_reduced
 

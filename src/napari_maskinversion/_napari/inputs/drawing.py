@@ -15,16 +15,7 @@ _MOST_PIXELS: Final = 2**28
 
 
 def draw_regions(viewer: Any, image: Any, regions: Any = None) -> Any:
-    """Make a layer for regions ready to be drawn on, and return it.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    image : napari layer
-        A new layer lies on it, pixel by pixel.
-    regions : napari layer, optional
-        Use this layer instead of a new one.
-    """
+    """Make a layer for regions ready to be drawn on, and return it."""
     if regions is None:
         regions = _new_layer(viewer, image)
     viewer.layers.selection.active = regions

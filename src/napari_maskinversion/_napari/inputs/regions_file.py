@@ -25,40 +25,18 @@ LABEL_IMAGES: Final = (".tif", ".tiff", ".png", ".npy")
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Target:
-    """The image for which regions are read, copied from its layer.
+    """The image for which regions are read, copied from its layer."""
 
-    Parameters
-    ----------
-    layer : napari.layers.Image
-        Compared, never read.
-    name : str
-        The image's file name, else the layer's.
-    source : Path or None
-        The file that it was opened from.
-    shape : tuple of int
-        Of its data, without colours.
-    cut : Slice
-        The plane shown; rows before columns.
-    axes : tuple of str
-        Names of the data's axes.
-    """
-
-    layer: Any
-    name: str
-    source: Path | None
-    shape: tuple[int, ...]
-    cut: Slice
-    axes: tuple[str, ...]
+    layer: Any  # Compared, never read
+    name: str  # The image's file name, else the layer's
+    source: Path | None  # The file that it was opened from
+    shape: tuple[int, ...]  # Of its data, without colours
+    cut: Slice  # The plane shown; rows before columns
+    axes: tuple[str, ...]  # Names of the data's axes
 
     @classmethod
     def of(cls, layer: Any, view: ViewPoint) -> Target:
-        """Copy it.
-
-        Raises
-        ------
-        InputError
-            If the layer does not have the plane shown.
-        """
+        """Copy it."""
         grid = Grid.of(layer, view)
         seen = slice_of(grid, view)
         seen.check(grid)
@@ -98,25 +76,13 @@ class Which:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """Regions of a file.
-
-    Attributes
-    ----------
-    path : Path
-    target : Target
-    layers : list of (array, dict)
-        Data of Labels layers, and what else to give them.
-    cut : Slice
-        Their plane; index 0 if they have all planes.
-    message : str
-        What was read, and what was changed or left out.
-    """
+    """Regions of a file."""
 
     path: Path
     target: Target
-    layers: list[tuple[Any, dict[str, Any]]]
-    cut: Slice
-    message: str
+    layers: list[tuple[Any, dict[str, Any]]]  # Data of Labels layers, and what else to give them
+    cut: Slice  # Their plane; index 0 if they have all planes
+    message: str  # What was read, and what was changed or left out
 
     def place(self) -> dict[str, Any]:
         """Return the transform of the layers: that of the image."""
@@ -127,21 +93,7 @@ class Read:
 
 
 def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Which:
-    """Read regions for an image; for a worker.
-
-    Parameters
-    ----------
-    path : Path
-        A file of regions of any kind, or a label image.
-    target : Target
-    chosen : str
-        The image, if the file is about several.
-
-    Raises
-    ------
-    MaskInversionError
-        If the file is broken, or is not about this image; names file and record.
-    """
+    """Read regions for an image; for a worker."""
     if not is_annotations(path):
         annotations = _label_image(path, target)
     else:

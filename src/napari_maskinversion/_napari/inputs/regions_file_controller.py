@@ -31,16 +31,7 @@ _FILES: Final = ";;".join(
 
 
 class RegionsFileController(QObject):
-    """Reads a file's regions into a layer on the chosen image, and chooses that layer.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    part : InputWidget
-        Has the button.
-    parent : QObject
-    """
+    """Reads a file's regions into a layer on the chosen image, and chooses that layer."""
 
     def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)

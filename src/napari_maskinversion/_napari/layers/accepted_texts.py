@@ -39,18 +39,7 @@ class AcceptedTexts(LayerHolder[Points]):
     def show(
         self, texts: Sequence[AcceptedText], image: Any, finder: PlaneFinder, above: Any
     ) -> None:
-        """Show these texts and no others.
-
-        Parameters
-        ----------
-        texts : sequence of AcceptedText
-        image : napari.layers.Image
-            In the viewer.
-        finder : PlaneFinder
-            Of the run: the regions' planes.
-        above : napari layer
-            The texts are shown above it.
-        """
+        """Show these texts and no others."""
         if not texts:
             self.remove()
             return

@@ -20,24 +20,15 @@ from .affine import Affine2D, FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPoint:
-    """The part of the world that a viewer shows.
+    """The part of the world that a viewer shows."""
 
-    Parameters
-    ----------
-    point : tuple of float
-        World coordinates of the slice, one per dimension of the viewer; 0 on the displayed axes.
-    displayed : tuple of int
-        The two world axes that span the plane: the one that runs down the canvas, then the one
-        that runs across. Not ascending where the dimensions are transposed or rolled.
-    labels : tuple of str
-        Names of the world's axes.
-    units : tuple
-        The world's unit along each axis; empty where layers have none in common.
-    """
-
+    # World coordinates of the slice, one per dimension of the viewer; 0 on the displayed axes
     point: tuple[float, ...]
+    # The two world axes that span the plane: the one that runs down the canvas, then the one that
+    # runs across. Not ascending where the dimensions are transposed or rolled.
     displayed: tuple[int, int]
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # Names of the world's axes
+    # The world's unit along each axis; empty where layers have none in common
     units: tuple[Any, ...] = ()
 
     @classmethod
@@ -66,32 +57,17 @@ class ViewPoint:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Grid:
-    """Shape of a layer's array and its transform to the world.
+    """Shape of a layer's array and its transform to the world."""
 
-    Parameters
-    ----------
-    name : str
-        Of the layer, for messages.
-    shape : tuple of int
-        Of its data at full resolution, without colours; empty for shapes and points.
-    matrix, offset : ndarray, shapes (n, n) and (n,)
-        World coordinates are ``matrix @ data + offset``.
-    """
-
-    name: str
+    name: str  # Of the layer, for messages
+    # Of its data at full resolution, without colours; empty for shapes and points
     shape: tuple[int, ...]
-    matrix: FloatArray
+    matrix: FloatArray  # World coordinates are ``matrix @ data + offset``
     offset: FloatArray
 
     @classmethod
     def of(cls, layer: Any, view: ViewPoint) -> Grid:
-        """Copy it from a layer; scale, translate, rotate, shear, affine and units all count.
-
-        Raises
-        ------
-        InputError
-            If the layer's transform is singular.
-        """
+        """Copy it from a layer; scale, translate, rotate, shear, affine and units all count."""
         count = int(layer.ndim)
         offset = np.asarray(layer.data_to_world(np.zeros(count)), dtype=np.float64)
         columns = [np.asarray(layer.data_to_world(row)) - offset for row in np.eye(count)]
@@ -149,18 +125,10 @@ def _shape(layer: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """The part of a layer's data that lies in the plane shown.
+    """The part of a layer's data that lies in the plane shown."""
 
-    Parameters
-    ----------
-    axes : tuple of int
-        The data axes of rows and columns, in this order.
-    index : tuple of int
-        The data index of the plane; 0 on `axes`.
-    """
-
-    axes: tuple[int, int]
-    index: tuple[int, ...]
+    axes: tuple[int, int]  # The data axes of rows and columns, in this order
+    index: tuple[int, ...]  # The data index of the plane; 0 on `axes`
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -168,12 +136,7 @@ class Slice:
         return tuple(axis for axis in range(len(self.index)) if axis not in self.axes)
 
     def check(self, grid: Grid) -> None:
-        """Raise if the plane lies outside a layer's data.
-
-        Raises
-        ------
-        InputError
-        """
+        """Raise if the plane lies outside a layer's data."""
         for axis in self.others:
             if grid.shape and not 0 <= self.index[axis] < grid.shape[axis]:
                 raise InputError(
@@ -184,13 +147,7 @@ class Slice:
 
 
 def slice_of(grid: Grid, view: ViewPoint) -> Slice:
-    """Find the plane of a layer that is shown; it may lie outside the data.
-
-    Raises
-    ------
-    InputError
-        If the layer does not extend along both displayed axes.
-    """
+    """Find the plane of a layer that is shown; it may lie outside the data."""
     missing = len(view.point) - grid.ndim  # layers with fewer dimensions have the trailing ones
     axes = (view.displayed[0] - missing, view.displayed[1] - missing)
     if min(axes) < 0:
@@ -211,20 +168,11 @@ def slice_of(grid: Grid, view: ViewPoint) -> Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plane:
-    """One plane of an image layer, as a grid of pixels.
+    """One plane of an image layer, as a grid of pixels."""
 
-    Parameters
-    ----------
-    cut : Slice
-        Its place in the layer's data.
-    shape : tuple of int
-        Pixels (H, W) at full resolution.
-    position : tuple of (str, int)
-        Where the plane lies on the image's other axes: ``(("z", 12), ("t", 3))``.
-    """
-
-    cut: Slice
-    shape: tuple[int, int]
+    cut: Slice  # Its place in the layer's data
+    shape: tuple[int, int]  # Pixels (H, W) at full resolution
+    # Where the plane lies on the image's other axes: ``(("z", 12), ("t", 3))``
     position: tuple[tuple[str, int], ...] = ()
 
     def to_data(self, pixels: npt.ArrayLike) -> FloatArray:
@@ -236,13 +184,7 @@ class Plane:
 
 
 def plane_of(grid: Grid, view: ViewPoint) -> Plane:
-    """Find the plane of an image layer that is shown, and its pixel grid.
-
-    Raises
-    ------
-    InputError
-        If the layer does not have the plane shown, or no pixels.
-    """
+    """Find the plane of an image layer that is shown, and its pixel grid."""
     cut = slice_of(grid, view)
     cut.check(grid)
     rows, columns = cut.axes
@@ -274,11 +216,6 @@ def pixels_to_layer(image: Grid, plane: Plane, other: Grid, view: ViewPoint) -> 
     """Map pixels of an image plane to in-plane data coordinates of another layer.
 
     Goes through the world, so the transforms of both layers count.
-
-    Raises
-    ------
-    InputError
-        If the two planes are not parallel.
     """
     axes = list(slice_of(other, view).axes)
     world = np.tile(np.asarray(view.point, dtype=float), (3, 1))

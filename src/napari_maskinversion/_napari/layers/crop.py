@@ -22,16 +22,10 @@ _MOST: Final = 256  # pixels of the crop that is made
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crop:
-    """Pixels around a region, and its border in shares (y, x) of their height and width.
+    """Pixels around a region, and its border in shares (y, x) of their height and width."""
 
-    Attributes
-    ----------
-    pixels : ndarray, shape (h, w, 3), uint8
-    border : ndarray, shape (N, 2, 2)
-    """
-
-    pixels: npt.NDArray[np.uint8]
-    border: FloatArray
+    pixels: npt.NDArray[np.uint8]  # (h, w, 3), uint8
+    border: FloatArray  # (N, 2, 2)
 
 
 def crop_reader(
@@ -40,11 +34,6 @@ def crop_reader(
     """Copy what is needed of a layer; return a function that makes the crop, for any thread.
 
     Also returns whether it is quick: the pixels are in memory.
-
-    Raises
-    ------
-    InputError
-        If the layer does not have the region's plane.
     """
     view = finder.view_at(position if finder.all_planes else ())
     plane = finder.plane(position if finder.all_planes else ())

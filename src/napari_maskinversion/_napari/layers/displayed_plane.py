@@ -30,29 +30,18 @@ SHADES: Final = 4096
 class DisplayedLayer:
     """One image layer and how it is shown.
 
-    Parameters
-    ----------
-    plane : LazyPlane
-    to_plane : Affine2D
-        From pixels of the image plane to pixels of this one.
-    limits : tuple of float
-    gamma, opacity : float
-    blending : str
-        napari's name of it.
-    colours : ndarray, shape (SHADES + 1, 4), float32, or None
-        RGBA from the lower limit to the upper one, then NaN's; None for RGB layers.
-    smooth : bool
-        Interpolated between pixels.
+    Shapes: colours (SHADES + 1, 4), float32.
     """
 
     plane: LazyPlane
-    to_plane: Affine2D
+    to_plane: Affine2D  # From pixels of the image plane to pixels of this one
     limits: tuple[float, float]
     gamma: float = 1.0
     opacity: float = 1.0
-    blending: str = "translucent"
+    blending: str = "translucent"  # napari's name of it
+    # RGBA from the lower limit to the upper one, then NaN's; None for RGB layers
     colours: FloatArray | None = None
-    smooth: bool = False
+    smooth: bool = False  # Interpolated between pixels
 
     def pixels(self, level: Level, number: int, box: Box) -> tuple[FloatArray, FloatArray] | None:
         """Colours (h, w, 3) and opacity (h, w) of a box; opacity is NaN where the layer ends."""
@@ -138,14 +127,7 @@ def blend(
 ) -> FloatArray:
     """Blend colours over others, as the canvas does.
 
-    Parameters
-    ----------
-    below, rgb : ndarray, shape (h, w, 3), float32 in 0..1
-    alpha : ndarray, shape (h, w), float32 in 0..1
-    mode : str
-        napari's name of a blending.
-    lowest : bool
-        Only the canvas lies below.
+    Shapes: below, rgb (h, w, 3), float32; alpha (h, w), float32.
     """
     a = alpha[..., None]
     if lowest:
@@ -165,17 +147,7 @@ def blend(
 
 
 class DisplayedPlane:
-    """The visible image layers as on the canvas; a `PlaneSource`.
-
-    Parameters
-    ----------
-    levels : sequence of Level
-        Of the plane whose pixels are used.
-    looks : sequence of DisplayedLayer
-        The lowest one first.
-    background : tuple of float
-        RGB of the canvas, 0..1.
-    """
+    """The visible image layers as on the canvas; a `PlaneSource`."""
 
     def __init__(
         self,
@@ -217,12 +189,7 @@ class DisplayedPlane:
         return np.asarray(out, dtype=np.float32)
 
     def check(self) -> None:
-        """Raise for a plane of one colour.
-
-        Raises
-        ------
-        InputError
-        """
+        """Raise for a plane of one colour."""
         level = len(self._levels) - 1
         first: Array | None = None
         for box in blocks(self._levels[level].shape, 1024):

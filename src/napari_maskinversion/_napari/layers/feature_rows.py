@@ -21,20 +21,7 @@ def with_index(features: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
-    """Return features with a row for each label.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        With a column ``index``; rows where that is no whole number belong to no label.
-    labels : iterable of int
-
-    Returns
-    -------
-    DataFrame
-        The user's columns are empty in rows that are new. Whole numbers stay whole and truth values
-        true or false: such columns take pandas' types that can be empty.
-    """
+    """Return features with a row for each label."""
     missing = sorted({int(label) for label in labels} - set(map(whole, frame["index"])))
     if not missing:
         return frame

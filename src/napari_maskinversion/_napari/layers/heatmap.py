@@ -55,13 +55,7 @@ def stretched(grid_map: npt.NDArray[Any], *, signed: bool = False) -> npt.NDArra
 def inside(grid_map: npt.NDArray[Any], box: FloatBox, region: Region) -> npt.NDArray[np.float32]:
     """Return a stretched map over the box of a region, 0 outside its mask.
 
-    Parameters
-    ----------
-    grid_map : ndarray, shape (grid_h, grid_w)
-    box : tuple of float
-        Of the map, in pixels of the plane, counted at their edges.
-    region : Region
-        In pixels of the plane.
+    Shapes: grid_map (grid_h, grid_w).
     """
     values, mask = stretched(grid_map), binary_mask(region)
     shares = (np.arange(_INSIDE) + 0.5) / _INSIDE
@@ -123,20 +117,7 @@ class HeatmapLayer(LayerHolder[Image]):
     ) -> None:
         """Show a map over a box of an image's plane; active layer and mode stay.
 
-        Parameters
-        ----------
-        grid_map : ndarray, shape (grid_h, grid_w)
-        image : napari.layers.Image
-            In the viewer.
-        plane : Plane
-            The plane of the map.
-        box : tuple of float
-            ``(y0, x0, y1, x1)`` in pixels of the plane, counted at their edges; the whole plane
-            by default.
-        signed : bool
-            A difference, shown in two colours.
-        region : Region, optional
-            Cut the map off at its border.
+        Shapes: grid_map (grid_h, grid_w).
         """
         height, width = plane.shape
         box = box or (0.0, 0.0, float(height), float(width))

@@ -15,18 +15,10 @@ from .tasks import RunInput
 
 @dataclass(frozen=True, slots=True)
 class ImageFingerprint:
-    """Fingerprint of the displayed pixels of a run, and its view.
+    """Fingerprint of the displayed pixels of a run, and its view."""
 
-    Attributes
-    ----------
-    digest : str
-        Of the picture: pixels, limits and all else that affects how it looks.
-    view : ViewPoint
-        For a run on all planes, independent of the plane shown.
-    """
-
-    digest: str
-    view: ViewPoint
+    digest: str  # Of the picture: pixels, limits and all else that affects how it looks
+    view: ViewPoint  # For a run on all planes, independent of the plane shown
 
     @classmethod
     def of(cls, run_input: RunInput, digest: str = "") -> ImageFingerprint:

@@ -32,21 +32,7 @@ def draw_label_layers(
     shape: tuple[int, ...],
     place: Callable[[Annotation], tuple[Any, ...]],
 ) -> list[LabelLayer]:
-    """Draw regions, on several label images if they overlap.
-
-    Parameters
-    ----------
-    items : sequence of Annotation
-    shape : tuple of int
-        Of a label image.
-    place : callable
-        Returns the index of a region's box in it.
-
-    Raises
-    ------
-    InputError
-        If a label image would be too large.
-    """
+    """Draw regions, on several label images if they overlap."""
     if math.prod(shape) > _MOST_PIXELS:
         size = " x ".join(map(str, shape))
         raise InputError(

@@ -98,13 +98,7 @@ def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any
 
 
 def count_regions(layer: Any, view: ViewPoint) -> int | None:
-    """Count the regions on the plane shown; None where counting would take too long.
-
-    Raises
-    ------
-    InputError
-        If the layer does not have the plane shown.
-    """
+    """Count the regions on the plane shown; None where counting would take too long."""
     grid = Grid.of(layer, view)
     if is_shapes(layer):
         return len(shapes_on_plane(layer, grid, view))

@@ -21,16 +21,7 @@ class OutlineLayer(LayerHolder[Shapes]):
     kind = "window"
 
     def show(self, image: Any, plane: Plane, box: FloatBox) -> None:
-        """Draw a box of an image's plane.
-
-        Parameters
-        ----------
-        image : napari.layers.Image
-            In the viewer.
-        plane : Plane
-        box : tuple of float
-            ``(y0, x0, y1, x1)`` in pixels of the plane, counted at their edges.
-        """
+        """Draw a box of an image's plane."""
         y0, x0, y1, x1 = (value - 0.5 for value in box)
         corners = plane.to_data([(y0, x0), (y0, x1), (y1, x1), (y1, x0)])
         width = max(y1 - y0, x1 - x0) / 100

@@ -21,21 +21,13 @@ Channels = Literal["layer", "displayed"]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LayerCopy:
-    """One image layer: position, pixels and display settings.
-
-    Parameters
-    ----------
-    grid : Grid
-    levels : tuple of array-like
-        Copies of arrays in memory, and everything else as it is: dask and zarr are read by the
-        worker, piece by piece.
-    pinned : bool
-        Arrays in memory hold only the plane shown.
-    """
+    """One image layer: position, pixels and display settings."""
 
     grid: Grid
+    # Copies of arrays in memory, and everything else as it is: dask and zarr are read by the
+    # worker, piece by piece
     levels: tuple[Any, ...]
-    pinned: bool
+    pinned: bool  # Arrays in memory hold only the plane shown
     rgb: bool
     limits: tuple[float, float]
     gamma: float
@@ -66,13 +58,7 @@ class LayerCopy:
 def copy_layer(
     layer: Any, view: ViewPoint, *, shown_only: bool, snapshot: bool = True
 ) -> LayerCopy:
-    """Copy an image layer, or only its plane shown.
-
-    Raises
-    ------
-    InputError
-        If it does not have the plane shown, or its transform is singular.
-    """
+    """Copy an image layer, or only its plane shown."""
     grid = Grid.of(layer, view)
     cut = slice_of(grid, view)
     if shown_only:
@@ -109,20 +95,12 @@ def shades(colormap: Any) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Picture:
-    """The image of a run: the layer whose pixels are used, and the layers that are shown with it.
-
-    Parameters
-    ----------
-    image : LayerCopy
-    shown : tuple of LayerCopy or None
-        All visible image layers, the lowest one first; None for the image alone.
-    background : tuple of float
-        RGB of the canvas.
-    """
+    """The image of a run: the layer whose pixels are used, and those shown with it."""
 
     image: LayerCopy
+    # All visible image layers, the lowest one first; None for the image alone
     shown: tuple[LayerCopy, ...] | None = None
-    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0)  # RGB of the canvas
 
     @property
     def grid(self) -> Grid:
@@ -130,13 +108,7 @@ class Picture:
         return self.image.grid
 
     def source(self, plane: Plane, view: ViewPoint) -> PlaneSource:
-        """Return what the model sees of a plane.
-
-        Raises
-        ------
-        InputError
-            If nothing is visible on it.
-        """
+        """Return what the model sees of a plane."""
         if self.shown is None:
             return self.image.source(plane.cut)
         looks = []
@@ -175,28 +147,7 @@ def copy_picture(
     shown_only: bool = True,
     snapshot: bool = True,
 ) -> Picture:
-    """Copy what a run needs of the images.
-
-    Parameters
-    ----------
-    image : napari.layers.Image
-        Its pixels are those of the results.
-    view : ViewPoint
-    channels : {"layer", "displayed"}
-        The image alone, or all visible image layers as the canvas shows them.
-    others : sequence of napari.layers.Image
-        All image layers of the viewer, the lowest one first.
-    background : tuple of float
-    shown_only : bool
-        Only the plane shown is needed.
-    snapshot : bool
-        Copy arrays in memory, so that edits made later do not count.
-
-    Raises
-    ------
-    InputError
-        If the image does not have the plane shown.
-    """
+    """Copy what a run needs of the images."""
     copy = copy_layer(image, view, shown_only=shown_only, snapshot=snapshot)
     if shown_only:
         plane_of(copy.grid, view)

@@ -18,14 +18,7 @@ from .affine import Affine2D
 class LabelsOnPlane:
     """A label image seen on the pixels of an image plane, cut like an array; 0 outside.
 
-    Parameters
-    ----------
-    labels : array-like, shape (h, w)
-        Read only where needed.
-    to_labels : Affine2D
-        From the plane's pixels to pixels of `labels`.
-    shape : tuple of int
-        Pixels (H, W) of the plane.
+    Shapes: labels (h, w).
     """
 
     def __init__(self, labels: ArrayLike, to_labels: Affine2D, shape: tuple[int, int]) -> None:

@@ -86,22 +86,7 @@ class LayerHolder(Generic[OwnLayer]):
 
 
 def box_transform(image: Any, plane: Plane, box: FloatBox, grid: tuple[int, int]) -> dict[str, Any]:
-    """Place a (grid_h, grid_w) map over a box of a plane of an image layer.
-
-    Parameters
-    ----------
-    image : napari.layers.Image
-    plane : Plane
-    box : tuple of float
-        ``(y0, x0, y1, x1)`` in pixels of the plane, counted at pixel edges.
-    grid : tuple of int
-
-    Notes
-    -----
-    One token covers ``f`` data pixels, so the scale grows by ``f`` and token 0 is centred on data
-    point ``y0 + (f - 1) / 2``. The layer's affine is copied, hence the translation must come from
-    its scale, rotate, shear and translate alone: with `data_to_world` the affine would act twice.
-    """
+    """Place a (grid_h, grid_w) map over a box of a plane of an image layer."""
     factor = np.ones(image.ndim)
     origin = np.asarray(plane.cut.index, dtype=float)
     for place, axis in enumerate(plane.cut.axes):

@@ -18,42 +18,19 @@ BoolArray = npt.NDArray[np.bool_]
 class Shape:
     """One drawn shape.
 
-    Parameters
-    ----------
-    id : int
-        Its row in the layer.
-    kind : str
-        "rectangle", "ellipse", "polygon", "path" or "line".
-    vertices : ndarray, shape (N, 2)
-        In the shapes layer's plane.
-    width : float
-        Of the line, in the same coordinates; counts for lines and paths.
+    Shapes: vertices (N, 2).
     """
 
-    id: int
-    kind: str
-    vertices: FloatArray
-    width: float = 1.0
+    id: int  # Its row in the layer
+    kind: str  # "rectangle", "ellipse", "polygon", "path" or "line"
+    vertices: FloatArray  # In the shapes layer's plane
+    width: float = 1.0  # Of the line, in the same coordinates; counts for lines and paths
 
 
 def rasterise(
     shapes: tuple[Shape, ...], to_shapes: Affine2D, plane_shape: tuple[int, int]
 ) -> Regions:
-    """Convert each shape to a region; overlapping shapes stay complete.
-
-    Parameters
-    ----------
-    shapes : tuple of Shape
-    to_shapes : Affine2D
-        From pixels of the image plane to the shapes' coordinates.
-    plane_shape : tuple of int
-        Pixels (H, W) of the image plane; shapes are clipped to it.
-
-    Raises
-    ------
-    EmptyMaskError
-        If shapes lie completely outside the image; names them.
-    """
+    """Convert each shape to a region; overlapping shapes stay complete."""
     regions, outside = [], []
     for shape in shapes:
         region = _region(shape, to_shapes, plane_shape)

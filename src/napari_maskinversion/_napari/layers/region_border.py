@@ -26,10 +26,7 @@ _MOST_SEGMENTS: Final = 20_000  # a ragged mask is traced more coarsely
 def border_of(region: Region) -> FloatArray:
     """Trace the edges between pixels of a region and all others.
 
-    Returns
-    -------
-    ndarray, shape (N, 2, 2)
-        The two ends (y, x) of each straight piece; pixel centres are integers.
+    Shapes: returns (N, 2, 2).
     """
     mask = binary_mask(region)
     step = max(1, -(-max(mask.shape) // _MOST_SIDE))
@@ -91,16 +88,7 @@ class RegionBorder:
         return np.stack([points.min(axis=0), points.max(axis=0)])
 
     def show(self, image: Any, plane: Plane, region: Region) -> None:
-        """Draw the border of a region of an image's plane, and no other.
-
-        Parameters
-        ----------
-        image : napari.layers.Image
-            In the viewer.
-        plane : Plane
-        region : Region
-            In pixels of the plane.
-        """
+        """Draw the border of a region of an image's plane, and no other."""
         self._drawn = image, plane, border_of(region)
         if self._node is None and not self._make():
             return

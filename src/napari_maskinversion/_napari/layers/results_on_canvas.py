@@ -68,18 +68,7 @@ class ResultsOnCanvas:
         move: bool = True,
         of: tuple[Any, PlaneFinder | None] | None = None,
     ) -> None:
-        """Show a region's heatmap and plane, if its image is still there and unchanged.
-
-        Parameters
-        ----------
-        region : RegionResult
-        outlined : bool
-            Draw the window that the model saw.
-        move : bool
-            Bring the region into view.
-        of : tuple, optional
-            Image and planes of the region, if it is of other results.
-        """
+        """Show a region's heatmap and plane, if its image is still there and unchanged."""
         image, finder = of or (self.image, self._finder)
         if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
             self.outline.remove()
@@ -183,15 +172,7 @@ class ResultsOnCanvas:
     def show_texts(
         self, texts: Sequence[AcceptedText], above: Any, near: RegionResult | None
     ) -> None:
-        """Show accepted labels of the regions nearest to one; no texts removes all.
-
-        Parameters
-        ----------
-        texts : sequence of AcceptedText
-        above : napari layer
-            Which the texts lie above.
-        near : RegionResult or None
-        """
+        """Show accepted labels of the regions nearest to one; no texts removes all."""
         image, finder = self.image, self._finder
         layers = self.viewer.layers
         gone = image not in layers or above not in layers

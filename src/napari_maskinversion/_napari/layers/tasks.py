@@ -30,20 +30,12 @@ Planes = Literal["shown", "largest", "each"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneFinder:
-    """Finds the image's plane of a result by its position.
+    """Finds the image's plane of a result by its position."""
 
-    Parameters
-    ----------
-    view : ViewPoint
-        The view at the start of the run.
-    image, regions : Grid
-    all_planes : bool
-        Positions are indices of the regions' other axes; else all results lie on the plane shown.
-    """
-
-    view: ViewPoint
+    view: ViewPoint  # The view at the start of the run
     image: Grid
     regions: Grid
+    # Positions are indices of the regions' other axes; else all results lie on the plane shown
     all_planes: bool
 
     @property
@@ -107,13 +99,7 @@ def _names_of(layer: Any) -> dict[int, tuple[str, str]]:
 def copy_regions(
     layer: Any, view: ViewPoint, *, shown_only: bool = True, snapshot: bool = True
 ) -> ShapesCopy | LabelsCopy:
-    """Copy the regions of a layer, or only those of the plane shown.
-
-    Raises
-    ------
-    InputError
-        If the layer does not have the plane shown, or shapes are asked for on all planes.
-    """
+    """Copy the regions of a layer, or only those of the plane shown."""
     grid = Grid.of(layer, view)
     if is_shapes(layer):
         return ShapesCopy(grid=grid, shapes=shapes_on_plane(layer, grid, view))
@@ -130,29 +116,17 @@ def copy_regions(
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RunInput:
-    """Images and regions of a run.
+    """Images and regions of a run."""
 
-    Parameters
-    ----------
-    view : ViewPoint
-        What was shown when it was made.
-    picture : Picture
-    regions : ShapesCopy or LabelsCopy
-    planes : {"shown", "largest", "each"}
-        The plane shown, or all planes of a Labels layer: each label on the one where it has most
-        pixels, or on every one.
-    only : frozenset of int or None
-        Label values or rows of shapes that are wanted; None takes all.
-    merge : bool
-        Those chosen become one region (on each plane).
-    """
-
-    view: ViewPoint
+    view: ViewPoint  # What was shown when it was made
     picture: Picture
     regions: ShapesCopy | LabelsCopy
+    # The plane shown, or all planes of a Labels layer: each label on the one where it has most
+    # pixels, or on every one
     planes: Planes = "shown"
+    # Label values or rows of shapes that are wanted; None takes all
     only: frozenset[int] | None = None
-    merge: bool = False
+    merge: bool = False  # Those chosen become one region (on each plane)
 
     @property
     def size(self) -> int:
@@ -169,18 +143,7 @@ class RunInput:
         return PlaneFinder(self.view, self.picture.grid, self.regions.grid, self.planes != "shown")
 
     def tasks(self, on_plane: Callable[[], None] = lambda: None) -> list[PlaneTask]:
-        """Find the regions of every plane.
-
-        Parameters
-        ----------
-        on_plane : callable
-            Called before each plane is read; it may raise to stop.
-
-        Raises
-        ------
-        MaskInversionError
-            If there are none, or they cannot be used; says why.
-        """
+        """Find the regions of every plane."""
         if self.planes == "shown":
             plane = plane_of(self.picture.grid, self.view)
             regions = self._merged(self._regions(plane, self.view))
@@ -189,13 +152,7 @@ class RunInput:
         return self._all_planes(self.planes, on_plane)
 
     def left_out(self, tasks: Sequence[PlaneTask]) -> str:
-        """Return a sentence about labels that lie outside the image; "" without any.
-
-        Raises
-        ------
-        EmptyMaskError
-            If all of them do.
-        """
+        """Return a sentence about labels that lie outside the image; "" without any."""
         # Shapes outside are refused, and so are chosen labels that are missing.
         chosen = self.merge or self.only is not None
         if self.planes != "shown" or chosen or isinstance(self.regions, ShapesCopy):

@@ -12,18 +12,7 @@ Box = tuple[int, int, int, int]
 
 
 def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
-    """Show a region: turn to its plane, and centre the camera on it if it is off-screen.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    image : napari.layers.Image
-        In the viewer.
-    plane : Plane
-        Of the image, which the box belongs to.
-    bbox : tuple of int
-        ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive.
-    """
+    """Show a region: turn to its plane, and centre the camera on it if it is off-screen."""
     view = ViewPoint.of(viewer)
     grid = Grid.of(image, view)
     y0, x0, y1, x1 = bbox

@@ -17,13 +17,7 @@ _TIP: Final = (
 
 
 class ExplainerWidget(QWidget):
-    """A combo box of maps, and a line about the chosen one.
-
-    Parameters
-    ----------
-    layers : QWidget
-        The spin box for the number of explained layers; off for maps of the last layer only.
-    """
+    """A combo box of maps, and a line about the chosen one."""
 
     changed = Signal()
 

@@ -22,20 +22,7 @@ _QUIET: Final = 300  # milliseconds without a change
 
 
 class ImageCheck(QObject):
-    """Shows the demo model each image that is chosen with it, in a worker.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-        Gets the answer as `Session.doubt`.
-    store : ModelStore
-
-    Attributes
-    ----------
-    checked : Snapshot or None
-        What the last answer is about.
-    """
+    """Shows the demo model each image that is chosen with it, in a worker."""
 
     def __init__(
         self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None

@@ -14,14 +14,7 @@ from .model_widget import ModelWidget
 
 
 class ModelDownload(Fetching):
-    """Downloads one model at a time, and chooses it.
-
-    Parameters
-    ----------
-    session : Session
-    part : ModelWidget
-        Lists the models, and has buttons for downloads.
-    """
+    """Downloads one model at a time, and chooses it."""
 
     def __init__(self, session: Session, part: ModelWidget, parent: QObject) -> None:
         super().__init__(session, part, parent)

@@ -39,18 +39,7 @@ _ALPHA: Final = "inversion.alpha"
 
 
 class ModelWidget(QWidget):
-    """Model, device and settings of the inversion.
-
-    Parameters
-    ----------
-    session : Session
-        Gets the settings.
-
-    Attributes
-    ----------
-    how : QWidget
-        The page of the method and the inversion; the widget itself is that of the model.
-    """
+    """Model, device and settings of the inversion."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()

@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 
 
 class OwnModel(QObject):
-    """Chooses a model of the user's own once it has been read in a worker.
-
-    Parameters
-    ----------
-    session : Session
-        Its settings name the model; what cannot be one leaves them as they are.
-    part : ModelWidget
-    store : ModelStore
-        Keeps the model that was read.
-    """
+    """Chooses a model of the user's own once it has been read in a worker."""
 
     def __init__(
         self, session: Session, part: ModelWidget, store: ModelStore, parent: QObject | None = None

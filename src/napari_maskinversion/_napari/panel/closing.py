@@ -12,18 +12,7 @@ from qtpy.QtWidgets import QMainWindow, QWidget
 
 
 class WindowClosing(QObject):
-    """Notices when somebody closes the window of a panel, also if it stays open then.
-
-    Parameters
-    ----------
-    panel : QWidget
-        Docked in the window.
-
-    Signals
-    -------
-    closing
-        The window closes: what is not on the disk yet is to be written.
-    """
+    """Notices when somebody closes the window of a panel, also if it stays open then."""
 
     closing = Signal()
 

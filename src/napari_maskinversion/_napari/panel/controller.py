@@ -23,25 +23,7 @@ from .topics import settings_pages
 
 
 class PanelController(QObject):
-    """Controls what concerns the whole panel.
-
-    Parameters
-    ----------
-    panel : MaskInversionWidget
-        Parent of the dialogs; its state is kept.
-
-    Attributes
-    ----------
-    part : PanelHeader
-    preferences : Preferences
-
-    Signals
-    -------
-    heatmap_changed, palette_changed
-        Other colours are preferred.
-    forgotten
-        The panel has returned to its first start.
-    """
+    """Controls what concerns the whole panel."""
 
     heatmap_changed = Signal()
     palette_changed = Signal()

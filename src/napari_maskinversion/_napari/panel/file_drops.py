@@ -21,15 +21,7 @@ _DRAGGED: Final = (QEvent.Type.DragEnter, QEvent.Type.DragMove)
 
 
 class FileDrops(QObject):
-    """Takes files anywhere on the panel, also on its text fields.
-
-    Parameters
-    ----------
-    panel : QWidget
-        With ``tabs``; those that are filled later are watched then.
-    session : Session
-        Asked to open them.
-    """
+    """Takes files anywhere on the panel, also on its text fields."""
 
     def __init__(self, panel: Any, session: Session) -> None:
         super().__init__(panel)

@@ -84,22 +84,12 @@ _TIPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the foot shows for a state of the session.
+    """What the foot shows for a state of the session."""
 
-    Attributes
-    ----------
-    title, action : str
-        Of the one button; an action is a key of `ACTIONS`.
-    hint : str
-        For the status line, where there is no estimate and no message.
-    beside : tuple of str
-        Actions of smaller buttons.
-    """
-
-    title: str
+    title: str  # Of the one button; an action is a key of `ACTIONS`
     action: str
-    hint: str
-    beside: tuple[str, ...] = ()
+    hint: str  # For the status line, where there is no estimate and no message
+    beside: tuple[str, ...] = ()  # Actions of smaller buttons
 
 
 def step_of(session: Session) -> Step:

@@ -24,16 +24,7 @@ STILL_DEMO: Final = "The suggestions are still from the demo model."
 
 
 class PanelHeader(QWidget):
-    """Image, regions, model, and the ways to settings and help.
-
-    Parameters
-    ----------
-    panel : QWidget
-        Where the key of the list of keys works.
-    inputs : QWidget
-        Choices of image and regions.
-    session : Session
-    """
+    """Image, regions, model, and the ways to settings and help."""
 
     def __init__(self, panel: QWidget, inputs: QWidget, session: Session) -> None:
         super().__init__()

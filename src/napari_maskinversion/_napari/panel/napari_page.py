@@ -37,13 +37,7 @@ class NapariPage:
         return self._page is not None
 
     def connect(self) -> None:
-        """Copy the page into our file, and follow its changes from now on.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
+        """Copy the page into our file, and follow its changes from now on."""
         page = _page()
         if page is self._page:
             return
@@ -62,13 +56,7 @@ class NapariPage:
         self._page = None
 
     def show(self, preferences: Preferences) -> None:
-        """Write preferences to our file, and to the page if there is one.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written; the page stays as it was.
-        """
+        """Write preferences to our file, and to the page if there is one."""
         save(preferences)
         if self._page is None:
             return

@@ -26,47 +26,26 @@ FILE: Final = ConfigFile("panel.json", 1)
 
 
 class PanelState(BaseModel):
-    """The panel's last state; an empty value means: as at the first start.
-
-    Attributes
-    ----------
-    settings : RunSettings
-        The file holds what differs from the defaults, by the key of a `Setting`; what is unknown or
-        invalid there is the default.
-    channels : str
-        As in `Scope`, whose other fields belong to an image.
-    outlined, forming, features : bool
-        As in `Session`.
-    labels : str
-        The text as it was typed.
-    marks : dict
-        Group and colour by label, for labels that have one of the two.
-    none : bool
-        Whether "None of these" is switched on.
-    threshold : float or None
-        Lowest similarity of a label.
-    prompts, own_prompts : str
-        Name of the prompt set, and the text of the user's own prompts.
-    columns : ColumnState
-    tab : str
-        The tab in view.
-    """
+    """The panel's last state; an empty value means: as at the first start."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    # The file holds what differs from the defaults, by the key of a `Setting`; what is unknown or
+    # invalid there is the default
     settings: RunSettings = Field(default_factory=RunSettings)
-    channels: str = ""
-    outlined: bool = False
+    channels: str = ""  # As in `Scope`, whose other fields belong to an image
+    outlined: bool = False  # As in `Session`
     forming: bool = False
     features: bool = False
-    labels: str = ""
+    labels: str = ""  # The text as it was typed
+    # Group and colour by label, for labels that have one of the two
     marks: dict[str, tuple[str, str]] = Field(default_factory=dict)
-    none: bool = False
-    threshold: float | None = None
-    prompts: str = ""
+    none: bool = False  # Whether "None of these" is switched on
+    threshold: float | None = None  # Lowest similarity of a label
+    prompts: str = ""  # Name of the prompt set, and the text of the user's own prompts
     own_prompts: str = ""
     columns: ColumnState = Field(default_factory=ColumnState)
-    tab: str = ""
+    tab: str = ""  # The tab in view
 
     @model_validator(mode="before")
     @classmethod

@@ -23,24 +23,7 @@ _CHOICES = ("heatmap", "palette", "offline")  # in forms; what applies at start 
 
 
 class PreferencesPages(QObject):
-    """Edits preferences, each at once. Titles and tool tips come from the fields of `Preferences`.
-
-    Attributes
-    ----------
-    display : list of QWidget
-        Rows for the page of the display.
-    storage : QWidget
-
-    Signals
-    -------
-    changed : Preferences
-    cleared
-        Files were deleted from the cache folder.
-    unload_asked
-        The user asks to free the memory that the model takes.
-    forget_asked
-        The user asks to forget the panel's last state.
-    """
+    """Edits preferences, each at once, with titles and tool tips from `Preferences`."""
 
     changed = Signal(object)
     cleared = Signal()

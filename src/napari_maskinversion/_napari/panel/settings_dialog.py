@@ -12,14 +12,7 @@ from ..widgets.sections import line, scrolled
 
 
 class SettingsDialog(ToolDialog):
-    """Pages of settings, which act at once.
-
-    Parameters
-    ----------
-    pages : mapping of str to QWidget
-        By title.
-    parent : QWidget
-    """
+    """Pages of settings, which act at once."""
 
     def __init__(self, pages: Mapping[str, QWidget], parent: QWidget) -> None:
         self.list, self.pages = QListWidget(), QStackedWidget()

@@ -24,16 +24,6 @@ class Tabs(QTabWidget):
     """The tabs of the panel, by the keys of `TABS`; each scrolls.
 
     A tab is filled when it comes into view, or by `fill`: all at once would freeze the window.
-
-    Parameters
-    ----------
-    panel : QWidget
-        Holds the widgets of the topics.
-
-    Signals
-    -------
-    filled : str
-        A tab has got its widgets.
     """
 
     filled = Signal(str)

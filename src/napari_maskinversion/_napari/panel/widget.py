@@ -57,26 +57,7 @@ from .topics import TABS, Tabs
 
 
 class MaskInversionWidget(QWidget):
-    """Choose an image and regions, type labels, run, and read the suggestions.
-
-    Parameters
-    ----------
-    napari_viewer : napari.viewer.Viewer
-        Or napari's proxy of it.
-    in_parts : bool
-        Leave it to the caller to make the parts, by iterating over `parts`.
-
-    Attributes
-    ----------
-    parts : iterator of bool
-        Makes one part of the panel at a time; the value is whether the panel can be shown. Pages
-        that are not in view follow then.
-
-    Signals
-    -------
-    closed
-        The dock was closed: stop workers and release layers. It may be docked again.
-    """
+    """Choose an image and regions, type labels, run, and read the suggestions."""
 
     closed = Signal()
 

@@ -34,11 +34,6 @@ def read_layers(path: Any) -> list[LayerData]:
     """Read annotations as Labels layers; overlapping regions need several.
 
     Names and scores are in the layers' features.
-
-    Raises
-    ------
-    InputError
-        If the file is broken; names it and the record.
     """
     from ..workers.notify import inform
 
@@ -107,19 +102,7 @@ def _write(
 
 
 def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
-    """Return the regions of a Labels layer, named by its features.
-
-    Parameters
-    ----------
-    data : array-like, or a list of them from fine to coarse
-    about : dict
-        The layer's attributes, as napari hands them to writers.
-
-    Raises
-    ------
-    InputError
-        If it has no region.
-    """
+    """Return the regions of a Labels layer, named by its features."""
     from ...regions.masks.label_images import regions_by_plane
 
     labels = data if hasattr(data, "shape") else data[0]

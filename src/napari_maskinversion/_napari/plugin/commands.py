@@ -37,18 +37,7 @@ def regions_from_file(viewer: Viewer) -> None:
 
 
 def open_widget(viewer: Any, place: str = "") -> Any:
-    """Open the dock widget, or bring it to the front, with the active layer chosen.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    place : str
-        What to show: see `MaskInversionWidget.reveal`.
-
-    Returns
-    -------
-    PanelDock
-    """
+    """Open the dock widget, or bring it to the front, with the active layer chosen."""
     from qtpy.QtWidgets import QDockWidget
 
     from .dock import PanelDock

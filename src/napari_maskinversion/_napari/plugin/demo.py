@@ -28,27 +28,7 @@ _PATIENCE: Final = 600.0  # seconds for the run
 
 
 def run_demo(out: Path, *, screenshot: bool = False) -> int:
-    """Show the demonstration.
-
-    Parameters
-    ----------
-    out : Path
-        Folder for the files, made if need be.
-    screenshot : bool
-        Write files and a screenshot and return, as without a display; otherwise the window stays
-        open until it is closed.
-
-    Returns
-    -------
-    int
-        The exit status: 0 if all went well.
-
-    Raises
-    ------
-    InputError
-        If there is no Qt, or no display and no virtual one can be made, or `out` cannot be
-        written; says what to do.
-    """
+    """Show the demonstration."""
     from ..workers import needs_qt  # noqa: F401
 
     display = _has_display()

@@ -16,13 +16,7 @@ _UNIT = 1e-3  # how far a norm may be from 1
 
 
 def describe(out: Path) -> list[str]:
-    """Return one line per file that the demonstration writes.
-
-    Raises
-    ------
-    InputError
-        If one is missing, empty, broken, or does not fit the others; names it.
-    """
+    """Return one line per file that the demonstration writes."""
     regions = len(_rows(out / "regions.csv"))
     checks = {
         "screenshot.png": _screenshot,

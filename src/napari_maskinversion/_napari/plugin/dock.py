@@ -23,11 +23,6 @@ class PanelDock(QWidget):
 
     Importing and making the panel take most of a second. In one piece the window would freeze, so
     modules are imported in a thread and the panel's parts are made one at a time.
-
-    Parameters
-    ----------
-    napari_viewer : napari.viewer.Viewer
-        Or napari's proxy of it.
     """
 
     def __init__(self, napari_viewer: Any) -> None:

@@ -6,18 +6,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ColumnState(BaseModel):
-    """Order, visibility and widths of the columns.
-
-    Attributes
-    ----------
-    order, shown : tuple of str
-        Names of columns; empty ones are the default.
-    widths : dict
-        Pixels, of the columns that the user has resized.
-    """
+    """Order, visibility and widths of the columns."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    order: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  # Names of columns; empty ones are the default
     shown: tuple[str, ...] = ()
+    # Pixels, of the columns that the user has resized
     widths: dict[str, int] = Field(default_factory=dict)

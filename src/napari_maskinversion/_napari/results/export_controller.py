@@ -46,13 +46,7 @@ class ExportWidget(QWidget):
 
 
 class ExportController(QObject):
-    """Writes and opens results in workers.
-
-    Attributes
-    ----------
-    features : QCheckBox
-        Whether suggestions and decisions are kept in the features of the regions' layer.
-    """
+    """Writes and opens results in workers."""
 
     def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -28,38 +28,19 @@ _MOST_PIXELS: Final = 2_000_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reopened:
-    """Content of a results file.
-
-    Attributes
-    ----------
-    path : Path
-    image : napari layer
-        The chosen image.
-    bundle : Bundle
-    table : DataFrame
-    regions : list of (position, Region)
-    identities : list of RegionIdentity
-    difference : str
-        How the image differs from that of the results; "" if it is the same.
-    """
+    """Content of a results file."""
 
     path: Path
-    image: Any
+    image: Any  # The chosen image
     bundle: Bundle
     table: pd.DataFrame
     regions: list[tuple[Position, Region]]
     identities: list[RegionIdentity]
-    difference: str
+    difference: str  # How the image differs from that of the results; "" if it is the same
 
 
 def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
-    """Read a results file and compare its image with other pixels; for a worker.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be used; says why.
-    """
+    """Read a results file and compare its image with other pixels; for a worker."""
     from ...base.identity import another_image, identify, identify_image
     from ...results.export.archive import open_archive
 
@@ -77,13 +58,7 @@ def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
 
 
 def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
-    """Show results in the session and their regions as a layer; return a message.
-
-    Raises
-    ------
-    InputError
-        If the image is gone, or its planes have another size.
-    """
+    """Show results in the session and their regions as a layer; return a message."""
     results = reopened.bundle.results
     if reopened.image not in viewer.layers:
         raise InputError("The image was closed; open it and try again.")

@@ -23,21 +23,6 @@ def write_features(
 
     Other plugins find a region by ``label`` (its number) and ``roi_id`` (the image). A label on
     several planes gets the first plane's values.
-
-    Parameters
-    ----------
-    layer : napari.layers.Labels or Shapes
-    table : DataFrame
-        ``Results.to_frame()``.
-    image : str
-        Name of the image, for ``roi_id``.
-    decisions : mapping of int to str, optional
-        Accepted labels by region.
-
-    Returns
-    -------
-    list of str
-        Names of the columns.
     """
     import pandas as pd
 

@@ -20,18 +20,7 @@ _MOUSE: Final = (QEvent.Type.Enter, QEvent.Type.MouseButtonPress)
 
 
 class ResultColumns(QObject):
-    """Columns fit their content until the user resizes one.
-
-    Attributes
-    ----------
-    button : QPushButton
-        Its menu shows and hides columns.
-
-    Signals
-    -------
-    changed
-        By the user.
-    """
+    """Columns fit their content until the user resizes one."""
 
     changed = Signal()
 

@@ -24,13 +24,7 @@ _CHANGED: Final = "This region has changed since; press Update."
 
 
 class ResultsModel(QAbstractTableModel):
-    """Rows of ``Results.to_frame()``, with what the session's review says about them.
-
-    Attributes
-    ----------
-    frame : DataFrame or None
-        None without rows: pandas takes seconds to import, and a run does it in its worker.
-    """
+    """Rows of ``Results.to_frame()``, with what the session's review says about them."""
 
     def __init__(self, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -43,15 +37,7 @@ class ResultsModel(QAbstractTableModel):
     def refresh(
         self, colors: Mapping[str, str] | None = None, changed: Collection[int] | None = None
     ) -> None:
-        """Redraw the table.
-
-        Parameters
-        ----------
-        colors : mapping, optional
-            Other colours of words.
-        changed : collection of int, optional
-            Rows whose regions have changed since.
-        """
+        """Redraw the table."""
         self._colors = self._colors if colors is None else colors
         self._changed = self._changed if changed is None else changed
         if self.rowCount():

@@ -99,14 +99,7 @@ class DecidedLayer:
             other.restore()
 
     def write(self, labels: Mapping[int, str]) -> None:
-        """Write the label of each region into our column; other columns stay.
-
-        Parameters
-        ----------
-        labels : mapping of int to str
-            By label value, or the row that a shape had at first; empty text where nothing is
-            accepted. Regions that are not in it keep what they have, and so do shapes drawn since.
-        """
+        """Write the label of each region into our column; other columns stay."""
         import pandas as pd
 
         layer, name = self.layer, self.column
@@ -142,17 +135,7 @@ class DecidedLayer:
         colors: Mapping[str, str],
         undecided: tuple[float, float, float, float] = LIGHT,
     ) -> None:
-        """Colour regions by their accepted labels; shapes also show the label as text.
-
-        Parameters
-        ----------
-        labels : mapping of int to str
-            As in `write`.
-        colors : mapping of str to str
-            By label.
-        undecided : tuple of float
-            RGBA of the other regions, see `seen_on`.
-        """
+        """Colour regions by their accepted labels; shapes also show the label as text."""
         from napari.utils.colormaps.standardize_color import transform_color
 
         # Parse each colour once: thousands of regions share dozens of colours.

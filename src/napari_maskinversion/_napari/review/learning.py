@@ -29,24 +29,13 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """Suggestions by text and exemplars together.
-
-    Attributes
-    ----------
-    scores : Scores
-    best : list of str
-        The best suggestion of each row.
-    margins, entropies : ndarray, shape (N,)
-        Of the scores.
-    changed : frozenset of int
-        Rows whose best suggestion differs from the text's.
-    """
+    """Suggestions by text and exemplars together."""
 
     scores: Scores
-    best: list[str]
-    margins: FloatArray
+    best: list[str]  # The best suggestion of each row
+    margins: FloatArray  # (N,). Of the scores.
     entropies: FloatArray
-    changed: frozenset[int]
+    changed: frozenset[int]  # Rows whose best suggestion differs from the text's
 
 
 def learner_of(results: Results) -> Learner | None:
@@ -121,13 +110,7 @@ class KnownRegions:
     def update(
         self, results: Results, image: str, accepted: Mapping[RegionKey, str]
     ) -> dict[ExemplarKey, LabelledEmbedding | None]:
-        """Take the accepted regions of results; ``image`` identifies the image.
-
-        Returns
-        -------
-        dict
-            The entry of each region.
-        """
+        """Take the accepted regions of results; ``image`` identifies the image."""
         return self.change(
             results,
             image,
@@ -154,14 +137,7 @@ class KnownRegions:
         self._known[space] = {**kept, **self._known.get(space, {})}
 
     def exemplars(self, results: Results, words: Container[str] | None = None) -> Exemplars:
-        """Return the exemplars embedded by the model of these results.
-
-        Parameters
-        ----------
-        results : Results
-        words : container of str, optional
-            Only exemplars of these labels; an image of something else had other words.
-        """
+        """Return the exemplars embedded by the model of these results."""
         from ...review.exemplars import Exemplars
 
         fingerprint, dimensions = results.info.space, results.info.embed_dim

@@ -43,22 +43,7 @@ _OPTIONS_PAUSE: Final = 1000  # milliseconds after the last change until options
 
 
 class ReviewController(QObject):
-    """Reviews the results of the session.
-
-    Parameters
-    ----------
-    canvas : ResultsOnCanvas
-    parent : QWidget
-        The panel.
-
-    Attributes
-    ----------
-    part : ReviewWidget
-    keeper : ReviewKeeper
-        Opens and closes reviews.
-    learning : ReviewLearning
-        Re-ranks by accepted regions.
-    """
+    """Reviews the results of the session."""
 
     def __init__(self, canvas: ResultsOnCanvas, parent: QWidget) -> None:
         super().__init__(parent)

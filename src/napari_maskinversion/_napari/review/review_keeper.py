@@ -63,15 +63,6 @@ class ReviewKeeper(QObject):
         `opening` may be another now.
     refused : str
         Why a review could not be opened, closed or saved.
-
-    Attributes
-    ----------
-    target : ReviewTarget or None
-        What can be reviewed: its layers are in the viewer.
-    state : ReviewState or None
-        The review that is open.
-    unasked : bool
-        It was opened because there are decisions of an earlier day, which count.
     """
 
     ready = Signal()

@@ -24,28 +24,7 @@ if TYPE_CHECKING:
 
 
 class ReviewLearning(QObject):
-    """Keeps accepted regions, and re-ranks suggestions in a worker if learning is on.
-
-    Parameters
-    ----------
-    state : callable
-        Returns the review of the results shown, or None.
-    options : callable
-        Returns the options that count now.
-    parent : QObject
-
-    Signals
-    -------
-    ranked
-        The suggestions of the review have changed.
-
-    Attributes
-    ----------
-    known : KnownRegions
-        Accepted regions of all images.
-    keeping : ExemplarKeeping
-        Keeps them across sessions.
-    """
+    """Keeps accepted regions, and re-ranks suggestions in a worker if learning is on."""
 
     ranked = Signal()
 

@@ -34,47 +34,24 @@ REACTION: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A label that one key accepts.
+    """A label that one key accepts."""
 
-    Attributes
-    ----------
-    key : str
-        "1" to "9"; "" for none.
-    label : str
-    color : str
-    suggestion : Suggestion or None
-        None for a word that has no score here.
-    best : bool
-        Whether Accept takes it.
-    """
-
-    key: str
+    key: str  # "1" to "9"; "" for none
     label: str
     color: str = ""
-    suggestion: Suggestion | None = None
-    best: bool = False
+    suggestion: Suggestion | None = None  # None for a word that has no score here
+    best: bool = False  # Whether Accept takes it
 
 
 @dataclass(frozen=True, slots=True)
 class RowOverlay:
-    """What the table shows for a row instead of the run's values.
+    """What the table shows for a row instead of the run's values."""
 
-    Attributes
-    ----------
-    suggestion : str
-        The accepted label, or the current suggestion.
-    status : str
-        The decision; empty keeps the table's status.
-    tip : str
-        Why the suggestion changed.
-    figures : dict of str to float
-        Its confidence, similarity and margin where they are not those of the text's best label;
-        NaN for a label that has none.
-    """
-
-    suggestion: str
-    status: str = ""
-    tip: str = ""
+    suggestion: str  # The accepted label, or the current suggestion
+    status: str = ""  # The decision; empty keeps the table's status
+    tip: str = ""  # Why the suggestion changed
+    # Its confidence, similarity and margin where they are not those of the text's best label; NaN
+    # for a label that has none
     figures: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -84,26 +61,7 @@ class RowOverlay:
 
 
 class ReviewState:
-    """A review with its queue.
-
-    Parameters
-    ----------
-    results : Results
-        Rows as in the queue.
-    review : Review
-    queue : ReviewQueue
-    learner : Learner or None
-        None without labels.
-
-    Attributes
-    ----------
-    row : int or None
-        Row of the current region.
-    by_word : bool
-        Digits stand for the first words of the list, whatever their rank.
-    problem : str
-        Why the last decision is unsaved; empty if it is saved.
-    """
+    """A review with its queue."""
 
     def __init__(
         self, results: Results, review: Review, queue: ReviewQueue, learner: Learner | None
@@ -325,22 +283,7 @@ class ReviewState:
     # -- decisions ----------------------------------------------------------------------------
 
     def accept(self, number: int | None, now: float, rows: Sequence[int] = ()) -> Step:
-        """Accept the label of a key, or with None what the table suggests.
-
-        Parameters
-        ----------
-        number : int or None
-            1 is the first choice shown.
-        now : float
-        rows : sequence of int
-            Several rows, decided in one step: each gets the same label, or with None its own best
-            suggestion; rows without one are left out. The current row by default.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
+        """Accept the label of a key, or with None what the table suggests."""
         if number is None and len(rows) > 1:
             return self.accept_rows(rows)
         key = self._key()
@@ -380,13 +323,7 @@ class ReviewState:
         return suggestion.label, suggestion
 
     def accept_rows(self, rows: Sequence[int]) -> Step:
-        """Accept the best suggestion of each row in one step; rows without one are left out.
-
-        Raises
-        ------
-        InputError
-            If none of them has one.
-        """
+        """Accept the best suggestion of each row in one step; rows without one are left out."""
         decisions = []
         for row in rows:
             label = self.suggestion(row)
@@ -407,13 +344,7 @@ class ReviewState:
         return step
 
     def accept_typed(self, text: str, rows: Sequence[int] = ()) -> Step:
-        """Accept a typed label; the vocabulary is matched ignoring case.
-
-        Raises
-        ------
-        InputError
-            If nothing was typed.
-        """
+        """Accept a typed label; the vocabulary is matched ignoring case."""
         key, label = self._key(), " ".join(text.split())
         known = {word.casefold(): word for word in self.words}
         label = known.get(label.casefold(), label)

@@ -64,11 +64,6 @@ class ReviewWidget(QWidget):
         One of `review_keys.KEYS`, by a button.
     typed : str
         A label to accept.
-
-    Attributes
-    ----------
-    form : SettingsForm
-        The options.
     """
 
     asked = Signal(str)

@@ -20,38 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ReviewRequest:
-    """Input for opening a review.
-
-    Parameters
-    ----------
-    results : Results
-    regions : sequence of RegionIdentity
-        At the start of the run.
-    name : str
-        Of the image.
-    pixels : array-like
-        All of it, at full resolution.
-    file : Path or None
-        The image's file.
-    image : ImageIdentity or None
-        Of the image, if the pixels are not all of it.
-    review : Review or None
-        An open one of the same image and regions.
-    any_image : bool
-        Take over decisions about other pixels.
-    saved : bytes
-        Decisions that came with the results.
-    """
+    """Input for opening a review."""
 
     results: Results
-    regions: Sequence[RegionIdentity]
-    name: str
-    pixels: Any
-    file: Path | None
-    image: ImageIdentity | None = None
-    review: Review | None = None
-    any_image: bool = False
-    saved: bytes = b""
+    regions: Sequence[RegionIdentity]  # At the start of the run
+    name: str  # Of the image
+    pixels: Any  # All of it, at full resolution
+    file: Path | None  # The image's file
+    image: ImageIdentity | None = None  # Of the image, if the pixels are not all of it
+    review: Review | None = None  # An open one of the same image and regions
+    any_image: bool = False  # Take over decisions about other pixels
+    saved: bytes = b""  # Decisions that came with the results
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,13 +57,7 @@ def find_decisions(opening: ReviewRequest) -> Results | None:
 
 
 def open_review(opening: ReviewRequest) -> OpenedReview:
-    """Open a review.
-
-    Raises
-    ------
-    InputError
-        If it cannot be opened.
-    """
+    """Open a review."""
     from ...base.identity import identify_image
     from ...review.queue import ReviewQueue
     from ...review.review import Review

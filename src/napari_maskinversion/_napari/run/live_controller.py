@@ -34,13 +34,7 @@ MOST_PIXELS: Final = 2**22
 
 
 class LiveController(QObject):
-    """Updates the results after every change that matters; off at first.
-
-    Attributes
-    ----------
-    part : LiveWidget
-    results : LiveResults
-    """
+    """Updates the results after every change that matters; off at first."""
 
     def __init__(
         self,

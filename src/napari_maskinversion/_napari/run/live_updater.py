@@ -29,28 +29,15 @@ _JUDGED_LATER: Final = {"unsure": UncertaintyConfig()}  # `LiveRun.judge` takes 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LiveAnswer:
-    """Results of one update, and the regions they belong to.
-
-    Attributes
-    ----------
-    request : Request
-    results : Results or None
-        None without regions.
-    table : DataFrame or None
-    identities : tuple of RegionIdentity
-    planes : tuple of PlaneRegions
-    pixels : ImageFingerprint
-    inverted : int
-        Number of regions that were computed.
-    """
+    """Results of one update, and the regions they belong to."""
 
     request: Request
-    results: Results | None
+    results: Results | None  # None without regions
     table: pd.DataFrame | None
     identities: tuple[RegionIdentity, ...]
     planes: tuple[PlaneRegions, ...]
     pixels: ImageFingerprint
-    inverted: int
+    inverted: int  # Number of regions that were computed
 
 
 class LiveUpdater:
@@ -68,13 +55,7 @@ class LiveUpdater:
         self._settings = ()
 
     def update(self, request: Request) -> Generator[Any, None, LiveAnswer]:
-        """Update the results; yields progress for a `Worker`.
-
-        Raises
-        ------
-        MaskInversionError
-            If the request cannot be run.
-        """
+        """Update the results; yields progress for a `Worker`."""
         yield from start_torch()
         from ...pipeline.live import LiveRun
 

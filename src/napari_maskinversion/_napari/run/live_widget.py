@@ -9,14 +9,7 @@ from ..widgets.sections import Note
 
 
 class LiveWidget:
-    """The switch, and a line below it.
-
-    Attributes
-    ----------
-    switch : QCheckBox
-    line : QLabel
-        Hidden if empty.
-    """
+    """The switch, and a line below it."""
 
     def __init__(self) -> None:
         self.switch = QCheckBox("Live")

@@ -23,16 +23,7 @@ if TYPE_CHECKING:
 
 
 class RunController(QObject):
-    """One run at a time.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    canvas : ResultsOnCanvas
-        Shows heatmaps while they form.
-    store : ModelStore
-    """
+    """One run at a time."""
 
     def __init__(
         self,
@@ -83,13 +74,7 @@ class RunController(QObject):
             self.worker.start(RunTask(request, self._store).work)
 
     def request(self, *, keep: bool = False) -> Request:
-        """Return what a run would work on now.
-
-        Raises
-        ------
-        MaskInversionError
-            If it could not start; says why.
-        """
+        """Return what a run would work on now."""
         return make_request(self._viewer, self._session, captioned=True, keep=keep)
 
     def cancel(self) -> None:

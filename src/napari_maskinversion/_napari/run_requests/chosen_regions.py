@@ -11,13 +11,7 @@ from ..session import Scope
 
 
 def chosen_ids(scope: Scope, layer: Any) -> frozenset[int] | None:
-    """Return the ids of the chosen regions of a layer; None for all.
-
-    Raises
-    ------
-    InputError
-        If nothing is selected, or the numbers are invalid.
-    """
+    """Return the ids of the chosen regions of a layer; None for all."""
     if not scope.limited:
         return None
     if scope.ids.strip():
@@ -39,13 +33,7 @@ def chosen_ids(scope: Scope, layer: Any) -> frozenset[int] | None:
 
 
 def parse_ids(text: str) -> frozenset[int]:
-    """Read ``"3, 7-9"``.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-    """
+    """Read ``"3, 7-9"``."""
     ids: set[int] = set()
     for part in re.split(r"[,;\s]+", re.sub(r"(?<=\d)\s*-\s*(?=\d)", "-", text.strip())):
         match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", part)

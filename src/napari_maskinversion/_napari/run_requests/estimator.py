@@ -70,13 +70,7 @@ class Estimator(QObject):
         self.due.emit()
 
     def estimate(self, prepare: Callable[[], Work | None]) -> None:
-        """Run the work of a function in a worker; what cannot be estimated is `ready` at once.
-
-        Parameters
-        ----------
-        prepare : callable
-            Returns the work, which returns a line of text, or None if there is nothing to estimate.
-        """
+        """Run the work of a function in a worker; what cannot be estimated is `ready` at once."""
         try:
             work = prepare()
         except MaskInversionError as error:

@@ -19,18 +19,6 @@ class Fetching(QObject):
     """Downloads what a page names, as the session's download: one at a time in a panel.
 
     A subclass says how, by `fetch`.
-
-    Parameters
-    ----------
-    session : Session
-        Says how far the download is; it is stopped there, too.
-    part : QWidget
-        Has a `FetchRow` as ``fetching``, and ``spec``, ``show_fetch`` and ``fill``.
-
-    Signals
-    -------
-    fetched : str
-        The name.
     """
 
     fetched = Signal(str)

@@ -34,24 +34,7 @@ def make_request(
     picture: Picture | None = None,
     keep: bool = False,
 ) -> Request:
-    """Copy everything that a run needs from the viewer and the session.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    captioned : bool
-        With captions of the chosen bank; then words are optional.
-    picture : Picture, optional
-        A copy of the image as it is displayed now.
-    keep : bool
-        Keep the results shown where regions have not changed.
-
-    Raises
-    ------
-    MaskInversionError
-        If something is missing or cannot be used; says what.
-    """
+    """Copy everything that a run needs from the viewer and the session."""
     check_layers(*session.layers)
     words, captions = session.vocabulary, session.captions if captioned else None
     if captioned and session.captions_problem:
@@ -65,22 +48,7 @@ def make_request(
 
 
 def find_request(viewer: Any, session: Session, alpha: float, whole: bool) -> tuple[Request, Any]:
-    """Return what finding by words needs: a run without labels, and its image layer.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    alpha : float
-        Replaces the one chosen under Model.
-    whole : bool
-        Encode the whole image for each region, whatever windows are chosen.
-
-    Raises
-    ------
-    MaskInversionError
-        As `make_request`.
-    """
+    """Return what finding by words needs: a run without labels, and its image layer."""
     check_layers(*session.layers)
     settings = _for_finding(usable_settings(session.settings), alpha, whole)
     request = _request(viewer, session, settings)
@@ -91,11 +59,6 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
     """Return settings whose model and weights are on this machine, without a threshold.
 
     The words carry the threshold: that of a project would outlive the one chosen since.
-
-    Raises
-    ------
-    MaskInversionError
-        If they are not, or there is another ``problem``; says what to do.
     """
     if problem:
         raise ConfigError(problem)
@@ -110,13 +73,7 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
 
 
 def check_on_disk(name: str) -> None:
-    """Refuse a model that is not on this machine.
-
-    Raises
-    ------
-    ModelError
-        Says what to do.
-    """
+    """Refuse a model that is not on this machine."""
     if model_state(unread_spec(name)) == "to fetch":
         raise ModelError(
             f"{name} is not on this machine yet; press Fetch in Settings > Model, "
@@ -150,11 +107,6 @@ def estimate_of(
     """Return the work that estimates a run; None without an image or regions.
 
     ``finding`` are alpha and "whole" of `find_request`, for finding by words.
-
-    Raises
-    ------
-    InputError
-        If the chosen layers cannot be used.
     """
     if None in session.layers:
         return None
@@ -192,24 +144,7 @@ def prepare(
     picture: Picture | None = None,
     only: frozenset[int] | None = None,
 ) -> RunInput:
-    """Copy what a run needs of the chosen layers.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-    snapshot : bool
-        Copy arrays in memory, so that later edits do not count.
-    picture : Picture, optional
-        Use this instead of copying the image.
-    only : frozenset of int, optional
-        Use these regions instead of those that are chosen.
-
-    Raises
-    ------
-    InputError
-        If image or regions are missing, or do not fit each other.
-    """
+    """Copy what a run needs of the chosen layers."""
     image, regions = session.layers
     check_layers(image, regions)
     view, scope = ViewPoint.of(viewer), session.scope
@@ -234,12 +169,7 @@ def prepare(
 
 
 def check_layers(image: Any, regions: Any) -> None:
-    """Refuse a missing image or missing regions.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a missing image or missing regions."""
     if image is None:
         raise InputError("Open an image first.")
     if regions is None:

@@ -30,28 +30,16 @@ class BankChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything that one run needs, copied from the panel.
-
-    Attributes
-    ----------
-    units : Units or None
-        Of the image's layer; `located` adds what its file says.
-    file : Path or None
-        Of the image.
-    forming : bool
-        Pass on heatmaps as they form.
-    before : ResultRecord or None
-        Results whose unchanged regions are kept.
-    """
+    """Everything that one run needs, copied from the panel."""
 
     input: RunInput
     vocabulary: Vocabulary | None
     settings: RunSettings
-    units: Units | None = None
-    file: Path | None = None
-    forming: bool = False
+    units: Units | None = None  # Of the image's layer; `located` adds what its file says
+    file: Path | None = None  # Of the image
+    forming: bool = False  # Pass on heatmaps as they form
     captions: BankChoice | None = None
-    before: ResultRecord | None = None
+    before: ResultRecord | None = None  # Results whose unchanged regions are kept
 
     def located(self) -> Request:
         """Return the request with the place of a GeoTIFF on earth; for a worker."""
@@ -63,14 +51,7 @@ class Request:
         )
 
     def continued(self, model: Backbone, pixels: ImageFingerprint) -> LiveRun | None:
-        """Return a run that goes on with the results of before; None if they would be others now.
-
-        Parameters
-        ----------
-        model : Backbone
-        pixels : ImageFingerprint
-            Of the request's input.
-        """
+        """Return a run that goes on with the results of before; None if they would differ."""
         before = self.before
         if before is None or before.fingerprint != pixels:
             return None

@@ -20,26 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RunSource:
-    """The layers of a run and how they were read; without pixels.
-
-    Attributes
-    ----------
-    image, regions : napari layers
-    finder : PlaneFinder
-    channels : {"layer", "displayed"}
-    model, device : str
-        As requested.
-    reopened : bool
-        Results of a file, whose model may not be on this machine.
-    """
+    """The layers of a run and how they were read; without pixels."""
 
     image: Any
     regions: Any
     finder: PlaneFinder
     channels: Channels
-    model: str
+    model: str  # As requested
     device: str
-    reopened: bool = False
+    reopened: bool = False  # Results of a file, whose model may not be on this machine
 
     @classmethod
     def of(cls, record: ResultRecord) -> RunSource:
@@ -56,20 +45,7 @@ class RunSource:
         )
 
     def again(self, viewer: Any, region: RegionResult, *, drawn: bool) -> RunInput:
-        """Copy what a run with this one region needs; on the GUI thread.
-
-        Parameters
-        ----------
-        viewer : napari.Viewer
-        region : RegionResult
-        drawn : bool
-            Copy the region, too; else only the image.
-
-        Raises
-        ------
-        InputError
-            If the layers are gone or hold something else; says what to do.
-        """
+        """Copy what a run with this one region needs; on the GUI thread."""
         self.check(viewer, drawn=drawn)
         finder = self.finder
         # A layer of reopened regions holds merged ones under the first id only.
@@ -95,13 +71,7 @@ class RunSource:
         )
 
     def check(self, viewer: Any, *, drawn: bool) -> None:
-        """Check that the layers are still there and the image has its size.
-
-        Raises
-        ------
-        InputError
-            If not; says what to do.
-        """
+        """Check that the layers are still there and the image has its size."""
         for layer, what in ((self.image, "image"), (self.regions, "regions"))[: 1 + drawn]:
             if layer is None:
                 raise InputError("The file of these results holds no regions; run again.")
@@ -117,13 +87,7 @@ class RunSource:
             )
 
     def check_model(self) -> None:
-        """Check that the model is on this machine; in a worker.
-
-        Raises
-        ------
-        InputError
-            If not; says what to do.
-        """
+        """Check that the model is on this machine; in a worker."""
         if not self.reopened:
             return
         from ...engine.models.registry import model_state, unread_spec
@@ -144,13 +108,7 @@ class RunSource:
 
 
 def look_again(run_input: RunInput, result: RegionResult, info: RunInfo, *, drawn: bool) -> Seen:
-    """Return the region on its plane; in a worker.
-
-    Raises
-    ------
-    InputError
-        If it is gone.
-    """
+    """Return the region on its plane; in a worker."""
     from ...pipeline.explaining import Seen
 
     if not drawn:

@@ -38,38 +38,17 @@ _TABLE_PAUSE: Final = 4 * LONGEST_INTERVAL
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FinishedRun:
-    """All regions that a run has finished, however it ended.
-
-    Parameters
-    ----------
-    results : Results
-    identities : tuple of RegionIdentity
-        The regions as they were when the run began.
-    masks : mapping
-        Their pixels, compressed, by plane and id.
-    pixels : ImageFingerprint
-        What the model was shown.
-    total : int
-        All regions of the run.
-    """
+    """All regions that a run has finished, however it ended."""
 
     results: Results
-    identities: tuple[RegionIdentity, ...]
-    masks: Masks
-    pixels: ImageFingerprint
-    total: int
+    identities: tuple[RegionIdentity, ...]  # The regions as they were when the run began
+    masks: Masks  # Their pixels, compressed, by plane and id
+    pixels: ImageFingerprint  # What the model was shown
+    total: int  # All regions of the run
 
 
 class RunTask:
-    """One run; `work` is the generator for a `Worker`.
-
-    Attributes
-    ----------
-    results : Results or None
-        All regions finished so far.
-    pixels : ImageFingerprint or None
-        What the model was shown.
-    """
+    """One run; `work` is the generator for a `Worker`."""
 
     def __init__(self, request: Request, store: ModelStore) -> None:
         self._request, self._store = request, store

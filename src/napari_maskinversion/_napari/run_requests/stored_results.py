@@ -33,22 +33,7 @@ def stored_record(
     table: pd.DataFrame,
     painted_as: Sequence[RegionIdentity] = (),
 ) -> ResultRecord:
-    """Return a record from which the regions of an archive can be explained again.
-
-    Parameters
-    ----------
-    now : Snapshot
-        Of the session.
-    image, regions : napari layers
-        ``regions`` is None where the archive's regions have no layer.
-    bundle : Bundle
-    finder : PlaneFinder
-    identities : sequence of RegionIdentity
-        The regions of the archive.
-    table : DataFrame
-    painted_as : sequence of RegionIdentity
-        The same regions as the layer shows them, where they overlap or have soft edges.
-    """
+    """Return a record from which the regions of an archive can be explained again."""
     info, chosen = bundle.results.info, now.settings
     settings = info.settings.changed({"device": chosen.device, "model": info.model})
     # An archive names a model of the user's own without the folder that it is in.

@@ -35,13 +35,7 @@ _NO: Final = {"negative", "0", "0.0", "false"}
 def box_marks(
     layer: Any, image: Grid, plane: Plane, view: ViewPoint
 ) -> tuple[list[BoxMark], tuple[Shape, ...]]:
-    """Return the bounding box of each shape on the displayed plane, and the shapes.
-
-    Raises
-    ------
-    InputError
-        If the layer does not lie in the image's plane.
-    """
+    """Return the bounding box of each shape on the displayed plane, and the shapes."""
     grid = Grid.of(layer, view)
     shapes = shapes_on_plane(layer, grid, view)
     to_pixels = pixels_to_layer(image, plane, grid, view).inverse
@@ -61,13 +55,7 @@ def box_marks(
 
 
 def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[PointMark]:
-    """Return the points on the displayed plane.
-
-    Raises
-    ------
-    InputError
-        If the layer does not lie in the image's plane.
-    """
+    """Return the points on the displayed plane."""
     grid = Grid.of(layer, view)
     cut = slice_of(grid, view)
     others = list(cut.others)

@@ -51,15 +51,7 @@ class SamFetching(Fetching):
 
 
 class SegmentController(QObject):
-    """Turns boxes and points into a Labels layer, which becomes the regions layer.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    session : Session
-        Has image and device, and gets the new layer.
-    parent : QWidget
-    """
+    """Turns boxes and points into a Labels layer, which becomes the regions layer."""
 
     def __init__(self, viewer: Any, session: Session, parent: QWidget) -> None:
         super().__init__(parent)

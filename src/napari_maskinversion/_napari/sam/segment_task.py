@@ -68,37 +68,18 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SegmentRequest:
-    """Everything that a segmentation needs, copied on the GUI thread.
-
-    Parameters
-    ----------
-    view : ViewPoint
-    picture : Picture
-    plane : Plane
-    prompts : tuple of Prompt
-    shapes : tuple of Shape
-        As drawn.
-    objects : tuple of int
-        Object number of each shape; several shapes may form one object.
-    to_shapes : Affine2D or None
-        From pixels to the coordinates of the shapes.
-    checkpoint : Path or None
-        None: the shapes are the regions.
-    device : str
-    everything : AutomaticConfig or None
-        Settings for segmenting everything; boxes and points are ignored then.
-    cleanup : CleanUp
-    """
+    """Everything that a segmentation needs, copied on the GUI thread."""
 
     view: ViewPoint
     picture: Picture
     plane: Plane
     prompts: tuple[Prompt, ...]
-    shapes: tuple[Shape, ...] = ()
-    objects: tuple[int, ...] = ()
-    to_shapes: Affine2D | None = None
-    checkpoint: Path | None = None
+    shapes: tuple[Shape, ...] = ()  # As drawn
+    objects: tuple[int, ...] = ()  # Object number of each shape; several shapes may form one object
+    to_shapes: Affine2D | None = None  # From pixels to the coordinates of the shapes
+    checkpoint: Path | None = None  # None: the shapes are the regions
     device: str = "auto"
+    # Settings for segmenting everything; boxes and points are ignored then
     everything: AutomaticConfig | None = None
     cleanup: CleanUp
 
@@ -107,21 +88,13 @@ class SegmentRequest:
 class Painted:
     """A label image of the plane.
 
-    Parameters
-    ----------
-    labels : ndarray, shape (H, W)
-    ids : tuple of int
-        Labels in it.
-    gone : tuple of int
-        Objects that have no visible pixel left.
-    mark : str
-        Hash of the pixels.
+    Shapes: labels (H, W).
     """
 
     labels: npt.NDArray[Any]
-    ids: tuple[int, ...]
-    gone: tuple[int, ...]
-    mark: str
+    ids: tuple[int, ...]  # Labels in it
+    gone: tuple[int, ...]  # Objects that have no visible pixel left
+    mark: str  # Hash of the pixels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,13 +111,7 @@ def paint_all(
     cleanup: CleanUp,
     shape: tuple[int, int],
 ) -> Painted:
-    """Paint the chosen mask of each object (the best unless chosen) into a label image.
-
-    Raises
-    ------
-    EmptyMaskError
-        If no object has a pixel.
-    """
+    """Paint the chosen mask of each object (the best unless chosen) into a label image."""
     regions = [one.region(chosen.get(one.id, 0), cleanup) for one in objects]
     kept = [region for region in regions if region is not None]
     if not kept:

@@ -14,13 +14,7 @@ Row = list[str]
 
 
 class RowError(InputError):
-    """A problem in one row.
-
-    Attributes
-    ----------
-    row : int
-        Counted from 0.
-    """
+    """A problem in one row."""
 
     def __init__(self, row: int, message: str) -> None:
         super().__init__(f"Row {row + 1}: {message}")
@@ -33,13 +27,7 @@ def to_rows(labels: Iterable[Label]) -> list[Row]:
 
 
 def from_rows(rows: Sequence[Row]) -> tuple[Label, ...]:
-    """Convert rows to labels; skip empty rows.
-
-    Raises
-    ------
-    RowError
-        If a row is not a valid label, or a word stands for two labels.
-    """
+    """Convert rows to labels; skip empty rows."""
     labels, places = [], []
     for place, (name, synonyms, group, color) in enumerate(rows):
         if not any((name.strip(), synonyms.strip(), group.strip(), color.strip())):

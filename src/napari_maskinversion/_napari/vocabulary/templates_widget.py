@@ -15,13 +15,7 @@ _LINES = 3
 
 
 class TemplatesWidget(QObject):
-    """Presets of prompts, and a field for your own, checked while you type.
-
-    Attributes
-    ----------
-    sets, own, problem : QWidget
-        For the rows of a form.
-    """
+    """Presets of prompts, and a field for your own, checked while you type."""
 
     changed = Signal()
 
@@ -49,13 +43,7 @@ class TemplatesWidget(QObject):
         self._look()
 
     def templates(self) -> tuple[str, ...]:
-        """Return the prompts.
-
-        Raises
-        ------
-        InputError
-            If your own prompts are invalid.
-        """
+        """Return the prompts."""
         chosen = str(self.sets.currentData())
         if chosen != OWN:
             return TEMPLATES[chosen]

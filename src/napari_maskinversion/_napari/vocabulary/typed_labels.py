@@ -12,24 +12,13 @@ from ...language.labels.text_format import parse_text, word_lists
 
 @dataclass(frozen=True, slots=True)
 class TypedLabels:
-    """The labels in a text.
+    """The labels in a text."""
 
-    Attributes
-    ----------
-    text : str
-        As `Vocabulary.parse` reads it.
-    labels : tuple of Label
-        Without groups and colours; empty where the text cannot be read.
-    repeated : int
-        Entries that repeat a label; their synonyms are kept.
-    problem : str
-        Why these labels cannot be used, or empty.
-    """
-
-    text: str
+    text: str  # As `Vocabulary.parse` reads it
+    # Without groups and colours; empty where the text cannot be read
     labels: tuple[Label, ...] = ()
-    repeated: int = 0
-    problem: str = ""
+    repeated: int = 0  # Entries that repeat a label; their synonyms are kept
+    problem: str = ""  # Why these labels cannot be used, or empty
 
     @classmethod
     def read(cls, text: str) -> TypedLabels:

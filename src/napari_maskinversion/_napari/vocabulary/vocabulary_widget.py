@@ -47,13 +47,7 @@ _PAUSE = 400  # milliseconds
 
 
 class VocabularyWidget(QWidget):
-    """Labels, one per line, their prompts, and when no label fits.
-
-    Parameters
-    ----------
-    session : Session
-        Gets the vocabulary and the limits.
-    """
+    """Labels, one per line, their prompts, and when no label fits."""
 
     marked = Signal()  # groups or colours
 
@@ -144,13 +138,7 @@ class VocabularyWidget(QWidget):
     # -- values ------------------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
-        """Return the typed labels with their groups and colours.
-
-        Raises
-        ------
-        InputError
-            If there are no labels, or they are invalid.
-        """
+        """Return the typed labels with their groups and colours."""
         typed = self._read()
         if typed.problem:
             raise InputError(typed.problem)

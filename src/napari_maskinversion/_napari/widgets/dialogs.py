@@ -9,16 +9,7 @@ from .sections import scrolled
 
 
 class ToolDialog(QDialog):
-    """A window that is not modal: the canvas stays in use.
-
-    Parameters
-    ----------
-    title : str
-    content : QWidget
-    parent : QWidget
-    scrolls : bool
-        Whether the content scrolls where it does not fit.
-    """
+    """A window that is not modal: the canvas stays in use."""
 
     def __init__(
         self, title: str, content: QWidget, parent: QWidget, *, scrolls: bool = True

@@ -10,13 +10,7 @@ from .sections import Note, line, stack
 
 
 class FetchRow(QWidget):
-    """Fetch, or the progress of a download and Cancel.
-
-    Parameters
-    ----------
-    what : str
-        For the accessible names: "SAM".
-    """
+    """Fetch, or the progress of a download and Cancel."""
 
     def __init__(self, what: str) -> None:
         super().__init__()

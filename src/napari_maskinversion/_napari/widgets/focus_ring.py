@@ -14,12 +14,7 @@ _PLACED = (QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.H
 
 
 class FocusRing(QObject):
-    """Follows the focus inside a widget and its dialogs, once Tab has been pressed there.
-
-    Parameters
-    ----------
-    inside : QWidget
-    """
+    """Follows the focus inside a widget and its dialogs, once Tab has been pressed there."""
 
     def __init__(self, inside: QWidget) -> None:
         super().__init__(inside)

@@ -29,22 +29,7 @@ _WIDEST: Final = 2**31 - 1  # of a spin box
 
 
 class SettingsForm(QObject):
-    """One widget for each setting, by key.
-
-    Parameters
-    ----------
-    settings : iterable of Setting
-        Title, help, unit, range and choices come from them. A setting that may be None gets a box
-        "automatic".
-    options : mapping, optional
-        More options of magicgui's `create_widget` by key, such as ``widget_type``.
-    parent : QObject, optional
-
-    Signals
-    -------
-    changed
-        A value was edited or set.
-    """
+    """One widget for each setting, by key."""
 
     changed = Signal()
 

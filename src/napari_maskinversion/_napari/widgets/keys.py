@@ -21,24 +21,12 @@ IMAGES: Final = "In the list of images"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key and what it does.
+    """A key and what it does."""
 
-    Attributes
-    ----------
-    place : str
-        Where it works.
-    name : str
-        What the code calls it; unique within its place.
-    keys : tuple of str
-        The first one is shown on buttons; all of them work.
-    what : str
-        What it does, for the user.
-    """
-
-    place: str
-    name: str
-    keys: tuple[str, ...]
-    what: str
+    place: str  # Where it works
+    name: str  # What the code calls it; unique within its place
+    keys: tuple[str, ...]  # The first one is shown on buttons; all of them work
+    what: str  # What it does, for the user
 
     @property
     def shown(self) -> str:

@@ -7,14 +7,7 @@ from typing import Any
 
 
 class LayerListWatch:
-    """Calls a function when layers are added, removed, moved or renamed.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    changed : callable
-        Takes the layer that was added; None after all other changes.
-    """
+    """Calls a function when layers are added, removed, moved or renamed."""
 
     def __init__(self, viewer: Any, changed: Callable[[Any], object]) -> None:
         self._viewer, self._changed = viewer, changed

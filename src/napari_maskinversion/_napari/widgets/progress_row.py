@@ -12,15 +12,7 @@ from .progress_bar import ProgressBar
 
 
 class ProgressRow(QWidget):
-    """Hidden while nothing runs.
-
-    Parameters
-    ----------
-    what : str
-        For the accessible names: "building captions".
-    tip : str
-        What Cancel does.
-    """
+    """Hidden while nothing runs."""
 
     cancelled = Signal()
 

@@ -53,18 +53,7 @@ class SuggestionButton(QPushButton):
     def show_label(
         self, key: str, label: str, color: str, suggestion: Suggestion | None, *, best: bool
     ) -> None:
-        """Show a label.
-
-        Parameters
-        ----------
-        key : str
-            "" for none.
-        label, color : str
-        suggestion : Suggestion or None
-            None for a label without a score.
-        best : bool
-            Whether the label is the suggested one, which is shown in bold.
-        """
+        """Show a label."""
         self.setEnabled(True)
         self._key.setText(key)
         chip = QPixmap(_CHIP, _CHIP)

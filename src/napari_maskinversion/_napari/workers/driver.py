@@ -50,34 +50,14 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a task ended.
+    """How a task ended."""
 
-    Parameters
-    ----------
-    results : tuple
-        The result, or nothing.
-    failure : str or JobError
-        Empty if nothing failed, or the task was stopped.
-    """
-
-    results: tuple[Any, ...] = ()
-    failure: str | JobError = ""
+    results: tuple[Any, ...] = ()  # The result, or nothing
+    failure: str | JobError = ""  # Empty if nothing failed, or the task was stopped
 
 
 class Task:
-    """One piece of work.
-
-    Attributes
-    ----------
-    stop : bool
-        Whether to stop before the next step.
-    dropped : bool
-        Whether nobody waits for the result any more.
-    outcome : Outcome or None
-        How it ended, on its way to the GUI thread.
-    drawing_seconds : float
-        How long the window took to show the last update.
-    """
+    """One piece of work."""
 
     def __init__(self, work: Work) -> None:
         self.work: Work | None = work
@@ -87,19 +67,7 @@ class Task:
 
 
 class TaskQueue:
-    """Tasks of one worker, shared by the GUI thread and the worker thread.
-
-    Parameters
-    ----------
-    tell : callable
-        Called in the worker thread with (task, value); an `Outcome` is the last value of a task.
-    name : str
-        Subject of the message about an unexpected error: "The run".
-    kept : str
-        A sentence on what an unexpected error does not lose.
-    discard : callable, optional
-        Called with each result that was dropped, before the next task begins.
-    """
+    """Tasks of one worker, shared by the GUI thread and the worker thread."""
 
     def __init__(
         self,
@@ -152,13 +120,7 @@ class TaskQueue:
             return self._current
 
     def drive(self, closing: Callable[[], bool] = lambda: False) -> None:
-        """Run all tasks; in the worker thread.
-
-        Parameters
-        ----------
-        closing : callable
-            Whether the application closes: then all tasks have to stop.
-        """
+        """Run all tasks; in the worker thread."""
         _thread.queue, _thread.closing = self, closing
         try:
             while (task := self._next()) is not None:
@@ -266,11 +228,6 @@ def stop_requested() -> bool:
 
 
 def check_stopped() -> None:
-    """Stop here if the task that runs in this thread has to.
-
-    Raises
-    ------
-    Cancelled
-    """
+    """Stop here if the task that runs in this thread has to."""
     if stop_requested():
         raise Cancelled("Stopped.")

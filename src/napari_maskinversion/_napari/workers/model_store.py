@@ -15,17 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ModelStore:
-    """Keeps the last model in memory. Shared by workers, one at a time.
+    """Keeps the last model in memory. Shared by workers, one at a time."""
 
-    Attributes
-    ----------
-    note : str
-        Why the model is not on the requested device; empty if it is.
-    architectures : dict of str to str
-        Architecture of each checkpoint file, by the name under which it is asked for.
-    """
-
-    note: str = ""
+    note: str = ""  # Why the model is not on the requested device; empty if it is
+    # Architecture of each checkpoint file, by the name under which it is asked for
     architectures: dict[str, str] = field(default_factory=dict)
     _key: tuple[str, str] | None = None
     _model: Backbone | None = None

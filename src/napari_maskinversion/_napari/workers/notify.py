@@ -36,15 +36,7 @@ def ignore(listener: Listener) -> None:
 
 
 def refuse(message: str, action: str = "") -> None:
-    """Show why something cannot be done and what to do instead.
-
-    Parameters
-    ----------
-    message : str
-        Whole sentences.
-    action : str
-        What a button beside the message does: a key of `panel.foot.ACTIONS`.
-    """
+    """Show why something cannot be done and what to do instead."""
     _tell(message, "error", action)
 
 

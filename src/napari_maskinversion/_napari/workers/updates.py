@@ -25,31 +25,13 @@ class Forming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Progress of a task.
+    """Progress of a task."""
 
-    Parameters
-    ----------
-    text : str
-        For the progress bar.
-    fraction : float or None
-        0..1; None if unknown.
-    results : Results or None
-        All regions finished so far, if there are new ones.
-    table : DataFrame or None
-        ``results.to_frame()``, made in the worker.
-    forming : Forming or None
-        Map of the first region at work, if requested.
-    done, total : int
-        Finished regions, and all of them.
-    note : str
-        What was changed because memory ran out; empty if it did not.
-    """
-
-    text: str
-    fraction: float | None = None
-    results: Results | None = None
-    table: pd.DataFrame | None = None
-    forming: Forming | None = None
-    done: int = 0
+    text: str  # For the progress bar
+    fraction: float | None = None  # 0..1; None if unknown
+    results: Results | None = None  # All regions finished so far, if there are new ones
+    table: pd.DataFrame | None = None  # ``results.to_frame()``, made in the worker
+    forming: Forming | None = None  # Map of the first region at work, if requested
+    done: int = 0  # Finished regions, and all of them
     total: int = 0
-    note: str = ""
+    note: str = ""  # What was changed because memory ran out; empty if it did not

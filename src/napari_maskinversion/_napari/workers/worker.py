@@ -48,31 +48,6 @@ class Worker(QObject):
 
     Not on napari's ``thread_worker``: it keeps every worker alive, with all that its function
     holds, as long as the window lives.
-
-    Parameters
-    ----------
-    mode : {"single", "latest", "queue"}
-        What happens to a start while the worker is busy: ``single`` refuses it, ``latest`` stops
-        the older task and drops its result, ``queue`` runs all in order, even after `drop`.
-    name : str
-        Subject of the message about an unexpected error: "The run".
-    kept : str
-        A sentence on what an unexpected error does not lose.
-    discard : callable, optional
-        Called with each result that was dropped, in any thread, before the next task begins.
-    parent : QObject, optional
-
-    Signals
-    -------
-    progressed : object
-        An `Update`, or whatever else the task yielded.
-    done : object
-        What the task returned.
-    failed : str
-        Why the task failed, if the user can act on it. Unexpected errors go to napari's
-        notifications with their traceback.
-    ended
-        No outcome follows. Not emitted after `drop`.
     """
 
     progressed = Signal(object)

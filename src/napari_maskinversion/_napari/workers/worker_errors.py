@@ -10,21 +10,7 @@ class JobError(MaskInversionError):
 
 
 def failure_of(error: BaseException, name: str, kept: str = "") -> str | JobError:
-    """Return what to tell about an error; empty if the task was stopped.
-
-    Parameters
-    ----------
-    error : BaseException
-    name : str
-        Subject of the message: "The run".
-    kept : str
-        A sentence on what is not lost.
-
-    Returns
-    -------
-    str or JobError
-        A reason the user can act on, or an unexpected error to report.
-    """
+    """Return what to tell about an error; empty if the task was stopped."""
     if isinstance(error, Cancelled):
         return ""
     if isinstance(error, JobError):

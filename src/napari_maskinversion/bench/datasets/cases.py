@@ -24,22 +24,12 @@ LEAST_WINDOW: Final = {"aerial": 96, "blood": 64, "nuclei": 32}  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One image with its regions.
+    """One image with its regions."""
 
-    Attributes
-    ----------
-    image : ndarray, shape (H, W, 3), uint8
-    masks : ndarray, shape (M, H, W), bool
-    labels : ndarray, shape (M,), int64
-        Index into the candidate names.
-    source : str
-        Where it comes from; cases of one source are not independent.
-    """
-
-    image: NDArray[np.uint8]
-    masks: NDArray[np.bool_]
-    labels: NDArray[np.int64]
-    source: str
+    image: NDArray[np.uint8]  # (H, W, 3), uint8
+    masks: NDArray[np.bool_]  # (M, H, W), bool
+    labels: NDArray[np.int64]  # (M,), int64. Index into the candidate names.
+    source: str  # Where it comes from; cases of one source are not independent
 
 
 def labels_of(cases: Iterable[Case]) -> NDArray[np.int64]:
@@ -61,21 +51,7 @@ def draw_scenes(
     first_seed: int = 0,
     labels: NDArray[np.int64] | None = None,
 ) -> Iterator[Case]:
-    """Compose scenes of 256 x 256 px from seeds of a split.
-
-    Parameters
-    ----------
-    sprites : sequence of Tensor
-        Levels from `demo_model.scenes.pyramid`.
-    count, objects : int
-        Number of scenes, and of objects in each.
-    split : str
-        One of `demo_model.scenes.SPLITS`; training uses seeds of its own split only.
-    first_seed : int
-        Seeds whose scene almost hides an object are skipped.
-    labels : ndarray, optional
-        For each drawing, its index into the candidate names; by default its own index.
-    """
+    """Compose scenes of 256 x 256 px from seeds of a split."""
     seed = first_seed
     for _ in range(count):
         while True:

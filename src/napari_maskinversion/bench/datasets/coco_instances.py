@@ -59,25 +59,7 @@ class _Page:
 
 
 class InstanceFile:
-    """A COCO file of instances, read once.
-
-    Parameters
-    ----------
-    file : Path
-
-    Attributes
-    ----------
-    classes : tuple of str
-        Names of the categories, in the order of their ids.
-    images : dict of int to ListedImage
-    instances : dict of int to list of Instance
-        By image.
-
-    Raises
-    ------
-    InputError
-        If it is no such file, or an annotation is of an image or a category that it does not list.
-    """
+    """A COCO file of instances, read once."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -103,12 +85,7 @@ class InstanceFile:
         return self._places[instance.category_id]
 
     def region(self, instance: Instance, image: ListedImage) -> Region | None:
-        """Draw an instance; None if it has no pixel.
-
-        Raises
-        ------
-        BadRecordError
-        """
+        """Draw an instance; None if it has no pixel."""
         drawn = instance.segmentation
         if isinstance(drawn, list):  # some polygons of COCO have two corners
             drawn = [part for part in drawn if not isinstance(part, list) or len(part) >= 6]
@@ -126,18 +103,6 @@ class CocoInstances:
     """``coco/annotations/instances_SPLIT.json`` and the images in ``coco/SPLIT``.
 
     Images without a region are left out; so are crowds.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of sets.
-    split : str
-        Of `COCO`.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold the set, or only a part of it, or the JSON file is invalid.
     """
 
     template = "a photo of a {}"

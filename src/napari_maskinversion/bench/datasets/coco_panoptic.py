@@ -18,19 +18,7 @@ from .reading import check_size, existing_folder, read_labels, read_pixels
 
 
 class CocoPanoptic:
-    """A folder with ``images/``, ``panoptic/`` and ``panoptic.json``.
-
-    Parameters
-    ----------
-    folder : Path
-    context : float, optional
-        See `Dataset`.
-
-    Raises
-    ------
-    InputError
-        If the folder has no such data, or no valid categories.
-    """
+    """A folder with ``images/``, ``panoptic/`` and ``panoptic.json``."""
 
     name = "coco-panoptic"
     template = "a photo of a {}"

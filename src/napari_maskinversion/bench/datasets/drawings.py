@@ -55,13 +55,7 @@ class SceneSource:
 
 
 def rendered(subject: ModelUnderTest, kind: str, folder: Path | None) -> list[Tensor]:
-    """Render every name that the model knows in the styles of a kind, as a pyramid.
-
-    Raises
-    ------
-    InputError
-        If they are not on this machine and cannot be fetched.
-    """
+    """Render every name that the model knows in the styles of a kind, as a pyramid."""
     try:
         sprites = load_sprites(folder, size=SIDE, names=subject.drawn, styles=STYLES[kind])
     except SpriteError as error:
@@ -77,20 +71,7 @@ def rendered(subject: ModelUnderTest, kind: str, folder: Path | None) -> list[Te
 
 
 def bundled(subject: ModelUnderTest) -> tuple[list[Tensor], NDArray[np.int64]]:
-    """Cut the drawings out of the package's sample scenes: no network, no renderer.
-
-    Returns
-    -------
-    sprites : list of Tensor
-        Levels from `pyramid`; one "style" per sample scene.
-    labels : ndarray
-        For each drawing, its index among the model's names.
-
-    Raises
-    ------
-    InputError
-        If the model knows fewer than five of them.
-    """
+    """Cut the drawings out of the package's sample scenes: no network, no renderer."""
     scenes = [load_scene(name) for name in scene_names()]
     known = [n.name for n in subject.drawn]
     names = sorted({t for s in scenes for t in s.truth.values() if t in known}, key=known.index)

@@ -13,15 +13,7 @@ from .protocol import Sample
 
 
 class DrawnScenes:
-    """New scenes of the test split, each with several objects.
-
-    Parameters
-    ----------
-    subject : ModelUnderTest
-        Its names are the classes.
-    scenes, objects : int
-        Number of scenes, and of objects in each.
-    """
+    """New scenes of the test split, each with several objects."""
 
     name = "scenes"
     template = PROMPT

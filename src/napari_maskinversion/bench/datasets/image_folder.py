@@ -21,27 +21,7 @@ COLUMNS: Final = ("image", "region", "name")
 
 
 class ImageFolder:
-    """Images with label images of the same name.
-
-    Parameters
-    ----------
-    images, masks : Path
-        ``images/x.jpg`` belongs to ``masks/x.png`` (or .tif).
-    names : Path
-        A text file with one class per line: pixels of value 1 belong to the first class, and every
-        connected part is a region. Or a CSV file with the columns image (file name without
-        suffix), region (value in the label image) and name: every value is a region, and every
-        image is in `images`.
-    template : str
-        Prompt.
-    context : float, optional
-        See `Dataset`.
-
-    Raises
-    ------
-    InputError
-        If a folder or the file cannot be used.
-    """
+    """Images with label images of the same name."""
 
     def __init__(
         self,

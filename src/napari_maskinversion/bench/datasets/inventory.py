@@ -13,19 +13,6 @@ def describe(spec: DatasetSpec, data: Path | None, split: str | None = None) -> 
     """Yield lines about a set: origin, size, licence, what is there and what is missing.
 
     A set of which all parts are there is opened, which finds archives that were unpacked in part.
-
-    Parameters
-    ----------
-    spec : DatasetSpec
-    data : Path, optional
-        Folder of sets; None says nothing of what is there.
-    split : str, optional
-        By default the first of the set's.
-
-    Raises
-    ------
-    InputError
-        If the set has no such split.
     """
     layout = spec.layout
     split = layout.check_split(split)

@@ -15,27 +15,15 @@ from ...base.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A folder or file of a data set.
+    """A folder or file of a data set."""
 
-    Attributes
-    ----------
-    name : str
-        What it holds, in a word.
-    places : tuple of str
-        Patterns below the folder of sets, the usual one first; ``{split}`` stands for the split.
-    archive : str
-        Where it comes from; ``{split}`` as well.
-    folder : bool
-        Whether it is a folder.
-    beside : str
-        Places but the first count only where this file is in the folder of sets, since other sets
-        have folders of these names.
-    """
-
-    name: str
+    name: str  # What it holds, in a word
+    # Patterns below the folder of sets, the usual one first; ``{split}`` stands for the split
     places: tuple[str, ...]
-    archive: str
-    folder: bool = True
+    archive: str  # Where it comes from; ``{split}`` as well
+    folder: bool = True  # Whether it is a folder
+    # Places but the first count only where this file is in the folder of sets, since other sets
+    # have folders of these names
     beside: str = ""
 
     def place(self, spelled: str) -> str:
@@ -59,36 +47,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What a data set consists of.
-
-    Attributes
-    ----------
-    title : str
-    parts : tuple of Part
-    size : str
-        What must be fetched for the usual split.
-    licence : str
-    splits : tuple of str
-        The usual one first; empty if there are none to choose from.
-    spelled : mapping of str to str
-        What stands for a split in the names of files, where it is not the split itself.
-    """
+    """What a data set consists of."""
 
     title: str
     parts: tuple[Part, ...]
-    size: str
+    size: str  # What must be fetched for the usual split
     licence: str
-    splits: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()  # The usual one first; empty if there are none to choose from
+    # What stands for a split in the names of files, where it is not the split itself
     spelled: Mapping[str, str] = field(default_factory=dict)
 
     def check_split(self, split: str | None) -> str:
-        """Return a split, by default the usual one.
-
-        Raises
-        ------
-        InputError
-            If the set has no such split.
-        """
+        """Return a split, by default the usual one."""
         usual = self.splits[0] if self.splits else ""
         if split is None or split == usual:
             return usual
@@ -98,13 +68,7 @@ class Layout:
         return split
 
     def locate(self, data: Path, split: str) -> Mapping[str, tuple[Path, ...]]:
-        """Return where each part lies below a folder.
-
-        Raises
-        ------
-        InputError
-            If a part is missing; names it, and where it comes from.
-        """
+        """Return where each part lies below a folder."""
         spelled = self.spelling(split)
         paths = {part.name: part.paths(data, spelled) for part in self.parts}
         missing = [part for part in self.parts if not paths[part.name]]

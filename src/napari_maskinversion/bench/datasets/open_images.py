@@ -33,18 +33,6 @@ class OpenImages:
     """``openimages/`` with the images and masks of a split, its table, and the names of classes.
 
     Masks may have another resolution than their image; they are brought to the image's.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of sets.
-    split : str
-        Of `OPEN_IMAGES`.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold the set, or only a part of it, or its tables do not fit.
     """
 
     template = "a photo of a {}"
@@ -130,13 +118,7 @@ def _mask_of(file: Path, shape: tuple[int, int], key: str) -> NDArray[np.bool_]:
 
 
 def _table(file: Path, columns: tuple[str, ...], *, head: bool = True) -> pd.DataFrame:
-    """Read columns of a CSV file as texts; without a head they are in this order.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or lacks a column.
-    """
+    """Read columns of a CSV file as texts; without a head they are in this order."""
     check_file(file, "table", most=_MOST)
     how: dict[str, Any] = {} if head else {"names": list(columns), "header": None}
     try:

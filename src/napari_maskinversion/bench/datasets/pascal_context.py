@@ -33,18 +33,6 @@ class PascalContext:
 
     The maps have 459 labels; the classes are the 59 of ``59_labels.txt``, and pixels of other
     labels belong to no region.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of sets.
-    split : str
-        Of `CONTEXT`.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold the set, or only a part of it, or its lists do not fit.
     """
 
     name = "context"

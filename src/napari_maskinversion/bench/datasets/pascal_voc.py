@@ -22,22 +22,7 @@ VOID: Final = 255  # borders and what is too hard to tell
 
 
 class PascalVoc:
-    """The archive ``VOCtrainval_11-May-2012.tar``, unpacked.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of sets.
-    split : str
-        Of `VOC`.
-    classes : int
-        Number of classes, from the first; pixels of the others belong to no region.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold the set, or only a part of it.
-    """
+    """The archive ``VOCtrainval_11-May-2012.tar``, unpacked."""
 
     template = "a photo of a {}"
     context: float | None = None

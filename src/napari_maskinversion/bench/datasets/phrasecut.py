@@ -50,18 +50,6 @@ class PhraseCut:
     """``VGPhraseCut_v0/`` with ``refer_SPLIT.json`` and ``images/``.
 
     Every phrase has a region: all things that it means, together.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of sets.
-    split : str
-        Of `PHRASECUT`.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold the set, or only a part of it, or the JSON file is invalid.
     """
 
     template = "a photo of a {}"

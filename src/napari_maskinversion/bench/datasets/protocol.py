@@ -27,44 +27,23 @@ class BadRecordError(InputError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """One image and its regions.
+    """One image and its regions."""
 
-    Attributes
-    ----------
-    image : ndarray, shape (H, W, 3) or (H, W), uint8, uint16, bool or float in 0..1
-    regions : Regions
-    labels : ndarray, shape (M,), int64
-        Index of each region's class.
-    expressions : tuple of (str, int)
-        Sentences about this image, each with the index of its region.
-    small : int
-        Number of regions left out because they are too small.
-    """
-
-    image: NDArray[Any]
+    image: NDArray[Any]  # (H, W, 3)
     regions: Regions
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64]  # (M,), int64. Index of each region's class.
+    # Sentences about this image, each with the index of its region
     expressions: tuple[tuple[str, int], ...] = ()
-    small: int = 0
+    small: int = 0  # Number of regions left out because they are too small
 
 
 class Dataset(Protocol):
-    """Images with regions, read one by one.
-
-    Attributes
-    ----------
-    name : str
-    classes : tuple of str
-        Candidate names, in words.
-    template : str
-        Prompt with ``{}`` for the class.
-    context : float or None
-        Side of each region's window as a multiple of its box; None shows the whole image.
-    """
+    """Images with regions, read one by one."""
 
     name: str
-    classes: tuple[str, ...]
-    template: str
+    classes: tuple[str, ...]  # Candidate names, in words
+    template: str  # Prompt with ``{}`` for the class
+    # Side of each region's window as a multiple of its box; None shows the whole image
     context: float | None
 
     def keys(self) -> Sequence[str]:
@@ -77,23 +56,11 @@ class Dataset(Protocol):
         """
 
     def read(self, key: str) -> Sample:
-        """Read one image.
-
-        Raises
-        ------
-        BadRecordError
-            If it cannot be used.
-        """
+        """Read one image."""
 
 
 def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
-    """Refuse an invalid list of classes.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two, or one is repeated.
-    """
+    """Refuse an invalid list of classes."""
     twice = sorted(name for name, times in Counter(classes).items() if times > 1)
     if len(classes) < 2 or twice:
         why = f"names {twice[0]!r} twice" if twice else f"has {len(classes)} classes"
@@ -102,12 +69,7 @@ def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
 
 
 def check_template(template: str) -> None:
-    """Refuse a prompt without exactly one ``{}`` for the class, or with other braces.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a prompt without exactly one ``{}`` for the class, or with other braces."""
     try:
         good = template.format("x") == template.replace("{}", "x") and template.count("{}") == 1
     except (LookupError, ValueError, AttributeError, TypeError):

@@ -23,12 +23,7 @@ IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
 def existing_folder(folder: Path, what: str, holds: str = "") -> Path:
-    """Refuse a missing folder.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a missing folder."""
     if not folder.is_dir():
         more = f" {holds}" if holds else ""
         raise InputError(f"There is no folder {folder} ({what}).{more}")
@@ -37,13 +32,7 @@ def existing_folder(folder: Path, what: str, holds: str = "") -> Path:
 
 @contextmanager
 def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
-    """Turn all errors of reading a file in the block into `BadRecordError`.
-
-    Raises
-    ------
-    BadRecordError
-        If it is missing, damaged, no image, or larger than Pillow opens.
-    """
+    """Turn all errors of reading a file in the block into `BadRecordError`."""
     from PIL import Image
 
     try:
@@ -65,24 +54,12 @@ def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
 
 
 def read_pixels(file: Path, record: str) -> NDArray[Any]:
-    """Read an image as `run` does, see `read_image`.
-
-    Raises
-    ------
-    BadRecordError
-        If it is missing, damaged, no image, or no single plane.
-    """
+    """Read an image as `run` does, see `read_image`."""
     return _read(read_plane, file, record, "image")
 
 
 def read_labels(file: Path, record: str) -> NDArray[Any]:
-    """Read an image of integers unchanged, (H, W) or (H, W, 3).
-
-    Raises
-    ------
-    BadRecordError
-        If it is missing, damaged, or has other values.
-    """
+    """Read an image of integers unchanged, (H, W) or (H, W, 3)."""
     pixels = _read(partial(decode, what="masks", colours=False), file, record, "annotation")
     if pixels.dtype.kind not in "iub":
         raise BadRecordError(f"{record}: {file} holds {pixels.dtype}, not whole numbers.")
@@ -100,12 +77,7 @@ def _read(read: Callable[[Path], NDArray[Any]], file: Path, record: str, what: s
 
 
 def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record: str) -> None:
-    """Refuse masks whose size differs from their image.
-
-    Raises
-    ------
-    BadRecordError
-    """
+    """Refuse masks whose size differs from their image."""
     if tuple(mask[:2]) != tuple(image[:2]):
         raise BadRecordError(
             f"{record}: the masks in {file} are {mask[0]} x {mask[1]} px and reach outside the "
@@ -114,13 +86,7 @@ def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record
 
 
 def read_lines(file: Path, what: str) -> list[str]:
-    """Read the lines of a text that are not empty, without the spaces around them.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or has none.
-    """
+    """Read the lines of a text that are not empty, without the spaces around them."""
     lines = [line.strip() for line in read_text(file, what).splitlines() if line.strip()]
     if not lines:
         raise InputError(f"{file} ({what}) is empty.")
@@ -128,13 +94,7 @@ def read_lines(file: Path, what: str) -> list[str]:
 
 
 def check_there(files: Collection[Path], what: str, title: str) -> None:
-    """Refuse a set of which files are missing, before anything is read: each folder is listed once.
-
-    Raises
-    ------
-    InputError
-        Says how many are missing, and names the first.
-    """
+    """Refuse a set with missing files before anything is read; each folder is listed once."""
     names: dict[Path, set[str]] = {}
     missing = []
     for file in files:

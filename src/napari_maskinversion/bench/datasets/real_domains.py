@@ -19,23 +19,7 @@ from .real_images import read_picture
 
 
 class RealDomains:
-    """Test images of one kind, split as in `demo_model.domains`; each region in a window.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder that ``NAPARI_MASKINVERSION_DATA`` names.
-    kind : {"aerial", "blood"}
-    per_class : int
-        Largest number of regions per class and image; the random choice is always the same.
-    context : float
-        See `Dataset`.
-
-    Raises
-    ------
-    InputError
-        If the folder has no such images.
-    """
+    """Test images of one kind, split as in `demo_model.domains`; each region in a window."""
 
     def __init__(
         self, folder: Path, kind: str, *, per_class: int = 8, context: float | None = 2.0

@@ -20,22 +20,7 @@ from .reading import opening
 def pictures(
     folder: Path, split: Split, kind: str, skipped: dict[str, str] | None = None
 ) -> list[Picture]:
-    """Read every picture of a split.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder that ``NAPARI_MASKINVERSION_DATA`` names.
-    split, kind : str
-        See `demo_model.domains`.
-    skipped : dict, optional
-        If not None, unusable pictures are skipped and their reasons noted here, by file.
-
-    Raises
-    ------
-    BadRecordError
-        If a picture cannot be used and ``skipped`` is None, or no picture is left.
-    """
+    """Read every picture of a split."""
     usable = []
     for file in files_of(folder, split, kind):
         try:
@@ -56,13 +41,7 @@ def pictures(
 
 
 def read_picture(file: Path, kind: str, record: str) -> Picture | None:
-    """Read one image and its annotation; None if it is not annotated.
-
-    Raises
-    ------
-    BadRecordError
-        If it cannot be used; names the record.
-    """
+    """Read one image and its annotation; None if it is not annotated."""
     with opening(file, record, "image"):
         pixels = pixels_of(file)
     try:

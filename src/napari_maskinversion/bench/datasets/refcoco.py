@@ -41,20 +41,6 @@ class RefCoco:
     """``refcoco/`` with ``instances.json`` and ``refs(unc).p``, and the images of COCO train2014.
 
     The regions of an image are all its instances; crowds only where a sentence is about one.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of sets.
-    split : str
-        Of `layout`: UNC's, or Google's (of RefCOCO alone) with ``google-`` before it.
-    layout : Layout
-        `REFCOCO` or `REFCOCO_PLUS`.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold the set, or only a part of it, or its files do not fit.
     """
 
     template = "a photo of a {}"

@@ -18,37 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSpec:
-    """A data set that can be measured on by name.
+    """A data set that can be measured on by name."""
 
-    Attributes
-    ----------
-    name : str
-        As on the command line.
-    summary : str
-        Help of its command.
-    layout : Layout
-        Where it comes from, and what lies where.
-    """
-
-    name: str
-    summary: str
-    layout: Layout
+    name: str  # As on the command line
+    summary: str  # Help of its command
+    layout: Layout  # Where it comes from, and what lies where
 
     def open(self, data: Path | None = None, split: str | None = None) -> Dataset:
-        """Open the set in the folder of all sets.
-
-        Parameters
-        ----------
-        data : Path, optional
-            By default the folder that ``NAPARI_MASKINVERSION_DATA`` names.
-        split : str, optional
-            By default the first of the layout's.
-
-        Raises
-        ------
-        InputError
-            If there is no such folder or split, or the set is not in the folder.
-        """
+        """Open the set in the folder of all sets."""
         from ...demo_model.domains import data_folder
         from .reading import existing_folder
 

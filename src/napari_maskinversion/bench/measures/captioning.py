@@ -20,21 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Captioner:
-    """A generator of sentences, and a judge of what they say.
+    """A generator of sentences, and a judge of what they say."""
 
-    Attributes
-    ----------
-    name : str
-        Of the generator and its weights, for records.
-    make : callable
-        Loads the generator for a model.
-    load_judge : callable
-        Loads the model whose text tower compares sentences.
-    """
-
-    name: str
-    make: Callable[[Backbone], SentenceGenerator]
-    load_judge: Callable[[], Backbone]
+    name: str  # Of the generator and its weights, for records
+    make: Callable[[Backbone], SentenceGenerator]  # Loads the generator for a model
+    load_judge: Callable[[], Backbone]  # Loads the model whose text tower compares sentences
     _generators: dict[str, SentenceGenerator] = field(default_factory=dict)
     _judge: Backbone | None = None
 
@@ -46,13 +36,7 @@ class Captioner:
         return self._judge
 
     def open(self, model: Backbone) -> None:
-        """Load generator and judge now, so that bad files are refused before anything is measured.
-
-        Raises
-        ------
-        MaskInversionError
-            If one of them cannot be loaded, or the generator does not fit the model.
-        """
+        """Load generator and judge now, to refuse bad files before anything is measured."""
         self._generator(model)
         _ = self.judge
 
@@ -64,14 +48,7 @@ class Captioner:
     def read(
         self, model: Backbone, embeddings: NDArray[np.float32], sample: Sample
     ) -> dict[str, Any]:
-        """Write a sentence for each region and compare it with the sentences of the image.
-
-        Returns
-        -------
-        dict
-            ``captions``; ``caption``: for each region with a sentence, where its own is among all
-            sentences of the image (see `retrieval.Row`).
-        """
+        """Write a sentence for each region and compare it with the sentences of the image."""
         written = self._generator(model).generate(embeddings)
         rows: list[Row] = []
         if sample.expressions:

@@ -25,29 +25,16 @@ from .statistics import hits, share
 
 @dataclass(frozen=True, slots=True)
 class CurvePlan:
-    """One curve.
-
-    Attributes
-    ----------
-    kind : {"steps", "alpha"}
-    values : tuple of float
-        The points: 0 to K, or weights of the regulariser.
-    inversion : InversionConfig
-        Everything else; for a curve over steps, ``steps`` is the last point.
-    resolution : int
-        Pixels of the model's input.
-    scenes, objects : int
-    short : bool
-        Only drawings that come with the package.
-    """
+    """One curve."""
 
     kind: str
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # The points: 0 to K, or weights of the regulariser
+    # Everything else; for a curve over steps, ``steps`` is the last point
     inversion: InversionConfig
-    resolution: int
+    resolution: int  # Pixels of the model's input
     scenes: int
     objects: int
-    short: bool = False
+    short: bool = False  # Only drawings that come with the package
 
     def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
         """Return everything the figures depend on."""
@@ -88,15 +75,7 @@ class CurveBench:
 def measure_curve(
     subject: ModelUnderTest, cases: Sequence[Case], plan: CurvePlan, tell: Tell = lambda _: None
 ) -> dict[str, Any]:
-    """Measure one curve on these cases.
-
-    Returns
-    -------
-    dict
-        ``values``; for each of them ``top1`` and ``iou`` (dicts of value, low, high), ``dice``
-        (mean soft Dice loss, without the regulariser) and ``cosine`` (mean, to the image's
-        embedding).
-    """
+    """Measure one curve on these cases."""
     inverter = MaskInverter(subject.model)
     rows: list[list[NDArray[np.float64]]] = []  # per case and value: (M, 4)
     for done, case in enumerate(cases):

@@ -32,42 +32,24 @@ SHARE: Final = 0.1  # share of a region's diameter that is removed or added
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row of a comparison.
+    """One row of a comparison."""
 
-    Attributes
-    ----------
-    key, title : str
-        Name in the record; name for users.
-    method : Method
-    inversion : InversionConfig
-    masks : {"mask", "eroded", "dilated", "box", "box + SAM"}
-        How a mask is changed before it is embedded; answers are compared with the true mask.
-    template : str
-        Prompt for sentences, with ``{}`` for the sentence.
-    scorer : {"embeddings", "gradcam", "chefer"}
-        How regions and sentences are compared: by their embeddings, or by a sentence's
-        explainability map in the region's box, see `map_scores`. The latter ranks no classes.
-    points : tuple of int
-        Steps of the inversion after which the classes are ranked as well.
-    relations : bool
-        Places and sizes that a sentence names count as well, see `relations`.
-    captions : {"", "optimised", "cls"}
-        A sentence is generated from each embedding, of this length, and judged.
-    lacks : str
-        Why no model can measure it; shown in its row.
-    """
-
-    key: str
+    key: str  # Name in the record; name for users
     title: str
     method: Method = field(default_factory=Method)
     inversion: InversionConfig = field(default_factory=InversionConfig)
+    # How a mask is changed before it is embedded; answers are compared with the true mask
     masks: MaskChange = "mask"
-    template: str = "{}"
+    template: str = "{}"  # Prompt for sentences, with ``{}`` for the sentence
+    # How regions and sentences are compared: by their embeddings, or by a sentence's explainability
+    # map in the region's box, see `map_scores`. The latter ranks no classes.
     scorer: Scorer = "embeddings"
+    # Steps of the inversion after which the classes are ranked as well
     points: tuple[int, ...] = ()
-    relations: bool = False
+    relations: bool = False  # Places and sizes that a sentence names count as well, see `relations`
+    # A sentence is generated from each embedding, of this length, and judged
     captions: Captions = ""
-    lacks: str = ""
+    lacks: str = ""  # Why no model can measure it; shown in its row
 
     def settings(self) -> dict[str, Any]:
         """Return what the figures depend on."""
@@ -78,13 +60,7 @@ class Entry:
 
 
 def methods(names: str, inversion: InversionConfig, weights: Path | None = None) -> list[Entry]:
-    """Return rows of methods by name, separated by commas; ``all`` is every method.
-
-    Raises
-    ------
-    ConfigError
-        If a method is unknown, or was named and lacks its weights.
-    """
+    """Return rows of methods by name, separated by commas; ``all`` is every method."""
     every = names.strip() == "all"
     if every:
         chosen = [spec.name for spec in list_methods()]

@@ -66,13 +66,7 @@ def figures_page(kind: str, settings: dict[str, Any], parts: dict[str, Any]) -> 
 
 
 def write_figures(page: dict[str, Any], file: Path) -> None:
-    """Write a figures file, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
+    """Write a figures file, whole or not at all."""
     with atomic_path(file) as part:
         part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
 
@@ -82,27 +76,6 @@ class FiguresFile:
 
     Finished parts are kept in ``NAME.records.jsonl`` next to the file. A file of version 0.1, which
     has no such records, is continued from its own parts.
-
-    Parameters
-    ----------
-    file : Path or None
-        Parts that are kept already are not measured again.
-    kind : str
-        "scenes", "steps" or "alpha".
-    settings : dict
-        What the figures depend on.
-    overwrite : bool
-        Measure every part again.
-
-    Attributes
-    ----------
-    page : dict
-        Content of the file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written, or its figures were made with other settings.
     """
 
     def __init__(
@@ -167,13 +140,7 @@ def _parts_of(file: Path, kind: str, settings: dict[str, Any]) -> dict[str, Any]
 
 @contextmanager
 def complete_figures(file: Path | None) -> Generator[None, None, None]:
-    """Report figures that lack something as an error of their file; None lets errors pass.
-
-    Raises
-    ------
-    InputError
-        Naming the file.
-    """
+    """Report figures that lack something as an error of their file; None lets errors pass."""
     try:
         yield
     except InputError:
@@ -188,13 +155,7 @@ def complete_figures(file: Path | None) -> Generator[None, None, None]:
 
 
 def read_figures(file: Path) -> dict[str, Any]:
-    """Read a figures file.
-
-    Raises
-    ------
-    InputError
-        If there is none, or it is something else.
-    """
+    """Read a figures file."""
     text = read_bytes(file, "file of figures", most=MOST_JSON)
     try:
         values = parse_json(text, "the file")

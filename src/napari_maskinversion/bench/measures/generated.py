@@ -41,26 +41,14 @@ Embeddings = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionsPlan:
-    """What to measure.
+    """What to measure."""
 
-    Attributes
-    ----------
-    scenes, objects : int
-        Scenes of each kind, and things in each.
-    per_class : int
-        Largest number of real regions of a class.
-    sprites, real : Path or None
-        Folders of the emoji sets and of the real images.
-    short : bool
-        Only bundled drawings.
-    """
-
-    scenes: int = SCENES
+    scenes: int = SCENES  # Scenes of each kind, and things in each
     objects: int = 3
-    per_class: int = PER_CLASS
-    sprites: Path | None = None
+    per_class: int = PER_CLASS  # Largest number of real regions of a class
+    sprites: Path | None = None  # Folders of the emoji sets and of the real images
     real: Path | None = None
-    short: bool = False
+    short: bool = False  # Only bundled drawings
 
     def settings(self, subject: ModelUnderTest, decoder: CaptionDecoder) -> dict[str, Any]:
         """Return everything the figures depend on."""

@@ -40,26 +40,6 @@ def choose_settings(
     """Choose each method's setting by top-1: first its own options, then the resolution.
 
     MaskInversion sees images of several regions whole.
-
-    Parameters
-    ----------
-    subject : ModelUnderTest
-    cases : sequence of Case
-        Validation images.
-    texts : (labels, embeddings)
-        Label of each text, and unit embeddings (labels, e).
-    inversion : InversionConfig
-    resolution : int, optional
-        Fixes MaskInversion's resolution.
-    macro : bool
-        Average over classes.
-    on_step : callable
-        Receives the share of the work that is done.
-
-    Returns
-    -------
-    dict
-        Per method: ``setting`` (see `SceneMethod.describe`), ``top1`` on these cases, ``tried``.
     """
     true, sources = np.searchsorted(texts[0], labels_of(cases)), sources_of(cases)
 

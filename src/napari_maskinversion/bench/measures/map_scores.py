@@ -23,18 +23,7 @@ def map_scores(
     As in ReCLIP: the map is brought to the size of the image bicubically, and not stretched.
     ReCLIP's code takes CheferCAM of the last layer for a vision transformer, and calls it GradCAM.
 
-    Parameters
-    ----------
-    inverter : MaskInverter
-        With the image set, resized to a square.
-    texts : ndarray, shape (T, e)
-    regions : Regions
-    explainer : str
-        Name of an explainability map.
-
-    Returns
-    -------
-    ndarray, shape (T, N), float32
+    Shapes: texts (T, e); returns (T, N), float32.
     """
     maps = inverter.explain(texts, explainer=explainer)
     rows = []

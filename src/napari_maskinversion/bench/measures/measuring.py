@@ -37,40 +37,20 @@ Rows = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringPlan:
-    """What to measure.
-
-    Attributes
-    ----------
-    models : tuple of str
-    entries : tuple of Entry
-    resolution : int or None
-        Pixels of the model's input; None uses each method's own.
-    keep_aspect : bool
-        False resizes whole images to squares.
-    pictures_native : bool
-        Leave methods that show pictures of regions at the model's native resolution, as the paper
-        does; ``resolution`` is that of methods that use tokens of the whole image.
-    context : float or None
-        Replaces the data set's, see `Dataset`; 0 shows the whole image.
-    limit : int or None
-        Number of images, from the first.
-    skip_bad : bool
-        Continue after an image that cannot be used.
-    sam : Path or None
-        Checkpoint of Segment Anything, for entries with boxes that it fills.
-    lenient : bool
-        Continue with the other entries after one that fails; `Measuring.lacks` says why it did.
-    """
+    """What to measure."""
 
     models: tuple[str, ...]
     entries: tuple[Entry, ...]
-    resolution: int | None = None
-    keep_aspect: bool = True
+    resolution: int | None = None  # Pixels of the model's input; None uses each method's own
+    keep_aspect: bool = True  # False resizes whole images to squares
+    # Leave methods that show pictures of regions at the model's native resolution, as the paper
+    # does; ``resolution`` is that of methods that use tokens of the whole image
     pictures_native: bool = False
-    context: float | None = None
-    limit: int | None = None
-    skip_bad: bool = False
-    sam: Path | None = None
+    context: float | None = None  # Replaces the data set's, see `Dataset`; 0 shows the whole image
+    limit: int | None = None  # Number of images, from the first
+    skip_bad: bool = False  # Continue after an image that cannot be used
+    sam: Path | None = None  # Checkpoint of Segment Anything, for entries with boxes that it fills
+    # Continue with the other entries after one that fails; `Measuring.lacks` says why it did
     lenient: bool = False
 
     def settings(self, dataset: Dataset) -> dict[str, Any]:
@@ -105,47 +85,14 @@ def open_records(
     *,
     overwrite: bool = False,
 ) -> RecordStore:
-    """Open the records of a figures file; without a file they are kept in memory.
-
-    Raises
-    ------
-    InputError
-        See `RecordStore`.
-    """
+    """Open the records of a figures file; without a file they are kept in memory."""
     where = None if file is None else records_path(file)
     fields = ("model", "entry", "image")
     return RecordStore(where, kind, fields, plan.settings(dataset), overwrite=overwrite)
 
 
 class Measuring:
-    """Measures the records of a plan and keeps each of them.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    plan : MeasuringPlan
-    store : RecordStore
-        See `open_records`.
-    load : callable
-        Loads a model by name.
-    captioner : Captioner, optional
-        For entries with captions.
-    parser : callable
-        For entries with relations.
-    segmenter : callable, optional
-        Loads Segment Anything for a device; by default from the plan's checkpoint.
-
-    Attributes
-    ----------
-    lacks : dict
-        Why a (model, entry) cannot be measured: missing weights, an unsuitable tower, or an error
-        (see `MeasuringPlan.lenient`).
-    skipped : dict
-        Why images were left out, by their names; they are tried again when the measurement
-        resumes.
-    stale : StaleRecords
-        Kept records of other images or weights, which are measured again.
-    """
+    """Measures the records of a plan and keeps each of them."""
 
     def __init__(
         self,
@@ -169,15 +116,7 @@ class Measuring:
         self.segmenter = segmenter or cache(self._load_segmenter)
 
     def run(self, report: Report = lambda *_: None) -> None:
-        """Measure missing records; ``report`` receives the present image and the share done.
-
-        Raises
-        ------
-        BadRecordError
-            At the first image that cannot be used, unless ``skip_bad``.
-        InputError
-            If all images were skipped, or no model can measure any entry.
-        """
+        """Measure missing records; ``report`` receives the present image and the share done."""
         total = len(self.plan.models) * len(self.keys)
         for number, name in enumerate(self.plan.models):
             model = self._load(name)

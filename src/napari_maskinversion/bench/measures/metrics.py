@@ -12,23 +12,7 @@ from .statistics import share
 
 
 def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict[str, Any]:
-    """Compute the figures of one model and entry.
-
-    Parameters
-    ----------
-    records : sequence of (str, dict)
-        Image and its record from `Measuring`.
-    classes : int
-        Number of candidate names; top-k accuracies with k of that size or more are left out.
-
-    Returns
-    -------
-    dict
-        ``acc1``, ``acc5``, ``acc10``, ``macro`` (Acc@1 averaged over classes), ``iou`` (heatmaps
-        against masks), ``expressions`` (see `retrieval_figures`), each with its 95 % interval
-        from resampling images; ``images``, ``regions``, ``small`` (regions left out since they are
-        too small), ``seconds`` (per region).
-    """
+    """Compute the figures of one model and entry."""
     sources, labels, ranks, overlaps = [], [], [], []
     seconds, small = 0.0, 0
     for image, record in records:

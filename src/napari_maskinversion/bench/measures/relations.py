@@ -25,22 +25,12 @@ _LEAST: Final = 1e-12  # probability
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A parsed sentence.
+    """A parsed sentence."""
 
-    Attributes
-    ----------
-    head : str
-        What names the region.
-    relation, other : str
-        A name of `RELATIONS`, and the thing that it stands in it to; "" for none.
-    extreme : str
-        A name of `EXTREMES`; "" for none.
-    """
-
-    head: str
-    relation: str = ""
+    head: str  # What names the region
+    relation: str = ""  # A name of `RELATIONS`, and the thing that it stands in it to; "" for none
     other: str = ""
-    extreme: str = ""
+    extreme: str = ""  # A name of `EXTREMES`; "" for none
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -158,26 +148,13 @@ def _extreme(word: str, piece: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OwnParser:
-    """A parser of the user's, whose phrases are checked.
+    """A parser of the user's, whose phrases are checked."""
 
-    Attributes
-    ----------
-    name : str
-        ``MODULE:FUNCTION``, kept in the records.
-    function : callable
-    """
-
-    name: str
+    name: str  # ``MODULE:FUNCTION``, kept in the records
     function: Parser
 
     def __call__(self, sentence: str) -> Phrase:
-        """Parse a sentence.
-
-        Raises
-        ------
-        InputError
-            If the function fails, or returns something else than a `Phrase` of known names.
-        """
+        """Parse a sentence."""
         try:
             phrase = self.function(sentence)
         except Exception as error:
@@ -195,18 +172,7 @@ class OwnParser:
 
 
 def load_parser(name: str) -> OwnParser:
-    """Import a parser of the user's.
-
-    Parameters
-    ----------
-    name : str
-        ``MODULE:FUNCTION``; the function takes a sentence and returns a `Phrase`.
-
-    Raises
-    ------
-    InputError
-        If there is no such module or function, or it returns something else.
-    """
+    """Import a parser of the user's."""
     module, colon, function = name.partition(":")
     if not (module and colon and function):
         raise InputError(f"--parser takes MODULE:FUNCTION, such as mine:parse; got {name!r}.")
@@ -228,18 +194,7 @@ def related(
     of the head, times the sum of those of the other things that a region is related to, times the
     sum of its own kind that it exceeds.
 
-    Parameters
-    ----------
-    logits : ndarray, shape (T, N)
-        Scores of ``texts`` and regions: first the sentences, then what `Phrase.texts` names.
-    phrases : sequence of Phrase
-        One a sentence.
-    texts : sequence of str, length T
-    regions : Regions
-
-    Returns
-    -------
-    ndarray, shape (sentences, N)
+    Shapes: logits (T, N); returns (sentences, N).
     """
     shares = np.exp(logits - logits.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)

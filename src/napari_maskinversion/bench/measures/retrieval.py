@@ -100,12 +100,6 @@ def retrieval_figures(
     """Compute Acc@1, @5, @10, mIoU and oIoU from records of images with sentences.
 
     ``reading`` is one of `READINGS`, or "caption".
-
-    Returns
-    -------
-    dict
-        ``acc1``, ``acc5``, ``acc10``, ``miou``, ``oiou``, each with its 95 % interval from
-        resampling images, and ``count``; empty if no record has sentences.
     """
     listed = [(image, row) for image, one in records for row in one.get(reading, ())]
     if not listed:

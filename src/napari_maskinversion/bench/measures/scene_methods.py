@@ -33,43 +33,23 @@ Embeddings = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Setting of a method.
+    """Setting of a method."""
 
-    Attributes
-    ----------
-    resolution : int
-        Side in pixels of the model's input.
-    context : float
-        Side of the window or crop as a multiple of the longer side of the region's box; infinite is
-        the whole image.
-    fill : str
-        What a masked crop shows outside the mask.
-    reading : {"values", "block"}
-        Which tokens are averaged, see `MaskClip`.
-    """
-
-    resolution: int
+    resolution: int  # Side in pixels of the model's input
+    # Side of the window or crop as a multiple of the longer side of the region's box; infinite is
+    # the whole image
     context: float = math.inf
-    fill: Fill = "image mean"
-    reading: Reading = "values"
+    fill: Fill = "image mean"  # What a masked crop shows outside the mask
+    reading: Reading = "values"  # Which tokens are averaged, see `MaskClip`
 
 
 @dataclass(frozen=True, slots=True)
 class SceneMethod:
-    """A method as ``bench scenes`` measures it.
+    """A method as ``bench scenes`` measures it."""
 
-    Attributes
-    ----------
-    title : str
-        For tables.
-    method : str
-        Its name in `list_methods`.
-    choices : dict
-        Options besides the resolution, the usual value first.
-    """
-
-    title: str
-    method: str
+    title: str  # For tables
+    method: str  # Its name in `list_methods`
+    # Options besides the resolution, the usual value first
     choices: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def embed(

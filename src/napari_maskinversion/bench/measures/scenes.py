@@ -33,39 +33,19 @@ SINGLES: Final = 5  # times as many scenes of one object, which take no inversio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenesPlan:
-    """What to measure.
+    """What to measure."""
 
-    Attributes
-    ----------
-    scenes : int
-        Scenes of each kind; five times as many of a single object.
-    objects : tuple of int
-        Numbers of objects in the scenes with several.
-    inversion : InversionConfig
-    resolution : int or None
-        MaskInversion's resolution in pixels; None chooses it on validation scenes.
-    per_class : int
-        Largest number of real regions per class.
-    sprites, real : Path or None
-        Folders of the emoji sets and of the real images.
-    short : bool
-        Only bundled drawings, and every method with its usual setting.
-    validation : int
-        Number of scenes for choosing settings.
-    skip_bad : bool
-        Continue after a real image that cannot be used, and list it.
-    """
-
-    scenes: int = 200
-    objects: tuple[int, ...] = (3, 4, 5)
+    scenes: int = 200  # Scenes of each kind; five times as many of a single object
+    objects: tuple[int, ...] = (3, 4, 5)  # Numbers of objects in the scenes with several
     inversion: InversionConfig = USUAL
+    # MaskInversion's resolution in pixels; None chooses it on validation scenes
     resolution: int | None = None
-    per_class: int = 100
-    sprites: Path | None = None
+    per_class: int = 100  # Largest number of real regions per class
+    sprites: Path | None = None  # Folders of the emoji sets and of the real images
     real: Path | None = None
-    short: bool = False
-    validation: int = VALIDATION_SCENES
-    skip_bad: bool = False
+    short: bool = False  # Only bundled drawings, and every method with its usual setting
+    validation: int = VALIDATION_SCENES  # Number of scenes for choosing settings
+    skip_bad: bool = False  # Continue after a real image that cannot be used, and list it
 
     def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
         """Return everything the figures depend on."""

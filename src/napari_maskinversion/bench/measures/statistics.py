@@ -24,20 +24,7 @@ def share(
 ) -> dict[str, float]:
     """Return the mean of values with its 95 % interval, averaged over classes if there are any.
 
-    Parameters
-    ----------
-    values : array-like, shape (N,)
-        Hits, or overlaps.
-    sources : sequence of str
-        The image of each value; images are resampled.
-    classes : array-like of int, optional
-        True class of each region: the figure is then the mean of the classes' means.
-
-    Returns
-    -------
-    dict
-        ``value``, ``low``, ``high``. If all values are 0 or all are 1, the bootstrap has no width,
-        see `certain`.
+    Shapes: values (N,).
     """
     return ratio(values, np.ones(len(sources)), sources, classes)
 

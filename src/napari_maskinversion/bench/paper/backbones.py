@@ -22,18 +22,11 @@ USUAL: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Backbones:
-    """Models by the paper's backbones.
+    """Models by the paper's backbones."""
 
-    Attributes
-    ----------
-    models : mapping of str to str
-        Names or folders of models, or ``FILE:ARCHITECTURE``, by backbone; see `parts_of`.
-    lacks : mapping of str to str
-        Why other backbones are not measured.
-    """
-
+    # Names or folders of models, or ``FILE:ARCHITECTURE``, by backbone; see `parts_of`
     models: Mapping[str, str]
-    lacks: Mapping[str, str]
+    lacks: Mapping[str, str]  # Why other backbones are not measured
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,22 +39,7 @@ class Backbones:
 
 
 def choose(wanted: str | None) -> Backbones:
-    """Choose models for the paper's backbones.
-
-    Parameters
-    ----------
-    wanted : str, optional
-        Models separated by commas: of the paper's architectures, as ``BACKBONE=MODEL`` (such as
-        ``B/16=folder`` or ``B/16=weights.pt:ViT-B-16``), or one that stands in for all backbones,
-        such as ``demo``. By default the paper's models that are on this machine.
-
-    Raises
-    ------
-    InputError
-        If a backbone is unknown or named twice, or a file comes without its architecture.
-    ModelError
-        If there is no such model, file or architecture.
-    """
+    """Choose models for the paper's backbones."""
     named = _by_backbone(wanted) if wanted is not None else dict(USUAL)
     models, lacks = {}, {}
     for backbone in BACKBONES:

@@ -31,28 +31,7 @@ def captioner(
     memory: Path | None = None,
     sentences: str = "",
 ) -> tuple[Captioner | None, str]:
-    """Return a captioner, or why captions are not measured.
-
-    Parameters
-    ----------
-    request : CaptionRequest or None
-        The decoder and how it writes.
-    backbones : Backbones
-        The judge is the paper's ViT-L/14, or the model that stands in for it.
-    make : callable
-        Loads the decoder for a model.
-    load : callable
-        Loads a model by name.
-    memory : Path, optional
-        Sentences or a caption bank, for DeCap.
-    sentences : str
-        Hash of these sentences.
-
-    Raises
-    ------
-    MaskInversionError
-        If there is no such decoder, it is for another model, or its file cannot be used.
-    """
+    """Return a captioner, or why captions are not measured."""
     if request is None:
         return None, "needs a generator of captions (--decoder clipcap-coco)"
     reader = backbones.models.get(READER)

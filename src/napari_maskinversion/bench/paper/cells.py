@@ -22,36 +22,19 @@ Figure = dict[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One figure of a table.
-
-    Attributes
-    ----------
-    table, row, backbone, model : str
-    data, metric : str
-        The column.
-    reading : str
-        "mask" or "sentence" where sentences and regions are compared, else "".
-    paper : float or None
-        As printed.
-    ours : dict or None
-        ``value``, ``low``, ``high``, in the paper's unit.
-    count : int
-        Regions, sentences or repetitions.
-    note : str
-        Why there is no figure of ours, or only one of some images.
-    """
+    """One figure of a table."""
 
     table: str
     row: str
     backbone: str
     model: str
-    data: str
+    data: str  # The column
     metric: str
-    reading: str = ""
-    paper: float | None = None
-    ours: Figure | None = None
-    count: int = 0
-    note: str = ""
+    reading: str = ""  # "mask" or "sentence" where sentences and regions are compared, else ""
+    paper: float | None = None  # As printed
+    ours: Figure | None = None  # ``value``, ``low``, ``high``, in the paper's unit
+    count: int = 0  # Regions, sentences or repetitions
+    note: str = ""  # Why there is no figure of ours, or only one of some images
 
     @property
     def difference(self) -> float | None:

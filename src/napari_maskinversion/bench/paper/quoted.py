@@ -38,18 +38,11 @@ METRICS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A row as the paper prints it.
-
-    Attributes
-    ----------
-    title, backbone : str
-    values : mapping of (str, str) to float
-        By column: data set and metric.
-    """
+    """A row as the paper prints it."""
 
     title: str
     backbone: str
-    values: Mapping[Column, float]
+    values: Mapping[Column, float]  # By column: data set and metric
 
     @property
     def of_others(self) -> bool:

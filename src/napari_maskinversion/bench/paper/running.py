@@ -33,40 +33,22 @@ PAPER_SIDE: Final = 448  # pixels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperPlan:
-    """What to measure, and how.
-
-    Attributes
-    ----------
-    tables : tuple of Table
-    backbones : Backbones
-    sets : PaperSets
-    inversion : InversionConfig
-        Alpha is that of each data set.
-    resolution : int
-        Pixels of the input of methods that use tokens of the whole image.
-    weights, sam : Path or None
-        Checkpoints of AlphaCLIP and of Segment Anything.
-    captions : str
-        Why captions are not measured; "" if there is a captioner.
-    limit : int or None
-        Number of images of each set, from the first.
-    skip_bad : bool
-        Continue after an image that cannot be used.
-    parser : callable
-        Reads relations in sentences.
-    """
+    """What to measure, and how."""
 
     tables: tuple[Table, ...]
     backbones: Backbones
     sets: PaperSets
+    # Alpha is that of each data set
     inversion: InversionConfig = field(default_factory=InversionConfig)
+    # Pixels of the input of methods that use tokens of the whole image
     resolution: int = PAPER_SIDE
-    weights: Path | None = None
+    weights: Path | None = None  # Checkpoints of AlphaCLIP and of Segment Anything
     sam: Path | None = None
+    # Why captions are not measured; "" if there is a captioner
     captions: str = "needs a generator of captions (--decoder clipcap-coco)"
-    limit: int | None = None
-    skip_bad: bool = False
-    parser: Parser = by_words
+    limit: int | None = None  # Number of images of each set, from the first
+    skip_bad: bool = False  # Continue after an image that cannot be used
+    parser: Parser = by_words  # Reads relations in sentences
 
     def inversion_of(self, name: str) -> InversionConfig:
         """Return the setting of the inversion for a data set."""
@@ -97,38 +79,7 @@ class PaperPlan:
 
 
 class PaperBench:
-    """Measures a plan and keeps each record, so that it can be stopped and run again.
-
-    Parameters
-    ----------
-    plan : PaperPlan
-    folder : Path
-        Records go to ``records/`` below it.
-    load : callable
-        Loads a model by name.
-    captioner : Captioner, optional
-    device : str
-        For Segment Anything, see `load_model`.
-    overwrite : bool
-        Measure again what is kept.
-
-    Raises
-    ------
-    MaskInversionError
-        If a file of weights cannot be loaded (of a model, AlphaCLIP, Segment Anything, the
-        generator of captions or its judge), or kept records are of other settings.
-
-    Attributes
-    ----------
-    stores : dict
-        Records by data set.
-    lacks : dict
-        Why a (data set, model, entry) cannot be measured.
-    failures : dict
-        Why a (data set, model) was not measured to its end; "" for what is timed.
-    skipped : dict
-        Why images were left out, by data set and name.
-    """
+    """Measures a plan and keeps each record, so that it can be stopped and run again."""
 
     def __init__(
         self,

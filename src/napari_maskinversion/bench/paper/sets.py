@@ -23,17 +23,10 @@ _ALPHA_SETS: Final = ("refcoco", "refcoco+")
 
 @dataclass(frozen=True, slots=True)
 class PaperSets:
-    """Data sets by the paper's columns.
-
-    Attributes
-    ----------
-    opened : mapping of str to Dataset
-    lacks : mapping of str to str
-        Why other sets are not measured.
-    """
+    """Data sets by the paper's columns."""
 
     opened: Mapping[str, Dataset]
-    lacks: Mapping[str, str]
+    lacks: Mapping[str, str]  # Why other sets are not measured
 
 
 def inversion_of(name: str, base: InversionConfig) -> InversionConfig:
@@ -43,13 +36,7 @@ def inversion_of(name: str, base: InversionConfig) -> InversionConfig:
 
 
 def read_splits(texts: Sequence[str], sets: Sequence[str] = tuple(SETS)) -> dict[str, str]:
-    """Return splits by data set, one of ``sets``, from texts such as ``refcoco=testA``.
-
-    Raises
-    ------
-    InputError
-        If a set or split is unknown.
-    """
+    """Return splits by data set, one of ``sets``, from texts such as ``refcoco=testA``."""
     splits = {}
     for text in texts:
         name, equals, split = text.partition("=")
@@ -62,13 +49,7 @@ def read_splits(texts: Sequence[str], sets: Sequence[str] = tuple(SETS)) -> dict
 
 
 def read_sets(text: str | None) -> tuple[str, ...]:
-    """Return data sets by name, separated by commas; None is all.
-
-    Raises
-    ------
-    InputError
-        If there is no such set.
-    """
+    """Return data sets by name, separated by commas; None is all."""
     if text is None:
         return tuple(SETS)
     names = [name for name in (part.strip() for part in text.split(",")) if name]
@@ -93,23 +74,6 @@ def open_sets(
     """Open the data sets that are needed and there.
 
     A set of which nothing but images is there counts as missing.
-
-    Parameters
-    ----------
-    data : Path or None
-        Folder of sets; without it all are missing.
-    needed, chosen : sequence of str
-        Sets of the tables; sets that the user wants.
-    splits : mapping
-        See `read_splits`.
-    voc_classes : {19, 20}
-    some : bool
-        Refuse a folder that holds none of the sets.
-
-    Raises
-    ------
-    InputError
-        If the folder is missing, or holds only a part of a set.
     """
     if data is None:
         return PaperSets({}, dict.fromkeys(needed, NO_FOLDER))

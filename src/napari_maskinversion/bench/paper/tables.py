@@ -37,42 +37,22 @@ METHODS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row of a table.
-
-    Attributes
-    ----------
-    title, backbone : str
-    values : mapping
-        The paper's figures by column.
-    method : str
-        Name of the method; "" where nothing is measured.
-    changes : mapping
-        Settings of the inversion that differ from the data set's.
-    masks, template, scorer, relations
-        As in `Entry`.
-    norm : {"optimised", "cls"}
-        Length of an embedding from which a sentence is generated.
-    point : int or None
-        The figure is that of this step of an inversion with `points`.
-    points : tuple of int
-        As in `Entry`.
-    lacks : str
-        Why nothing is measured.
-    """
+    """A row of a table."""
 
     title: str
     backbone: str = "B/16"
-    values: Mapping[Column, float] = field(default_factory=dict)
-    method: str = "maskinversion"
+    values: Mapping[Column, float] = field(default_factory=dict)  # The paper's figures by column
+    method: str = "maskinversion"  # Name of the method; "" where nothing is measured
+    # Settings of the inversion that differ from the data set's
     changes: Mapping[str, Any] = field(default_factory=dict)
-    masks: MaskChange = "mask"
+    masks: MaskChange = "mask"  # As in `Entry`
     template: str = "{}"
     scorer: Scorer = "embeddings"
     relations: bool = False
-    norm: Captions = "optimised"
-    point: int | None = None
-    points: tuple[int, ...] = ()
-    lacks: str = ""
+    norm: Captions = "optimised"  # Length of an embedding from which a sentence is generated
+    point: int | None = None  # The figure is that of this step of an inversion with `points`
+    points: tuple[int, ...] = ()  # As in `Entry`
+    lacks: str = ""  # Why nothing is measured
 
     def key(self, inversion: InversionConfig) -> str:
         """Return the name of its entry in the records; rows of several tables may share one."""
@@ -104,28 +84,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table or a curve of the paper.
+    """A table or a curve of the paper."""
 
-    Attributes
-    ----------
-    name : str
-        What users type.
-    title : str
-    columns : tuple of (str, str)
-        Data set and metric.
-    rows : tuple of Row
-    axis : str
-        Where rows are points of a curve: what their titles count.
-    note : str
-        What a reader has to know.
-    """
-
-    name: str
+    name: str  # What users type
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # Data set and metric
     rows: tuple[Row, ...]
-    axis: str = ""
-    note: str = ""
+    axis: str = ""  # Where rows are points of a curve: what their titles count
+    note: str = ""  # What a reader has to know
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -269,13 +235,7 @@ TIMED: Final = tuple(table.name for table in _TABLES if not table.sets)
 
 
 def tables_by_name(names: str) -> tuple[Table, ...]:
-    """Return tables by name, separated by commas; ``all`` is every table.
-
-    Raises
-    ------
-    InputError
-        If there is no such table.
-    """
+    """Return tables by name, separated by commas; ``all`` is every table."""
     wanted = [name for name in (part.strip() for part in names.split(",")) if name]
     if wanted == ["all"]:
         return _TABLES

@@ -28,21 +28,12 @@ _MASKS: Final = 10  # of the curve over resolutions
 
 @dataclass(frozen=True, slots=True)
 class TimedPart:
-    """One inversion to time.
+    """One inversion to time."""
 
-    Attributes
-    ----------
-    masks, side : int
-        Masks; pixels of the model's input.
-    route : {"direct", "decomposed"}
-    steps : int or None
-        None takes those of the inversion.
-    """
-
-    masks: int
+    masks: int  # Masks; pixels of the model's input
     side: int
     route: Route
-    steps: int | None = None
+    steps: int | None = None  # None takes those of the inversion
 
     @property
     def about(self) -> str:
@@ -83,12 +74,6 @@ def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> d
     """Invert masks of a random image several times.
 
     A model of another native resolution than 224 px is timed at a side in proportion.
-
-    Returns
-    -------
-    dict
-        ``value`` (median seconds), ``low`` and ``high`` (quickest and slowest), ``encoding``
-        (median seconds of the image's encoding), ``route`` as it was taken, ``side``.
     """
     side = max(2, round(part.side * model.native_resolution / _TABLE_SIDE / model.patch_size))
     side *= model.patch_size

@@ -64,19 +64,11 @@ def tuning_plan(
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Acc@1 in per cent after each step, with one learning rate.
-
-    Attributes
-    ----------
-    rate : float
-    points : dict
-        ``value``, ``low``, ``high`` by step.
-    drift : dict or None
-        From step 10 to the last one, with its interval; None where there is no such step.
-    """
+    """Acc@1 in per cent after each step, with one learning rate."""
 
     rate: float
-    points: dict[int, Figure]
+    points: dict[int, Figure]  # ``value``, ``low``, ``high`` by step
+    # From step 10 to the last one, with its interval; None where there is no such step
     drift: Figure | None
 
     @property

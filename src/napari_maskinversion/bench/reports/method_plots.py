@@ -9,18 +9,7 @@ from .plots import draw_bars, in_both_looks, new_figure
 
 
 def plot_methods(page: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw Acc@1 of every entry and model of a record.
-
-    Returns
-    -------
-    list of Path
-        ``KIND-light.svg`` and ``KIND-dark.svg``.
-
-    Raises
-    ------
-    InputError
-        If matplotlib is not installed.
-    """
+    """Draw Acc@1 of every entry and model of a record."""
     return in_both_looks(page["kind"], folder, lambda colours: _draw(page, colours["lines"]))
 
 

@@ -58,15 +58,7 @@ MAPS: Final = _single(quoted.MAPS)  # VOC
 
 
 def paper_column(kind: str, data: str) -> tuple[str, dict[str, str]]:
-    """Return title and cells (by entry key) of a column of the paper's figures; or none.
-
-    Parameters
-    ----------
-    kind : str
-        The measurement, as in ``bench KIND``.
-    data : str
-        Name of the data set.
-    """
+    """Return title and cells (by entry key) of a column of the paper's figures; or none."""
     if data != "coco-panoptic":
         return "", {}
     if kind in ("coco-panoptic", "methods"):

@@ -43,13 +43,7 @@ def check_files(
     inputs: Iterable[Path] = (),
     plots: bool = True,
 ) -> None:
-    """Refuse files that must not be written, such as ``inputs``, and plots that cannot be drawn.
-
-    Raises
-    ------
-    InputError
-        If the folder is a file, a file there is not ours, or matplotlib is not installed.
-    """
+    """Refuse files that must not be written, such as ``inputs``, and plots that cannot be drawn."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; --out names a folder.")
     if plots:
@@ -72,13 +66,7 @@ def write(
     *,
     plots: bool = True,
 ) -> str:
-    """Write a table's Markdown, CSV and plots; return the Markdown.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be written, or matplotlib is not installed.
-    """
+    """Write a table's Markdown, CSV and plots; return the Markdown."""
     text = markdown(bench, table, cells, ties)
     write_files(table, cells, text, folder, ties, plots=plots)
     return text

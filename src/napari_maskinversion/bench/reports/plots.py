@@ -23,13 +23,7 @@ METADATA: Final = {"Date": None, "Creator": "napari-maskinversion"}
 
 
 def check_plots(folder: Path) -> None:
-    """Refuse plots that cannot be drawn or written, before the work.
-
-    Raises
-    ------
-    InputError
-        If matplotlib is not installed, or the folder cannot be written to.
-    """
+    """Refuse plots that cannot be drawn or written, before the work."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
@@ -40,18 +34,7 @@ def check_plots(folder: Path) -> None:
 
 
 def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw accuracy, overlap and loss of a record of ``bench steps`` or ``bench alpha``.
-
-    Returns
-    -------
-    list of Path
-        ``KIND-light.svg`` and ``KIND-dark.svg``; the same file from the same figures.
-
-    Raises
-    ------
-    InputError
-        If the record holds no curves, or matplotlib is not installed.
-    """
+    """Draw accuracy, overlap and loss of a record of ``bench steps`` or ``bench alpha``."""
     if page["kind"] not in ("steps", "alpha"):
         raise InputError(f"'bench {page['kind']}' has no curves.")
     return in_both_looks(page["kind"], folder, lambda colours: _draw(page, colours["lines"]))

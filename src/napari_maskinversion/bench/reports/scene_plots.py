@@ -16,18 +16,7 @@ Bars = dict[str, dict[str, Any]]  # by group, then by method
 
 
 def plot_scenes(page: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw region top-1 of every method on scenes of each kind and on each kind of real images.
-
-    Returns
-    -------
-    list of Path
-        ``scenes-light.svg`` and ``scenes-dark.svg``.
-
-    Raises
-    ------
-    InputError
-        If no such part is finished, or matplotlib is not installed.
-    """
+    """Draw region top-1 of every method on scenes of each kind and on each kind of real images."""
     panels = list(_panels(page))
     if not panels:
         raise InputError("No part with regions is finished; run 'bench scenes' to its end.")

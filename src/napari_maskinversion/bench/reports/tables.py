@@ -160,26 +160,14 @@ def picture(kind: str, plots: Path, document: Path) -> str:
 
 
 def write_into(document: Path, kind: str, text: str) -> None:
-    """Replace the text between a document's ``<!-- bench KIND -->`` and its end mark.
-
-    Raises
-    ------
-    InputError
-        If the document is missing or has no such marks.
-    """
+    """Replace the text between a document's ``<!-- bench KIND -->`` and its end mark."""
     head, begin, end, tail = around(document, kind)
     with atomic_path(document) as part:
         part.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")
 
 
 def around(document: Path, kind: str) -> tuple[str, str, str, str]:
-    """Return the text before a document's marks, the two marks, and the text after them.
-
-    Raises
-    ------
-    InputError
-        If the document is missing or has no such marks.
-    """
+    """Return the text before a document's marks, the two marks, and the text after them."""
     begin, end = f"<!-- bench {kind} -->", f"<!-- end of bench {kind} -->"
     try:
         before = document.read_text("utf-8")

@@ -11,14 +11,7 @@ from .progress import BatchProgress, follow
 
 
 def problems_of(work: Plan, executor: TaskExecutor | None = None) -> dict[str, str]:
-    """Read all images and regions; return by name why some cannot be run.
-
-    Parameters
-    ----------
-    work : Plan
-    executor : TaskExecutor, optional
-        What will do the work, where it reads the files; by default this process.
-    """
+    """Read all images and regions; return by name why some cannot be run."""
     problems = dict.fromkeys(work.bare, NO_REGIONS)
     reports: dict[str, Report] = {}
 

@@ -32,12 +32,7 @@ Dask = Annotated[
 
 
 def check_workers(workers: int | None, dask: str | None) -> None:
-    """Refuse options that do not fit each other, or a cluster that cannot be used.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse options that do not fit each other, or a cluster that cannot be used."""
     if dask is None:
         return
     check_dask(dask)

@@ -69,13 +69,7 @@ NO_REGIONS: Final = "it has no regions; add them by --regions, or 'project add' 
 def pairs_of(
     images: str | None, regions: str | None, table: Path | None, *, positions: bool = False
 ) -> Pairs:
-    """Return what the options name, and say what was left out.
-
-    Raises
-    ------
-    InputError
-        If the options name nothing, or too much.
-    """
+    """Return what the options name, and say what was left out."""
     if (images is None) == (table is None) or (table is not None and regions is not None):
         raise InputError("Name images by --images and --regions, or both by --table.")
     if table is not None and positions:

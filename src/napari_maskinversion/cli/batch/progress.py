@@ -31,18 +31,7 @@ def follow(
 
 
 class BatchProgress:
-    """A bar for all images and one for each that was begun; lines where there is no terminal.
-
-    Parameters
-    ----------
-    total : int
-    title : str
-
-    Attributes
-    ----------
-    done : int
-        Images that are done.
-    """
+    """A bar for all images and one for each that was begun; lines where there is no terminal."""
 
     def __init__(self, total: int, title: str) -> None:
         self.done = 0

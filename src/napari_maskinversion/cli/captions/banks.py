@@ -47,19 +47,7 @@ BankModel = Annotated[
 
 
 class CaptionSource:
-    """A file of captions, or the folder of a caption bank.
-
-    Parameters
-    ----------
-    path : Path
-    column, encoding : str, optional
-        Of a file.
-
-    Raises
-    ------
-    InputError
-        If it is neither; raised before a model is loaded.
-    """
+    """A file of captions, or the folder of a caption bank."""
 
     def __init__(
         self, path: Path, *, column: str | None = None, encoding: str | None = None
@@ -74,13 +62,7 @@ class CaptionSource:
 
     @property
     def known_model(self) -> str:
-        """Name of the bank's model; of captions without a bank, "demo".
-
-        Raises
-        ------
-        ModelError
-            If the bank's model is one of the user's own.
-        """
+        """Name of the bank's model; of captions without a bank, "demo"."""
         try:
             return unread_spec(self._model).name
         except ModelError:
@@ -98,15 +80,7 @@ class CaptionSource:
         return CaptionStore.open(self.folder).record.sha256
 
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
-        """Open the bank; build or finish it first if necessary, under a progress bar.
-
-        Raises
-        ------
-        InputError
-            If it cannot be built or opened, or is of another model.
-        typer.Exit
-            If the user stops it; the captions embedded so far are kept.
-        """
+        """Open the bank; build or finish it first if necessary, under a progress bar."""
         if self._captions is not None:
             place = default_folder(model, self._captions) if out is None else out
             return _follow(build_bank_steps(model, self._captions, place, say), place)

@@ -16,13 +16,7 @@ from ...base.errors import ModelError
 
 
 def choose_device(device: str) -> torch.device:
-    """Return the device for a name; "auto" is CUDA, else Apple's MPS, else the CPU.
-
-    Raises
-    ------
-    ModelError
-        If this machine does not have it; the message lists the devices it has.
-    """
+    """Return the device for a name; "auto" is CUDA, else Apple's MPS, else the CPU."""
     present = devices()
     if device == "auto":
         return torch.device(present[1] if len(present) > 1 else "cpu")

@@ -57,15 +57,7 @@ def _onednn_suits_processor() -> bool:
 def multiply(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
     """Compute ``first @ second``, into ``out`` if given.
 
-    Parameters
-    ----------
-    first, second : Tensor, shapes (m, k) and (k, n)
-        They share no memory with ``out``.
-    out : Tensor, shape (m, n), optional
-
-    Returns
-    -------
-    Tensor, shape (m, n)
+    Shapes: out (m, n); returns (m, n).
     """
     rows, columns = first.shape[0], second.shape[1]
     if not goes_to_onednn(rows * first.shape[1] * columns, first, second):
@@ -105,11 +97,7 @@ class SharedFactor:
 def rectified(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
     """Compute ``max(first @ second.T, 0)`` for each of h pairs of matrices.
 
-    Parameters
-    ----------
-    first, second : Tensor, shapes (h, m, k) and (h, n, k)
-    out : Tensor, shape (h, m, n)
-        A buffer that may be used. It shares no memory with the factors.
+    Shapes: out (h, m, n).
     """
     if _goes_fused(first, second):
         return _pointwise(first[0], second[0], "relu")[None]
@@ -163,11 +151,7 @@ def goes_to_onednn(size: int, *tensors: Tensor) -> bool:
 def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute ``rows @ weight.T + bias`` with oneDNN.
 
-    Parameters
-    ----------
-    rows, weight : Tensor, shapes (..., k) and (n, k)
-    bias : Tensor, shape (n,), optional
-        Contiguous: oneDNN ignores strides here.
+    Shapes: bias (n,).
     """
     if not (weight.is_contiguous() or weight.T.is_contiguous()):
         # oneDNN is slow with gaps between rows.
@@ -189,13 +173,7 @@ def _pointwise(
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Refuse a precision that a device cannot compute with, or only more slowly than float32.
-
-    Raises
-    ------
-    ConfigError
-        Names the device and what it would need.
-    """
+    """Refuse a precision that a device cannot compute with, or only more slowly than float32."""
     need = _missing(precision, device)
     if need:
         name = processor() if device.type == "cpu" else device.type.upper()

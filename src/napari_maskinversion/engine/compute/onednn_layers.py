@@ -21,11 +21,6 @@ def forward_only(device: torch.device | None = None) -> Iterator[None]:
 
     It affects only the thread that enters it. Do not hold it across a ``yield``: it would affect
     the caller, too.
-
-    Parameters
-    ----------
-    device : torch.device, optional
-        The model's device, if known. Only the CPU gains.
     """
     useful = cpu_library() == "oneDNN" and (device is None or device.type == "cpu")
     mode = _OnednnLayers() if useful else nullcontext()  # type: ignore[no-untyped-call]

@@ -18,20 +18,10 @@ _AT_ONCE: Final = 8  # embeddings for which autograd holds the tokens of a block
 
 @dataclass(frozen=True, slots=True)
 class AttentionInputs:
-    """Tokens that enter an attention layer, and its weights; their products on demand.
+    """Tokens that enter an attention layer, and its weights; their products on demand."""
 
-    Attributes
-    ----------
-    tokens : (n, d)
-        After the layer's first LayerNorm.
-    weight : (3 d, d)
-        Weights of queries, keys and values, stacked.
-    bias : (3 d,) or None
-    num_heads : int
-    """
-
-    tokens: Tensor
-    weight: Tensor
+    tokens: Tensor  # After the layer's first LayerNorm
+    weight: Tensor  # Weights of queries, keys and values, stacked
     bias: Tensor | None
     num_heads: int
 
@@ -102,28 +92,14 @@ class ProjectionRoute(Protocol):
 
 @dataclass(slots=True)
 class AttentionLayer:
-    """An explained attention; the gradient of the score is ``<p_i, v_j>`` per head.
+    """An explained attention; the gradient of the score is ``<p_i, v_j>`` per head."""
 
-    Attributes
-    ----------
-    route : ProjectionRoute
-        Maps embeddings to the p of its query tokens.
-    values : (h, n, w)
-        Value vectors of all tokens.
-    queries, keys : (h, q, w), (h, n, w)
-        The attention is computed from them head by head; (h, n, n) is never held.
-    prefix : int
-        Number of first tokens ([CLS], registers) that are not places on the map.
-    pooling : bool
-        It pools: its one query is not one of the tokens.
-    """
-
-    route: ProjectionRoute
-    values: Tensor
-    queries: Tensor
+    route: ProjectionRoute  # Maps embeddings to the p of its query tokens
+    values: Tensor  # Value vectors of all tokens
+    queries: Tensor  # The attention is computed from them head by head; (h, n, n) is never held
     keys: Tensor
-    prefix: int = 1
-    pooling: bool = False
+    prefix: int = 1  # Number of first tokens ([CLS], registers) that are not places on the map
+    pooling: bool = False  # It pools: its one query is not one of the tokens
     p: Tensor = field(init=False)
 
     def weights(self, head: int) -> Tensor:

@@ -27,27 +27,14 @@ _QUICK: Final = 1.702  # QuickGELU is x * sigmoid(1.702 x)
 
 @dataclass(frozen=True, slots=True)
 class BlockWeights:
-    """Products of one transformer block's weights.
+    """Products of one transformer block's weights."""
 
-    Attributes
-    ----------
-    out : (d, d)
-        Wo, the attention's output projection, with any layer scale.
-    down : (d, m)
-        W2, the MLP's second matrix, with any layer scale.
-    mixed : (m, d)
-        W1 with the LayerNorm's gain and centring and with Wo folded in.
-    stored : dict
-        These with ``mixed`` in other types.
-    by_mixed, by_mixed_t : SharedFactor
-        Multiply by ``mixed`` and by its transpose.
-    """
-
-    out: Tensor
-    down: Tensor
-    mixed: Tensor
+    out: Tensor  # Wo, the attention's output projection, with any layer scale
+    down: Tensor  # W2, the MLP's second matrix, with any layer scale
+    mixed: Tensor  # W1 with the LayerNorm's gain and centring and with Wo folded in
+    # These with ``mixed`` in other types
     stored: dict[torch.dtype, BlockWeights] = field(default_factory=dict)
-    by_mixed: SharedFactor = field(init=False)
+    by_mixed: SharedFactor = field(init=False)  # Multiply by ``mixed`` and by its transpose
     by_mixed_t: SharedFactor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,34 +62,18 @@ class LayerConstants:
         p_i = u Wo + slope_i * (u W2) @ mixed - (bend_i . (u W2)) * offset_i
 
     linear in ``u = embedding @ jacobian`` (attention gradient of arXiv 2407.20034, written out).
-
-    Attributes
-    ----------
-    values : (h, n, d / h)
-        Value vectors v of the attention.
-    jacobian : (e, d)
-        d f / d (mean token), divided by n; f is the unit embedding of the mean token.
-    weights : BlockWeights
-    slope : (n, m)
-        act'(a_i) / std_i. With ``coefficients``: (r, m), rows whose combinations these are.
-    bend : (n, m)
-        The part of the LayerNorm's backward along the normalised token.
-    offset : (n, d)
-        Normalised tokens times Wo.
-    coefficients : (n, r), optional
-        Low-rank slopes: each token's are ``coefficients @ slope``.
-    inputs : AttentionInputs, optional
-        Needed by maps other than LeGrad.
     """
 
-    values: Tensor
+    values: Tensor  # Value vectors v of the attention
+    # d f / d (mean token), divided by n; f is the unit embedding of the mean token
     jacobian: Tensor
     weights: BlockWeights
+    # act'(a_i) / std_i. With ``coefficients``: (r, m), rows whose combinations these are.
     slope: Tensor
-    bend: Tensor
-    offset: Tensor
-    coefficients: Tensor | None = None
-    inputs: AttentionInputs | None = None
+    bend: Tensor  # The part of the LayerNorm's backward along the normalised token
+    offset: Tensor  # Normalised tokens times Wo
+    coefficients: Tensor | None = None  # Low-rank slopes: each token's are ``coefficients @ slope``
+    inputs: AttentionInputs | None = None  # Needed by maps other than LeGrad
 
     def stored_as(self, dtype: torch.dtype, scale: Tensor | float) -> LayerConstants:
         """Return a copy for a map that is ``scale`` times as large, in half precision.
@@ -124,29 +95,15 @@ class LayerConstants:
 
 @dataclass(frozen=True, slots=True)
 class ImageEncoding:
-    """Constants of one image on one model; read only.
+    """Constants of one image on one model; read only."""
 
-    Attributes
-    ----------
-    embedding : (e,)
-        The image embedding, not normalised.
-    layers : tuple of LayerConstants
-        The explained layers, in the model's order.
-    grid : tuple of int
-        Tokens along y and x.
-    input_size : tuple of int
-        Pixels (H, W) of the tensor the model saw.
-    general : tuple of AttentionLayer
-        Instead of ``layers`` for towers other than open_clip's class-token ViT.
-    empty : (e,), optional
-        Embedding of an "empty" prompt, for towers whose maps are corrected by its map.
-    """
-
-    embedding: Tensor
-    layers: tuple[LayerConstants, ...]
-    grid: tuple[int, int]
-    input_size: tuple[int, int]
+    embedding: Tensor  # The image embedding, not normalised
+    layers: tuple[LayerConstants, ...]  # The explained layers, in the model's order
+    grid: tuple[int, int]  # Tokens along y and x
+    input_size: tuple[int, int]  # Pixels (H, W) of the tensor the model saw
+    # Instead of ``layers`` for towers other than open_clip's class-token ViT
     general: tuple[AttentionLayer, ...] = ()
+    # Embedding of an "empty" prompt, for towers whose maps are corrected by its map
     empty: Tensor | None = None
 
     def last(self, layers: int) -> ImageEncoding:
@@ -155,13 +112,7 @@ class ImageEncoding:
 
 
 def check_image(image: Tensor, patch: int) -> tuple[int, int]:
-    """Return the token grid (rows, columns) of an image tensor (1, 3, H, W).
-
-    Raises
-    ------
-    InputError
-        If its shape does not fit the patches, or it holds NaN.
-    """
+    """Return the token grid (rows, columns) of an image tensor (1, 3, H, W)."""
     if image.ndim != 4 or image.shape[:2] != (1, 3):
         raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
     height, width = image.shape[2:]

@@ -24,11 +24,6 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
 
     The image is grey, RGB or RGBA, channels last. uint8 and uint16 are scaled by their range, bool
     becomes 0 and 1, floats must be in 0..1. RGBA is blended over black, as on a black canvas.
-
-    Raises
-    ------
-    InputError
-        If shape or type do not fit, values are not finite, or floats are outside 0..1.
     """
     array = as_array(image)
     if array.ndim == 2:
@@ -86,11 +81,6 @@ def token_grid(
 
     It has about ``(resolution / patch) ** 2`` tokens, in the image's proportions or as a square;
     each side has at least 2 and at most ``3 * resolution / patch``.
-
-    Raises
-    ------
-    InputError
-        If ``resolution`` is less than two patches.
     """
     side = round(resolution / patch)
     if side < 2:

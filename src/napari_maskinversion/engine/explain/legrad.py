@@ -67,11 +67,7 @@ class Workspace:
 class DirectRoute:
     """p computed from the layer's weights.
 
-    Parameters
-    ----------
-    constants : LayerConstants
-    shift : Tensor, shape (q, d), optional
-        Added to every p.
+    Shapes: shift (q, d).
     """
 
     name = "direct"
@@ -140,12 +136,7 @@ class DecomposedRoute:
     Separate matrices instead of one (e, q * d) stay in the processor's cache, which halves the time
     for few embeddings.
 
-    Parameters
-    ----------
-    blocks : Tensor, shape (q, e, d)
-        One matrix for each query token.
-    dtype : torch.dtype, optional
-        Of embeddings and their gradients (default: of the blocks).
+    Shapes: blocks (q, e, d).
     """
 
     name = "decomposed"
@@ -225,58 +216,23 @@ def decompose(constants: LayerConstants, rows: int) -> Generator[None, None, Dec
 
 @dataclass(frozen=True, slots=True)
 class MapLayer:
-    """One explained layer of a map.
+    """One explained layer of a map."""
 
-    Attributes
-    ----------
-    values : Tensor, shape (h, n, w)
-        Value vectors of all tokens.
-    route : ProjectionRoute
-        Maps embeddings to the p of the query tokens, all of them or a sample with [CLS] first.
-    start : Tensor, shape (q, d)
-        Their p for the image's own embedding; its dtype is that of the maps.
-    weight : float, optional
-        Weight of each query but the first in the average (default: all weigh the same).
-    first_weight : float, optional
-        Weight of the first query.
-    prefix : int
-        Number of first tokens that are no places on the map.
-    scale : Tensor, shape (), or float
-        Factor of every p; maps are divided by it.
-    backward : ProjectionRoute, optional
-        A cheaper route to nearly the same p, for the vector-Jacobian product.
-    """
-
-    values: Tensor
+    values: Tensor  # (h, n, w). Value vectors of all tokens.
+    # Maps embeddings to the p of the query tokens, all of them or a sample with [CLS] first
     route: ProjectionRoute
-    start: Tensor
+    start: Tensor  # (q, d). Their p for the image's own embedding; its dtype is that of the maps.
+    # Weight of each query but the first in the average (default: all weigh the same)
     weight: float = 0.0
-    first_weight: float = 0.0
-    prefix: int = 1
-    scale: Tensor | float = 1.0
+    first_weight: float = 0.0  # Weight of the first query
+    prefix: int = 1  # Number of first tokens that are no places on the map
+    scale: Tensor | float = 1.0  # (). Factor of every p; maps are divided by it.
+    # A cheaper route to nearly the same p, for the vector-Jacobian product
     backward: ProjectionRoute | None = None
 
 
 class LeGrad:
-    """LeGrad of any tower's attention; an `ExplainabilityMap`.
-
-    Parameters
-    ----------
-    layers : sequence of MapLayer
-        Explained layers; their maps are summed.
-    memory_bytes : int
-        For the buffers of one group, besides a few blocks of fixed size. Too little memory for one
-        mask makes it slower; it still works.
-    workspace : Workspace, optional
-        Shared with other maps. Call `forward` and `vjp` of one map before those of another.
-
-    Attributes
-    ----------
-    group_size : int
-        Most masks that `forward` takes at once.
-    route : str
-        Names of the routes of its layers.
-    """
+    """LeGrad of any tower's attention; an `ExplainabilityMap`."""
 
     def __init__(
         self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None

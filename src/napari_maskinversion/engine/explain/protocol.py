@@ -13,14 +13,9 @@ class ExplainabilityMap(Protocol):
     Embeddings are independent. Maps scale with the embedding's length: for c > 0, the map of
     ``c * embedding`` is ``c`` times the map of ``embedding``. (The explained score is a cosine;
     with this convention, no map needs to normalise.)
-
-    Attributes
-    ----------
-    group_size : int
-        Most embeddings that `forward` takes at once.
     """
 
-    group_size: int
+    group_size: int  # Most embeddings that `forward` takes at once
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Compute token maps (M, patches) of embeddings (M, e); keep what `vjp` needs."""

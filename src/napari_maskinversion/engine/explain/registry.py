@@ -29,30 +29,18 @@ NEEDS: Final[dict[Need | None, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class MapSpec:
-    """An explainability map that can be matched with masks.
-
-    Attributes
-    ----------
-    name, title : str
-    factory : str
-        ``"module:function"`` in this package; the function takes an `ImageEncoding` and the bytes
-        that the tensors of one group may take, and returns an `ExplainabilityMap`.
-    about : str
-        One line for people who choose.
-    needs : Need, optional
-        What the image tower must offer, besides attention gradients.
-    last_layer_only : bool
-        It explains the last layer alone.
-    last_layer_if_pooled : bool
-        It does so in towers that pool by attention.
-    """
+    """An explainability map that can be matched with masks."""
 
     name: str
     title: str
+    # ``"module:function"`` in this package; the function takes an `ImageEncoding` and the bytes
+    # that the tensors of one group may take, and returns an `ExplainabilityMap`
     factory: str
-    about: str
+    about: str  # One line for people who choose
+    # What the image tower must offer, besides attention gradients
     needs: Need | None = field(default=None, kw_only=True)
-    last_layer_only: bool = field(default=False, kw_only=True)
+    last_layer_only: bool = field(default=False, kw_only=True)  # It explains the last layer alone
+    # It does so in towers that pool by attention
     last_layer_if_pooled: bool = field(default=False, kw_only=True)
 
 

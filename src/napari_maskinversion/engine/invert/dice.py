@@ -33,23 +33,7 @@ _GPU_PIXELS: Final = 1 << 25
 class MaskTargets:
     """Masks of one plane, as seen by the tokens of one input.
 
-    Parameters
-    ----------
-    regions : iterable of Region
-        On a plane of ``plane_size`` pixels.
-    plane_size, input_size, grid : tuple of int
-        (H, W) of the plane, of the model's input, and of the token grid.
-    like : Tensor
-        Device and dtype for the tensors.
-
-    Attributes
-    ----------
-    weights : Tensor, shape (N, tokens)
-        Sum of each token's bilinear weights over the mask.
-    areas : Tensor, shape (N,)
-        Areas of the masks in input pixels.
-    low_resolution : ndarray, shape (N,), bool
-        Whether the mask is smaller than one token.
+    Shapes: weights (N, tokens); areas (N,); low_resolution (N,), bool.
     """
 
     def __init__(
@@ -141,16 +125,7 @@ class MaskTargets:
 
 
 class Resampling:
-    """Resamples masks of a plane by two matrices, in batches on their device.
-
-    Parameters
-    ----------
-    matrices : sequence of two Tensors, shapes (g, H) and (k, W)
-    like : Tensor
-        Its device, and the dtype of the first product: on a large plane most of the work.
-    wide : torch.dtype
-        Of the second product.
-    """
+    """Resamples masks of a plane by two matrices, in batches on their device."""
 
     def __init__(self, matrices: Sequence[Tensor], like: Tensor, wide: torch.dtype) -> None:
         # By pixels, of which each mask takes those of its bounding box.

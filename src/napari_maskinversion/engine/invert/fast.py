@@ -45,20 +45,12 @@ _EXACT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class FastMaps:
-    """The exact map of an image and cheaper ones.
-
-    Attributes
-    ----------
-    exact : LeGrad
-    reference : LeGrad
-        The exact map with the backward pass of the last estimate.
-    estimates : tuple of LeGrad
-        Cheaper maps, whose query vectors are exact for the image's own embedding. The cheapest one
-        first; the last one has all query tokens.
-    """
+    """The exact map of an image and cheaper ones."""
 
     exact: LeGrad
-    reference: LeGrad
+    reference: LeGrad  # The exact map with the backward pass of the last estimate
+    # Cheaper maps, whose query vectors are exact for the image's own embedding. The cheapest one
+    # first; the last one has all query tokens.
     estimates: tuple[LeGrad, ...]
 
 
@@ -135,12 +127,7 @@ def descend_fast(
 ) -> Generator[StepState, None, tuple[Tensor, Descent]]:
     """Take all steps, with estimates between the second and the last one.
 
-    Returns
-    -------
-    failed : Tensor, shape (F,)
-        The masks whose estimates failed.
-    rest : Descent
-        Of these masks, at their second step: `descend` takes the rest.
+    Shapes: returns failed (F,).
     """
     count = descent.maps.shape[0]
     corrections, first_spread = yield from _first_step(maps, descent)

@@ -427,15 +427,7 @@ class MaskInverter(RegionEmbedder):
 
 
 def regions_of(masks: Masks, plane: tuple[int, int] | None) -> Regions:
-    """Return masks as regions of an image of this size; None for any size.
-
-    Raises
-    ------
-    InputError
-        If there are none.
-    MaskShapeError
-        If they have another size.
-    """
+    """Return masks as regions of an image of this size; None for any size."""
     regions = Regions.of(masks)
     if not len(regions):
         raise InputError("There are no masks; pass at least one.")

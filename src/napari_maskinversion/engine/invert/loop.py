@@ -29,23 +29,15 @@ _STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "losses")
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """Progress of a running inversion.
+    """Progress of a running inversion."""
 
-    Attributes
-    ----------
-    step, steps : int
-        Updates finished, updates in total.
-    grid_maps : callable or None
-        Returns a copy of the current maps, (N, grid_h, grid_w) float32; None before the first step
-        is complete.
-    embeddings : callable or None
-        Returns a copy of the embeddings, (N, e) float32, after ``step`` updates. With ``fast``,
-        estimated ones may be replaced by exact ones later.
-    """
-
-    step: int
+    step: int  # Updates finished, updates in total
     steps: int
+    # Returns a copy of the current maps, (N, grid_h, grid_w) float32; None before the first step is
+    # complete
     grid_maps: Callable[[], FloatArray] | None
+    # Returns a copy of the embeddings, (N, e) float32, after ``step`` updates. With ``fast``,
+    # estimated ones may be replaced by exact ones later.
     embeddings: Callable[[], FloatArray] | None = None
 
 
@@ -136,23 +128,7 @@ class Descent:
     Adam with decoupled weight decay (Loshchilov and Hutter 2019), with PyTorch's betas and epsilon
     as in the published setting; the same numbers as PyTorch's, which would import its compiler.
 
-    Parameters
-    ----------
-    targets : MaskTargets
-    start : Tensor, shape (e,)
-        Start of every embedding; ``alpha`` pulls towards it.
-    config : InversionConfig
-
-    Attributes
-    ----------
-    step : int
-        Updates finished.
-    embeddings, gradient : Tensor, shape (N, e)
-    maps : Tensor, shape (N, tokens)
-        The last ones evaluated.
-    losses : Tensor, shape (N, steps + 1)
-    last_step_maps : Tensor or None
-        Maps before the last update, with ``keep_last_step_heatmaps``.
+    Shapes: start (e,); embeddings, gradient (N, e); maps (N, tokens); losses (N, steps + 1).
     """
 
     def __init__(self, targets: MaskTargets, start: Tensor, config: InversionConfig) -> None:

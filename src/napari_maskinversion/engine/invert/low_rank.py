@@ -32,18 +32,6 @@ def compress(layer: LayerConstants, tolerance: float = SLOPE_TOLERANCE) -> Layer
 
     A randomised range finder with one power iteration (Halko, Martinsson and Tropp, SIAM Review 53,
     2011) on the slopes. Hidden units are weighted by their share in the query vectors.
-
-    Parameters
-    ----------
-    layer : LayerConstants
-        Of all query tokens.
-    tolerance : float
-        Allowed relative error (Frobenius norm) of the weighted slopes, 0..1.
-
-    Returns
-    -------
-    LayerConstants or None
-        With ``slope`` (r, m) and ``coefficients`` (n, r); None if r would exceed a quarter of n.
     """
     reach, mixed = multiply(layer.jacobian, layer.weights.down), layer.weights.mixed
     weight = reach.norm(dim=0) * mixed.norm(dim=1)

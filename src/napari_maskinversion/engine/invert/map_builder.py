@@ -32,12 +32,6 @@ class MapBuilder:
     What it builds depends on the image, the settings, the number of masks and the memory alone,
     never on what it built before: what it keeps only saves time. Another thread may clear it at any
     moment.
-
-    Parameters
-    ----------
-    encoding : ImageEncoding
-    memory_bytes : int
-        For decompositions and the buffers of a step together.
     """
 
     def __init__(self, encoding: ImageEncoding, memory_bytes: int) -> None:
@@ -110,16 +104,7 @@ class MapBuilder:
     def routes(
         self, config: InversionConfig, masks: int, passes: int
     ) -> tuple[Literal["direct", "decomposed"], ...]:
-        """Return the route of each explained layer.
-
-        Parameters
-        ----------
-        config : InversionConfig
-        masks : int
-            Masks that are inverted.
-        passes : int
-            Evaluations of one mask's map, or of its gradient.
-        """
+        """Return the route of each explained layer."""
         layers = self.encoding.layers[-config.layers :]
         if config.route != "auto":
             return (config.route,) * len(layers)

@@ -26,11 +26,6 @@ class AlphaClip(RegionMethod):
 
     ``weights`` is a checkpoint of the image tower, or of the alpha branch alone; keys with or
     without ``visual.``. The model's own tower is never modified.
-
-    Raises
-    ------
-    ModelError
-        If it does not fit the model.
     """
 
     def __init__(self, model: Backbone, *, weights: Path, **common: Any) -> None:
@@ -64,13 +59,7 @@ class AlphaClip(RegionMethod):
 
 
 def read_branch(weights: Path) -> tuple[dict[str, Tensor], Tensor]:
-    """Read the image tower of a checkpoint, which may be empty, and the kernel of its mask.
-
-    Raises
-    ------
-    ModelError
-        If it is no checkpoint of AlphaCLIP.
-    """
+    """Read the image tower of a checkpoint, which may be empty, and the kernel of its mask."""
     state, _ = read_weights(weights)
     # Only the image tower of a whole model: the text tower's blocks have the same names.
     start = "visual." if any(key.startswith("visual.") for key in state) else ""

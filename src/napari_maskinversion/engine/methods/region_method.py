@@ -34,21 +34,7 @@ class _Image:
 
 
 class RegionMethod(RegionEmbedder):
-    """A `RegionEmbedder` other than `MaskInverter`: encodes an image once, then embeds its regions.
-
-    Parameters
-    ----------
-    model : Backbone
-    resolution : int
-        Side in pixels of the model's input.
-    keep_aspect : bool
-        False resizes the whole image to a square.
-
-    Raises
-    ------
-    InputError
-        If the resolution is too small.
-    """
+    """A `RegionEmbedder` other than `MaskInverter`: it encodes an image once, then its regions."""
 
     cut_out = False
 
@@ -140,13 +126,7 @@ class RegionMethod(RegionEmbedder):
 
 
 def check_choices(option: str, chosen: Iterable[str], choices: tuple[str, ...]) -> None:
-    """Refuse words that an option of a method does not know.
-
-    Raises
-    ------
-    ConfigError
-        Names the option, the word and the choices.
-    """
+    """Refuse words that an option of a method does not know."""
     for word in chosen:
         if word not in choices:
             raise ConfigError(f"{option} must be one of {', '.join(choices)}; got {word!r}.")

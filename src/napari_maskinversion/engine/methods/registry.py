@@ -20,41 +20,25 @@ TYPICAL: Final = 10  # regions per image, for `cost`
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """A method before it is loaded.
+    """A method before it is loaded."""
 
-    Attributes
-    ----------
-    name : str
-        What users type.
-    title : str
-    location : str
-        ``"module:Class"`` in this package.
-    about : str
-        One line: the model's input, and what the embedding is made of.
-    image, region : float
-        Cost per image, and per region on top, in passes of the model at its native size; counted
-        in tokens for a model of 224 px that sees whole images at 448 px (four times as many
-        tokens). MaskInversion's were measured (ViT-B/16, ten regions, 10 steps).
-    options : mapping
-        Arguments that make this variant of the class.
-    whole_image : bool
-        The model sees the whole window at its working resolution, instead of pictures made for
-        each region at its native resolution.
-    cut_out : bool
-        Each region is cut out and enlarged, so a small one covers more than a few tokens.
-    weights : bool
-        Needs a checkpoint file of its own.
-    """
-
-    name: str
+    name: str  # What users type
     title: str
-    location: str = field(repr=False)
-    about: str
+    location: str = field(repr=False)  # ``"module:Class"`` in this package
+    about: str  # One line: the model's input, and what the embedding is made of
+    # Cost per image, and per region on top, in passes of the model at its native size; counted in
+    # tokens for a model of 224 px that sees whole images at 448 px (four times as many tokens).
+    # MaskInversion's were measured (ViT-B/16, ten regions, 10 steps).
     image: float = field(default=0, repr=False)
     region: float = field(default=1, repr=False)
+    # Arguments that make this variant of the class
     options: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    # The model sees the whole window at its working resolution, instead of pictures made for each
+    # region at its native resolution
     whole_image: bool = field(default=False, kw_only=True, repr=False)
+    # Each region is cut out and enlarged, so a small one covers more than a few tokens
     cut_out: bool = field(default=False, kw_only=True, repr=False)
+    # Needs a checkpoint file of its own
     weights: bool = field(default=False, kw_only=True, repr=False)
 
 
@@ -125,24 +109,12 @@ def list_methods() -> list[MethodSpec]:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method, or a fusion of two.
-
-    Parameters
-    ----------
-    name : str
-        A name of `list_methods`, or two of them joined by ``+``: the mean of both unit embeddings,
-        whose similarity to a text is the mean of the two similarities, up to a factor.
-    weights : Path, optional
-        Checkpoint file of a method that needs one.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such method (names the nearest), or a fusion is not of two different ones.
-    """
+    """A method, or a fusion of two."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
+    # A name of `list_methods`, or two of them joined by ``+``: the mean of both unit embeddings,
+    # whose similarity to a text is the mean of the two similarities, up to a factor
     name: Annotated[
         str,
         Field(
@@ -151,6 +123,7 @@ class Method:
             json_schema_extra={"cli": "method"},
         ),
     ] = MASKINVERSION
+    # Checkpoint file of a method that needs one
     weights: Annotated[
         Path | None,
         Field(
@@ -230,13 +203,7 @@ class Method:
         return "" if self.inverts else f"{self.title} has no heatmaps, overlaps or losses."
 
     def check(self) -> None:
-        """Refuse a method whose weights are missing.
-
-        Raises
-        ------
-        ConfigError
-            If it needs weights and has none, or the file does not exist.
-        """
+        """Refuse a method whose weights are missing."""
         needy = next((part.title for part in self.parts if part.weights), None)
         if needy is None:
             return

@@ -19,13 +19,7 @@ Grid = tuple[int, int]
 
 
 def class_token_tower(model: Backbone, title: str) -> Any:
-    """Return a model's image tower, which must be open_clip's own with a class token.
-
-    Raises
-    ------
-    ModelError
-        If it is another kind of tower; names the method (``title``).
-    """
+    """Return a model's image tower, which must be open_clip's own with a class token."""
     visual = cast("Any", model.clip).visual
     if not ClassTokenTower.fits(visual) or getattr(visual, "pool_type", "tok") != "tok":
         raise ModelError(

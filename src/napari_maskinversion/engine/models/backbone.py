@@ -36,39 +36,7 @@ _TEXTS_KEPT = 20_000
 
 
 class Backbone:
-    """A CLIP model ready for inversion. Made by `load_model` or `wrap_open_clip`.
-
-    Attributes
-    ----------
-    name : str
-        Its name in results.
-    spec : ModelSpec or None
-        Its source; None for a wrapped module.
-    clip : torch.nn.Module
-        The open_clip module in evaluation mode; never modified.
-    device : torch.device
-    dtype : torch.dtype
-        Of the image tower's weights, also after ``clip.to(...)``.
-    patch_size : int
-        Side of a patch in pixels of the model's input.
-    native_resolution, working_resolution : int
-        Side of the training images in pixels; default resolution of an inversion.
-    embed_dim, num_layers : int
-        Size of the joint embedding; transformer blocks of the image tower.
-    mean, std : tuple of float
-        Normalisation of an RGB image in 0..1.
-    interpolation : str
-        How images are resized: "bicubic" or "bilinear".
-    logit_scale : float
-        What cosine similarities are multiplied by before a softmax.
-    tokenizer : callable or None
-        Converts texts to tokens; None until CLIP's own tokenizer is needed.
-
-    Raises
-    ------
-    ModelError
-        If the image tower is of a kind that cannot be explained.
-    """
+    """A CLIP model ready for inversion. Made by `load_model` or `wrap_open_clip`."""
 
     def __init__(
         self,
@@ -116,12 +84,7 @@ class Backbone:
         return self._tower.weight.dtype
 
     def check(self, config: InversionConfig) -> None:
-        """Refuse settings that this model or its device cannot work with.
-
-        Raises
-        ------
-        ConfigError
-        """
+        """Refuse settings that this model or its device cannot work with."""
         config.check(self._tower)
         check_precision(config.precision, self.device)
 
@@ -152,25 +115,7 @@ class Backbone:
     ) -> Tensor:
         """Convert an image to the model's input.
 
-        Parameters
-        ----------
-        image : array-like, shape (H, W), (H, W, 3) or (H, W, 4)
-            uint8, uint16, bool, or floats in 0..1; RGBA is composited over black.
-        resolution : int, optional
-            Side in pixels of a square input with as many tokens; default `working_resolution`.
-        keep_aspect : bool
-            Keep the aspect ratio (the token grid need not be square), or resize to a square of
-            ``resolution`` x ``resolution`` as the published code does.
-
-        Returns
-        -------
-        Tensor, shape (1, 3, h, w)
-            float32, normalised, on the model's device; h and w are multiples of the patch.
-
-        Raises
-        ------
-        InputError
-            If the image or the resolution cannot be used.
+        Shapes: image (H, W); returns (1, 3, h, w).
         """
         rgb = to_rgb_tensor(image)
         size = self.input_size(rgb.shape[1], rgb.shape[2], resolution, keep_aspect)
@@ -182,15 +127,7 @@ class Backbone:
     def input_size(
         self, height: int, width: int, resolution: int | None, keep_aspect: bool
     ) -> tuple[int, int]:
-        """Return the pixels (h, w) of the model's input for an image, as `preprocess` makes it.
-
-        Raises
-        ------
-        InputError
-            If the resolution is too small.
-        NotEnoughMemoryError
-            If the input alone is larger than the memory of this machine.
-        """
+        """Return the pixels (h, w) of the model's input for an image, as `preprocess` makes it."""
         side = self.working_resolution if resolution is None else resolution
         patch = self.patch_size
         grid = token_grid(height, width, patch=patch, resolution=side, keep_aspect=keep_aspect)
@@ -201,11 +138,6 @@ class Backbone:
         """Refuse a resolution at which the attention of one head is larger than the memory.
 
         It need not be in memory at once; but nobody has waited for that many tokens yet.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            Names the resolution, and what it needs.
         """
         self._check_memory(resolution, (resolution // self.patch_size) ** 4)
 
@@ -228,22 +160,7 @@ class Backbone:
     def encode_text(self, texts: Sequence[str]) -> FloatArray:
         """Return one unit vector per text.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            Whole prompts. Texts longer than the model's context length are cut, as in CLIP.
-
-        Returns
-        -------
-        ndarray, shape (T, e)
-            float32, L2 norm 1. Recent texts are cached.
-
-        Raises
-        ------
-        InputError
-            If `texts` is a single string or contains anything but strings.
-        ModelError
-            If the model needs its own tokenizer and has none.
+        Shapes: returns (T, e).
         """
         if isinstance(texts, str):
             raise InputError(f"Pass a list of texts; got the single text {texts!r}.")
@@ -272,13 +189,7 @@ class Backbone:
         return cast("FloatArray", vectors)
 
     def tokenize(self, texts: Sequence[str]) -> Tensor:
-        """Return the tokens (T, context length) of texts, padded or cut.
-
-        Raises
-        ------
-        ModelError
-            If the model needs its own tokenizer and has none.
-        """
+        """Return the tokens (T, context length) of texts, padded or cut."""
         if self.tokenizer is None:
             self.tokenizer = self._default_tokenizer()
         return self.tokenizer(list(texts))

@@ -32,11 +32,6 @@ def read_weights(
     It is a safetensors file, or one of ``torch.save`` with nothing but tensors in containers. Also
     returns whether these are OpenAI's own weights, which need QuickGELU. ``instead`` is what to use
     instead of a TorchScript archive, for the message.
-
-    Raises
-    ------
-    ModelError
-        If the file is damaged, contains something else, or could run code while it loads.
     """
     try:
         check_file(path, "checkpoint file")
@@ -117,14 +112,7 @@ def _read_torch(path: Path, instead: str) -> Any:
 
 
 def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architecture: str) -> None:
-    """Load `state` into a module on the meta device; every tensor must fit.
-
-    Raises
-    ------
-    ModelError
-        If tensors are missing, left over, of another shape or kind of numbers, or not finite; the
-        message names up to two of each.
-    """
+    """Load `state` into a module on the meta device; every tensor must fit."""
     expected = module.state_dict()
     both = [name for name in expected if name in state]
     wrong = {

@@ -100,26 +100,12 @@ class Loaded:
 
 
 def spec_of(name_or_path: str | Path, architecture: str | None = None) -> ModelSpec:
-    """Return the spec of a model by what `load_model` takes; its weights are not read.
-
-    Raises
-    ------
-    ModelError
-        If there is no such model, or it cannot be used.
-    """
+    """Return the spec of a model by what `load_model` takes; its weights are not read."""
     return _described(name_or_path, architecture)[1]
 
 
 def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Loaded:
-    """Do what `load_model` does, on the CPU if the requested device has too little memory.
-
-    Raises
-    ------
-    NotEnoughMemoryError
-        If it does not fit on the CPU either.
-    MaskInversionError
-        As `load_model`.
-    """
+    """Do what `load_model` does, on the CPU if the requested device has too little memory."""
     place = str(choose_device(device))
     fallback = OomFallback(
         then_on_cpu(

@@ -97,20 +97,7 @@ class _Folder(BaseModel):
 
 
 def read_model_config(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the configuration of a model folder.
-
-    Returns
-    -------
-    model : dict
-        open_clip's ``model_cfg``, only with the keys that the file has.
-    images : dict
-        ``mean``, ``std`` and ``interpolation``.
-
-    Raises
-    ------
-    InputError
-        Names the file and the key.
-    """
+    """Read the configuration of a model folder."""
     path = folder / CONFIG_FILE
     config = validated(_Folder, read_json(path, "configuration of a model"), path)
     return config.model_cfg.model_dump(exclude_unset=True), config.preprocess_cfg.model_dump()

@@ -46,13 +46,7 @@ _LICENSES = (
 
 
 def architecture_config(architecture: str) -> dict[str, Any]:
-    """Return open_clip's configuration of an architecture, as a copy.
-
-    Raises
-    ------
-    ModelError
-        If open_clip has no architecture of that name.
-    """
+    """Return open_clip's configuration of an architecture, as a copy."""
     config = factory.get_model_config(architecture) if ":" not in architecture else None
     if config is None:
         near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3, cutoff=0.5)
@@ -179,11 +173,6 @@ def build(
     """Return an open_clip module on the meta device: no memory, no random numbers drawn.
 
     ``load_state_dict(..., assign=True)`` fills its parameters, and `finish` completes it.
-
-    Raises
-    ------
-    ModelError
-        If open_clip cannot build it, such as heads that do not divide the width.
     """
     arguments = copy.deepcopy(dict(config))
     arguments["vision_cfg"]["timm_model_pretrained"] = False  # the weights come from a file
@@ -240,13 +229,7 @@ def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor
 
 
 def check_module(clip: nn.Module) -> None:
-    """Refuse a module whose image tower cannot be explained.
-
-    Raises
-    ------
-    ModelError
-        Names the part that does not fit.
-    """
+    """Refuse a module whose image tower cannot be explained."""
     if not isinstance(clip, CLIP | CustomTextCLIP | CoCa):
         raise ModelError(
             f"{type(clip).__name__} is not an open_clip CLIP model; pass what "
@@ -329,18 +312,6 @@ def tokenizer_of(model: str, config: Mapping[str, Any]) -> Tokenizer | None:
 
     Its first call downloads it, or reads it from the hub's cache: that raises OfflineError if
     neither is possible, and ModelError if transformers cannot read it.
-
-    Parameters
-    ----------
-    model : str
-        Name of the model, for errors.
-    config : mapping
-        open_clip's configuration of the model.
-
-    Raises
-    ------
-    ModelError
-        If it needs the transformers package, which is not installed.
     """
     name = own_tokenizer(config)
     if not name:

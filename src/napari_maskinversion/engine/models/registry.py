@@ -32,20 +32,7 @@ def list_models() -> list[ModelSpec]:
 
 
 def get_spec(name: str) -> ModelSpec:
-    """Return the spec of a model.
-
-    Parameters
-    ----------
-    name : str
-        A name in `list_models`, or another ``"architecture/tag"`` of open_clip; the latter imports
-        open_clip, which takes seconds.
-
-    Raises
-    ------
-    ModelError
-        If there is no such model (the message names the nearest ones), or its image tower cannot
-        be explained.
-    """
+    """Return the spec of a model."""
     if name in MODELS:
         return MODELS[name]
     if "/" not in name:
@@ -86,20 +73,7 @@ def recorded_name(model: str | Path) -> str:
 
 
 def unread_spec(name: str, architecture: str | None = None) -> ModelSpec:
-    """Return what is known of a model before anything is imported or read.
-
-    Parameters
-    ----------
-    name : str
-        As for `load_model`.
-    architecture : str, optional
-        Of a checkpoint file.
-
-    Raises
-    ------
-    ModelError
-        If it can be no model.
-    """
+    """Return what is known of a model before anything is imported or read."""
     if name in MODELS:
         return MODELS[name]
     path = own_model(name)

@@ -28,45 +28,23 @@ HALF: Final = (0.5, 0.5, 0.5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A model before it is loaded.
+    """A model before it is loaded."""
 
-    Parameters
-    ----------
-    name : str
-        What users type: ``"demo"`` or ``"ViT-B-16/openai"`` (architecture / tag).
-    title : str
-        One short line for a list.
-    architecture, tag : str
-        open_clip's names; `tag` is empty for models that have none.
-    source : str
-        ``"bundled"``, the id of a repository on the model hub, or a local path.
-    size_mb : int
-        Approximate size of the weights in megabytes (10**6 bytes); 0 if unknown. The hub tells the
-        exact size before a download.
-    license : str
-        Licence of the weights.
-    native_resolution : int
-        Side of the training images in pixels.
-    quick_gelu : bool
-        Whether the weights were trained with OpenAI's approximation of GELU.
-    mean, std : tuple of float
-        Normalisation per channel of an RGB image in 0..1.
-    interpolation : {"bicubic", "bilinear"}
-        How images are resized.
-    """
-
-    name: str
-    title: str
-    architecture: str
-    source: str
-    native_resolution: int
+    name: str  # What users type: ``"demo"`` or ``"ViT-B-16/openai"`` (architecture / tag)
+    title: str  # One short line for a list
+    architecture: str  # open_clip's names; `tag` is empty for models that have none
+    source: str  # ``"bundled"``, the id of a repository on the model hub, or a local path
+    native_resolution: int  # Side of the training images in pixels
     tag: str = ""
+    # Approximate size of the weights in megabytes (10**6 bytes); 0 if unknown. The hub tells the
+    # exact size before a download.
     size_mb: int = 0
-    license: str = ""
-    quick_gelu: bool = False
+    license: str = ""  # Licence of the weights
+    quick_gelu: bool = False  # Whether the weights were trained with OpenAI's approximation of GELU
+    # Normalisation per channel of an RGB image in 0..1
     mean: tuple[float, float, float] = OPENAI_MEAN
     std: tuple[float, float, float] = OPENAI_STD
-    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+    interpolation: Literal["bicubic", "bilinear"] = "bicubic"  # How images are resized
 
     @property
     def size_text(self) -> str:

@@ -24,35 +24,19 @@ _MAX_BYTES: Final = 32_000_000
 
 @dataclass(frozen=True, slots=True)
 class CaptionMatches:
-    """The captions of a bank that fit a region best, best first.
-
-    Attributes
-    ----------
-    captions : tuple of str
-    similarities : ndarray, shape (captions,), float32 in -1..1
-        Cosine of region and caption.
-    rows : tuple of int
-        Their rows in the bank.
-    """
+    """The captions of a bank that fit a region best, best first."""
 
     captions: tuple[str, ...]
-    similarities: FloatArray
-    rows: tuple[int, ...]
+    similarities: FloatArray  # (captions,), float32. Cosine of region and caption.
+    rows: tuple[int, ...]  # Their rows in the bank
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionUse:
-    """The bank that a run took captions from.
-
-    Attributes
-    ----------
-    bank : BankRecord
-    top : int
-        Captions per region; fewer if the bank has fewer.
-    """
+    """The bank that a run took captions from."""
 
     bank: BankRecord
-    top: int
+    top: int  # Captions per region; fewer if the bank has fewer
 
 
 class ModelIdentity(Protocol):
@@ -68,14 +52,7 @@ class ModelIdentity(Protocol):
 
 
 class CaptionBank:
-    """A finished caption bank. `open_bank` and `build_bank` return one.
-
-    Attributes
-    ----------
-    folder : Path
-    record : BankRecord
-        Model, captions, and where they came from.
-    """
+    """A finished caption bank. `open_bank` and `build_bank` return one."""
 
     def __init__(self, store: CaptionStore) -> None:
         self.folder = store.folder
@@ -92,13 +69,7 @@ class CaptionBank:
         return f"<CaptionBank of {len(self):,} captions, model {self.record.model}>"
 
     def check(self, model: ModelIdentity) -> None:
-        """Refuse a model that did not embed this bank.
-
-        Raises
-        ------
-        InputError
-            Names both models.
-        """
+        """Refuse a model that did not embed this bank."""
         check_model(self._store, model)
 
     def search(
@@ -111,21 +82,7 @@ class CaptionBank:
         by up to 0.0005 (typically 0.00002) from those of freshly embedded captions. The first
         search also checks the vectors for damage.
 
-        Parameters
-        ----------
-        unit_embeddings : ndarray, shape (regions, e), float32
-            L2 norm 1, of the bank's model.
-        k : int
-            At least 1; a smaller bank returns all of its captions.
-        device : torch.device or str
-            Where to multiply.
-
-        Raises
-        ------
-        ConfigError
-            If `k` is below 1.
-        InputError
-            If the embeddings have another size, or a part of the bank is damaged.
+        Shapes: unit_embeddings (regions, e), float32.
         """
         check_top(k)
         width = self.record.embed_dim
@@ -156,13 +113,7 @@ class CaptionBank:
         return self._matches(values, torch.cat([rows for _, rows in best]).tolist())
 
     def vectors(self) -> HalfArray:
-        """Return the embeddings of all captions (captions, e), float16, of L2 norm 1.
-
-        Raises
-        ------
-        InputError
-            If a part of the bank is damaged.
-        """
+        """Return the embeddings of all captions (captions, e), float16, of L2 norm 1."""
         with self._store.reading() as file:
             return self._read(file, 0, len(self))
 
@@ -196,13 +147,7 @@ class CaptionBank:
 
 
 def open_bank(folder: str | Path) -> CaptionBank:
-    """Open a finished bank.
-
-    Raises
-    ------
-    InputError
-        If there is none, or it is half built or damaged.
-    """
+    """Open a finished bank."""
     store = CaptionStore.open(Path(folder))
     if not store.complete:
         raise InputError(
@@ -213,25 +158,13 @@ def open_bank(folder: str | Path) -> CaptionBank:
 
 
 def check_top(k: int) -> None:
-    """Refuse a number of captions per region that cannot work.
-
-    Raises
-    ------
-    ConfigError
-        If it is below 1.
-    """
+    """Refuse a number of captions per region that cannot work."""
     if k < 1:
         raise ConfigError(f"Ask for at least one caption per region; got {k}.")
 
 
 def check_model(store: CaptionStore, model: ModelIdentity) -> None:
-    """Refuse a model that did not embed the captions of a store.
-
-    Raises
-    ------
-    InputError
-        Names both models.
-    """
+    """Refuse a model that did not embed the captions of a store."""
     if store.record.fingerprint == model.fingerprint:
         return
     same_name = " (other weights)" if store.record.model == model.name else ""

@@ -21,13 +21,7 @@ _ANOTHER: Final = "(--out; for the cache NAPARI_MASKINVERSION_CACHE)"
 
 
 def open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
-    """Open the bank of these captions and this model; None if it has yet to be created.
-
-    Raises
-    ------
-    InputError
-        If the folder has another bank, or a damaged one alone or among other files.
-    """
+    """Open the bank of these captions and this model; None if it has yet to be created."""
     path = folder / RECORD
     if not path.exists():
         if path.is_symlink():
@@ -54,13 +48,7 @@ def open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
 
 
 def check_folder(folder: Path, record: BankRecord, captions: Captions) -> None:
-    """Create a folder, or refuse one that will not do, before the work.
-
-    Raises
-    ------
-    InputError
-        If it contains other files, cannot be written to, or the disk has too little room.
-    """
+    """Create a folder, or refuse one that will not do, before the work."""
     try:
         if folder.exists() and open_existing(folder, record) is None and _other_files(folder):
             raise InputError(
@@ -81,18 +69,7 @@ def check_folder(folder: Path, record: BankRecord, captions: Captions) -> None:
 
 
 def lock_steps(folder: Path, on_note: Callable[[str], None]) -> Generator[None, None, Lock]:
-    """Keep other programs from building the same bank; wait for one that is building it.
-
-    Returns
-    -------
-    Lock
-        Release it after the work.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written to.
-    """
+    """Keep other programs from building the same bank; wait for one that is building it."""
     lock = Lock(folder / _LOCK)
     try:
         yield from lock.wait_steps(f"The caption bank in {folder}", on_note)

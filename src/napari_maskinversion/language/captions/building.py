@@ -47,26 +47,6 @@ def build_bank(
 
     If memory runs out, fewer captions are embedded at once, then on the CPU. If another program is
     building this bank, it waits until that is done.
-
-    Parameters
-    ----------
-    model : Backbone
-    captions : Captions
-        See `read_captions`.
-    folder : str or Path, optional
-        A folder for this bank alone; by default one in the cache folder.
-    on_batch : callable, optional
-        Called with (captions done, captions) before the first batch and after each one; not for a
-        finished bank. An exception in it stops the build; embedded captions are kept.
-    on_note : callable, optional
-        Called with a message for the user when memory runs out, or it waits for another program.
-
-    Raises
-    ------
-    NotEnoughMemoryError
-        If not even one caption can be embedded; embedded captions are kept.
-    InputError
-        If the folder cannot be used, contains other files or another bank, or the disk is full.
     """
     steps = build_bank_steps(model, captions, folder, on_note)
     return drive(steps, None if on_batch is None else lambda step: on_batch(*step))
@@ -106,13 +86,7 @@ def build_bank_steps(
 def continue_bank_steps(
     model: Backbone, folder: str | Path, on_note: Callable[[str], None] = _ignore
 ) -> Building:
-    """Finish a half-built bank from its own captions; yields as `build_bank_steps` does.
-
-    Raises
-    ------
-    InputError
-        If there is no bank, it is of another model, or its captions are damaged.
-    """
+    """Finish a half-built bank from its own captions; yields as `build_bank_steps` does."""
     place = Path(folder)
     store = CaptionStore.open(place)
     check_model(store, model)

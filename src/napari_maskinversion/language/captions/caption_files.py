@@ -34,33 +34,17 @@ _MARKS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captions:
-    """Unique captions in the order they first appear.
+    """Unique captions in the order they first appear."""
 
-    Attributes
-    ----------
-    texts : tuple of str
-        At least one; white space within them is single spaces, letters are in Unicode's form NFC.
-    source : str
-        Name of the file; empty if there is none.
-    blank, repeated : int
-        Numbers of skipped lines: blank ones, and repetitions.
-    """
-
+    # At least one; white space within them is single spaces, letters are in Unicode's form NFC
     texts: tuple[str, ...]
-    source: str = ""
-    blank: int = 0
+    source: str = ""  # Name of the file; empty if there is none
+    blank: int = 0  # Numbers of skipped lines: blank ones, and repetitions
     repeated: int = 0
 
     @classmethod
     def of(cls, lines: Iterable[str], source: str = "") -> Captions:
-        """Collect captions from lines; blank lines and repetitions are counted and skipped.
-
-        Raises
-        ------
-        InputError
-            If none is left, a line is longer than 5,000 characters or has a null character, or
-            there are more than five million.
-        """
+        """Collect captions from lines; blank lines and repetitions are counted and skipped."""
         texts: dict[str, None] = {}
         blank = repeated = 0
         for number, line in enumerate(lines, 1):
@@ -115,24 +99,7 @@ def encode_line(text: str) -> bytes:
 def read_captions(
     path: str | Path, *, column: str | None = None, encoding: str | None = None
 ) -> Captions:
-    """Read captions from a text file (one per line) or a column of a CSV or TSV file.
-
-    Parameters
-    ----------
-    path : str or Path
-        A CSV file if it ends in .csv or .tsv, or if you name a column, separated by commas,
-        semicolons or tabs.
-    column : str, optional
-        Name of the column; by default caption, text or title, in this order, in any case.
-    encoding : str, optional
-        By default UTF-8, or the encoding of the byte order mark (UTF-16, UTF-32).
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has another encoding, lacks the column, or has no captions
-        (see `Captions.of`); names the file.
-    """
+    """Read captions from a text file (one per line) or a column of a CSV or TSV file."""
     path = Path(path)
     check_file(path, "file of captions")
     if path.suffix.lower() in _NOT_READ:

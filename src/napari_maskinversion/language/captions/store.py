@@ -47,31 +47,15 @@ HalfArray = npt.NDArray[np.float16]
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class BankRecord:
-    """Model and captions of a caption bank.
+    """Model and captions of a caption bank."""
 
-    Attributes
-    ----------
-    model, fingerprint : str
-        Name of the model that embedded it; hash of its name, weights and preprocessing.
-    embed_dim : int
-        Length of a vector.
-    count : int
-        Number of captions.
-    sha256 : str
-        Hash of the captions and their order.
-    source : str
-        Name of the file they came from.
-    blank, repeated : int
-        Numbers of blank and repeated lines in the file, which were skipped.
-    """
-
-    model: str
+    model: str  # Name of the model that embedded it; hash of its name, weights and preprocessing
     fingerprint: str
-    embed_dim: Annotated[int, Field(ge=1, le=100_000)]
-    count: Annotated[int, Field(ge=1, le=MAX_CAPTIONS)]
-    sha256: str
-    source: str = ""
-    blank: int = 0
+    embed_dim: Annotated[int, Field(ge=1, le=100_000)]  # Length of a vector
+    count: Annotated[int, Field(ge=1, le=MAX_CAPTIONS)]  # Number of captions
+    sha256: str  # Hash of the captions and their order
+    source: str = ""  # Name of the file they came from
+    blank: int = 0  # Numbers of blank and repeated lines in the file, which were skipped
     repeated: int = 0
 
     @property
@@ -95,13 +79,7 @@ class CaptionStore:
 
     @classmethod
     def open(cls, folder: Path) -> CaptionStore:
-        """Open the bank in a folder, finished or not.
-
-        Raises
-        ------
-        InputError
-            If there is none, or its record is unreadable or of a newer version.
-        """
+        """Open the bank in a folder, finished or not."""
         try:
             data = read_bytes(folder / RECORD, "journal of a caption bank", most=_MOST_RECORD)
         except InputError as error:
@@ -133,13 +111,7 @@ class CaptionStore:
 
     @classmethod
     def create(cls, folder: Path, record: BankRecord, captions: Captions) -> CaptionStore:
-        """Create an empty bank; an existing bank in the folder is replaced.
-
-        Raises
-        ------
-        OSError
-            If the folder cannot be written to.
-        """
+        """Create an empty bank; an existing bank in the folder is replaced."""
         folder.mkdir(parents=True, exist_ok=True)
         store = cls(folder, record, {})
         # The record comes first: without it captions and vectors could be the user's own.
@@ -177,13 +149,7 @@ class CaptionStore:
         _replace(self.folder / TEXTS, map(encode_line, captions.texts))
 
     def read_starts(self) -> npt.NDArray[np.int64]:
-        """Read and check all captions; return the byte each one starts at, shape (captions + 1,).
-
-        Raises
-        ------
-        InputError
-            If they are not the captions that were written.
-        """
+        """Read and check all captions; return where each one starts (captions + 1,)."""
         content, ends, at = hashlib.sha256(), [np.zeros(1, np.int64)], 0
         check_kind(self.folder / TEXTS)
         with contextlib.suppress(OSError), (self.folder / TEXTS).open("rb") as file:
@@ -211,13 +177,7 @@ class CaptionStore:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[VectorFile]:
-        """Open the vectors for reading.
-
-        Raises
-        ------
-        InputError
-            If they are missing.
-        """
+        """Open the vectors for reading."""
         check_kind(self.folder / VECTORS)
         try:
             file = (self.folder / VECTORS).open("rb")
@@ -246,13 +206,7 @@ class CaptionStore:
         self._finished.pop(block, None)
 
     def commit(self, block: int, vectors: Sequence[FloatArray]) -> None:
-        """Append vectors (rows, e) to a block; they are on disk when this returns.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written; earlier vectors stay.
-        """
+        """Append vectors (rows, e) to a block; they are on disk when this returns."""
         rows, crc = self._finished.get(block, (0, 0))
         data = np.concatenate(vectors).astype("<f2").tobytes()
         with (self.folder / VECTORS).open("r+b") as file:

@@ -37,22 +37,7 @@ class _Mapper(nn.Module):
 
 
 class ClipCap(Gpt2Decoder):
-    """GPT-2 behind a mapper, loaded from a published checkpoint.
-
-    Parameters
-    ----------
-    path : Path
-        ``coco_weights.pt``, ``conceptual_weights.pt``, or another one with their names.
-    vocabulary : Path
-        GPT-2's ``vocab.json``.
-    name : str
-    device : str or torch.device
-
-    Raises
-    ------
-    ModelError
-        If the checkpoint is unreadable, could run code, is of another decoder, or does not fit.
-    """
+    """GPT-2 behind a mapper, loaded from a published checkpoint."""
 
     def __init__(
         self,
@@ -104,13 +89,7 @@ class ClipCap(Gpt2Decoder):
 
 
 def read_vocabulary(path: Path, size: int) -> list[str]:
-    """Read GPT-2's ``vocab.json``: byte pairs by token.
-
-    Raises
-    ------
-    ModelError
-        If it is another file, or not of this size.
-    """
+    """Read GPT-2's ``vocab.json``: byte pairs by token."""
     try:
         table = read_json(path, "vocabulary of GPT-2", most=_MOST_JSON)
     except InputError as error:

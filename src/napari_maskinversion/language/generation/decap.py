@@ -24,17 +24,7 @@ _PROJECTION: Final = "clip_project.model.0.weight"
 class DeCap(Gpt2Decoder):
     """A checkpoint as the authors save it, with a memory of the user's sentences.
 
-    Parameters
-    ----------
-    path : Path
-    memory : Tensor, shape (M, e)
-        Unit embeddings of sentences, by the model's text tower.
-    device : str or torch.device
-
-    Raises
-    ------
-    ModelError
-        If the checkpoint is unreadable, could run code, or is of another decoder.
+    Shapes: memory (M, e).
     """
 
     usual_tokens = 30  # in the authors' loop

@@ -27,31 +27,14 @@ class SentenceGenerator(Protocol):
 
 
 class CaptionDecoder(ABC):
-    """Writes a sentence from an embedding. `load_decoder` returns one.
-
-    Attributes
-    ----------
-    name : str
-    weights : str
-        SHA-256 of its weights.
-    embed_dim : int
-        Size of the embeddings that it reads.
-    positions : int
-        Tokens and prefix that it can read together.
-    stop : int
-        Token that ends a sentence.
-    usual_tokens : int
-        Length at which a sentence is cut unless the settings say otherwise.
-    settings : GenerationSettings
-        Used where no others are passed.
-    """
+    """Writes a sentence from an embedding. `load_decoder` returns one."""
 
     name: str
-    weights: str
-    embed_dim: int
-    positions: int
-    stop: int
-    usual_tokens: int = 67
+    weights: str  # SHA-256 of its weights
+    embed_dim: int  # Size of the embeddings that it reads
+    positions: int  # Tokens and prefix that it can read together
+    stop: int  # Token that ends a sentence
+    usual_tokens: int = 67  # Length at which a sentence is cut unless the settings say otherwise
 
     def __init__(self, settings: GenerationSettings | None = None) -> None:
         self.settings = settings or GenerationSettings()
@@ -64,18 +47,7 @@ class CaptionDecoder(ABC):
     ) -> list[str]:
         """Return a sentence for each embedding.
 
-        Parameters
-        ----------
-        embeddings : ndarray, shape (N, e), float32
-            As optimised, not normalised; see `scaled` for another norm.
-        settings : GenerationSettings, optional
-
-        Raises
-        ------
-        InputError
-            If the embeddings have another size or are not finite.
-        ConfigError
-            If sentences of ``max_tokens`` are longer than the decoder can write.
+        Shapes: embeddings (N, e), float32.
         """
         return drive(self.generate_steps(embeddings, settings))
 
@@ -109,12 +81,7 @@ class CaptionDecoder(ABC):
         return (yield from search(self, self.prefix(embeddings), settings, longest))
 
     def check(self, settings: GenerationSettings) -> None:
-        """Refuse sentences that are longer than this decoder can write.
-
-        Raises
-        ------
-        ConfigError
-        """
+        """Refuse sentences that are longer than this decoder can write."""
         if (settings.max_tokens or 1) > self.most_tokens:
             raise ConfigError(
                 f"The decoder {self.name} writes at most {self.most_tokens} tokens; got max_tokens "

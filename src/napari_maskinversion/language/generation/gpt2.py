@@ -38,12 +38,7 @@ class Gpt2Decoder(CaptionDecoder):
 
 
 def check_transformers() -> None:
-    """Refuse to go on without the transformers package.
-
-    Raises
-    ------
-    ModelError
-    """
+    """Refuse to go on without the transformers package."""
     if find_spec("transformers") is None:
         raise ModelError(
             "This decoder needs the package transformers: "
@@ -52,13 +47,7 @@ def check_transformers() -> None:
 
 
 def read_gpt2(path: Path, inside: str) -> dict[str, Tensor]:
-    """Read a checkpoint that holds a GPT-2 under the name ``inside``, without stale constants.
-
-    Raises
-    ------
-    ModelError
-        If it is unreadable, could run code, or holds no such GPT-2.
-    """
+    """Read a checkpoint that holds a GPT-2 under the name ``inside``, without stale constants."""
     instead = "save the state_dict() of the decoder"
     state, _ = read_weights(path, instead=instead)
     state = {name: tensor for name, tensor in state.items() if not _STALE.search(name)}
@@ -74,26 +63,7 @@ def read_gpt2(path: Path, inside: str) -> dict[str, Tensor]:
 def build(
     module: nn.Module, state: Mapping[str, Tensor], *, path: Path, heads: int | None, inside: str
 ) -> Any:
-    """Put a GPT-2 of the checkpoint's sizes into a module, and load all weights strictly.
-
-    Parameters
-    ----------
-    module : nn.Module
-        Has the rest of the checkpoint's parts; gets the GPT-2 as the attribute ``inside``.
-    state : mapping
-        From `read_gpt2`.
-    path : Path
-        The file, for messages.
-    heads : int, optional
-        Attention heads, which no shape shows; default: of 64 numbers each, as in GPT-2.
-    inside : str
-
-    Raises
-    ------
-    ModelError
-        If a tensor is missing, left over or of another shape, or the last layer is not the table of
-        tokens, as in GPT-2.
-    """
+    """Put a GPT-2 of the checkpoint's sizes into a module, and load all weights strictly."""
     check_transformers()
     from transformers import GPT2Config, GPT2LMHeadModel
 

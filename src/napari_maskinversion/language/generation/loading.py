@@ -45,13 +45,7 @@ def fetch_decoder(
     on_progress: OnProgress | None = None,
     cancelled: IsCancelled | None = None,
 ) -> tuple[Path, Path]:
-    """Make sure that a published decoder is on this machine; return its weights and vocabulary.
-
-    Raises
-    ------
-    ModelError, OfflineError, Cancelled
-        As `download` raises them.
-    """
+    """Make sure that a published decoder is on this machine; return its weights and vocabulary."""
     weights = download(
         Download(
             name=spec.name,
@@ -100,35 +94,7 @@ def load_decoder(
     on_progress: OnProgress | None = None,
     cancelled: IsCancelled | None = None,
 ) -> CaptionDecoder:
-    """Load a decoder, and download it first if necessary.
-
-    Parameters
-    ----------
-    name : str
-        "demo", "clipcap-coco", "clipcap-conceptual" or "decap".
-    model : Backbone or record of one, optional
-        Whose embeddings it will read. Without it nothing is checked but their size.
-    file : str or Path, optional
-        Weights of your own instead of the published ones.
-    memory : CaptionBank, optional
-        For DeCap checkpoints: sentences that the same model embedded.
-    device : str or torch.device
-    settings : GenerationSettings, optional
-        Defaults of its ``generate``.
-    on_progress, cancelled : callable, optional
-        As in `download`.
-
-    Raises
-    ------
-    MaskInversionError
-        If it does not fit the model, or its files are missing, damaged or of another decoder.
-
-    Examples
-    --------
-    >>> decoder = load_decoder("demo", model)
-    >>> decoder.generate(result.raw_embeddings)
-    ['A drawing of a frog.']
-    """
+    """Load a decoder, and download it first if necessary."""
     path = None if file is None else Path(file)
     place = None if memory is None else memory.folder
     spec = check_decoder(name, None if model is None else model.name, file=path, memory=place)

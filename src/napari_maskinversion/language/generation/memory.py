@@ -20,12 +20,7 @@ _ROWS: Final = 100_000  # of the memory, in float32 at once
 class SupportMemory:
     """Embeddings of sentences.
 
-    Parameters
-    ----------
-    vectors : Tensor, shape (M, e)
-        Unit norm, float16 or float32.
-    sharpness : float
-        Factor of the cosines before the softmax.
+    Shapes: vectors (M, e).
     """
 
     def __init__(self, vectors: Tensor, sharpness: float = SHARPNESS) -> None:

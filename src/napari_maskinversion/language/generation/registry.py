@@ -21,33 +21,17 @@ BUNDLED_FILE: Final = "captions/decap.safetensors"  # in the folder of the bundl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderSpec:
-    """A decoder.
-
-    Attributes
-    ----------
-    name, title : str
-    model : str
-        Name of the only model whose embeddings it reads; "" if its file says which.
-    repository, file : str
-        On the model hub; "" if it is bundled, or a file of the user's.
-    size_mb : int
-        Approximate size of the download.
-    license : str
-    transformers : bool
-        Whether it needs the transformers package.
-    memory : bool
-        Whether it may need a caption bank.
-    """
+    """A decoder."""
 
     name: str
     title: str
-    model: str = ""
-    repository: str = ""
+    model: str = ""  # Name of the only model whose embeddings it reads; "" if its file says which
+    repository: str = ""  # On the model hub; "" if it is bundled, or a file of the user's
     file: str = ""
-    size_mb: int = 0
+    size_mb: int = 0  # Approximate size of the download
     license: str = ""
-    transformers: bool = False
-    memory: bool = False
+    transformers: bool = False  # Whether it needs the transformers package
+    memory: bool = False  # Whether it may need a caption bank
 
     @property
     def size_text(self) -> str:
@@ -111,13 +95,7 @@ DECODERS: Mapping[str, DecoderSpec] = MappingProxyType({spec.name: spec for spec
 
 
 def get_decoder(name: str) -> DecoderSpec:
-    """Return a decoder by name.
-
-    Raises
-    ------
-    ModelError
-        If there is none of that name.
-    """
+    """Return a decoder by name."""
     try:
         return DECODERS[name.strip().lower()]
     except KeyError:
@@ -129,25 +107,7 @@ def get_decoder(name: str) -> DecoderSpec:
 def check_decoder(
     name: str, model: str | None = None, *, file: Path | None = None, memory: Path | None = None
 ) -> DecoderSpec:
-    """Refuse a decoder that cannot work, before anything is loaded.
-
-    Parameters
-    ----------
-    name : str
-    model : str, optional
-        Name of the model whose embeddings are decoded. Of a file's weights any can be right; then
-        only the width is compared, once both are loaded.
-    file : Path, optional
-        Weights of the user's.
-    memory : Path, optional
-        Caption bank for DeCap.
-
-    Raises
-    ------
-    MaskInversionError
-        If there is no such decoder, it reads another model's embeddings, or a file or package that
-        it needs is missing.
-    """
+    """Refuse a decoder that cannot work, before anything is loaded."""
     spec = get_decoder(name)
     if spec.model and model is not None and _is_another(model, spec.model):
         raise InputError(

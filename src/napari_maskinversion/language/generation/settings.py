@@ -22,13 +22,7 @@ NORMS: Final[tuple[Norm, ...]] = ("optimised", "cls")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationSettings:
-    """How sentences are generated.
-
-    Raises
-    ------
-    ConfigError
-        If a value cannot work.
-    """
+    """How sentences are generated."""
 
     search: Annotated[
         Search,
@@ -75,30 +69,15 @@ def describe(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationUse:
-    """The decoder that wrote the sentences of results.
+    """The decoder that wrote the sentences of results."""
 
-    Attributes
-    ----------
-    decoder : str
-        Its name.
-    weights : str
-        SHA-256 of its weights.
-    settings : GenerationSettings
-    """
-
-    decoder: str
-    weights: str
+    decoder: str  # Its name
+    weights: str  # SHA-256 of its weights
     settings: GenerationSettings
 
 
 def scaled(embeddings: FloatArray, norms: Sequence[float] | FloatArray) -> FloatArray:
-    """Return embeddings (N, e) scaled to these norms (N,).
-
-    Raises
-    ------
-    InputError
-        If a norm is not positive: the norm of the whole image's embedding is unknown.
-    """
+    """Return embeddings (N, e) scaled to these norms (N,)."""
     lengths = np.asarray(norms, np.float32)
     if not (np.isfinite(lengths) & (lengths > 0)).all():
         raise InputError(

@@ -36,29 +36,17 @@ _Depth = Annotated[int, Field(ge=1, le=48)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallGptRecord:
-    """What a decoder's file says about it.
+    """What a decoder's file says about it."""
 
-    Attributes
-    ----------
-    model, fingerprint : str
-        The model whose text tower it inverts.
-    words : tuple of str
-        Words by token.
-    embed_dim, width, layers, heads, positions : int
-    sharpness : float
-        See `SupportMemory`.
-    format : str
-    """
-
-    model: str
+    model: str  # The model whose text tower it inverts
     fingerprint: str
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # Words by token
     embed_dim: _Size
     width: _Size
     layers: _Depth
     heads: _Size
     positions: _Size
-    sharpness: Annotated[float, Field(gt=0, le=1e4)]
+    sharpness: Annotated[float, Field(gt=0, le=1e4)]  # See `SupportMemory`
     format: str = FORMAT
 
 
@@ -99,14 +87,7 @@ class SmallGpt(nn.Module):
 class SmallDecoder(CaptionDecoder):
     """Writes sentences of a small vocabulary.
 
-    Parameters
-    ----------
-    gpt : SmallGpt
-    record : SmallGptRecord
-    memory : Tensor, shape (M, e)
-        Unit embeddings of sentences.
-    name, weights : str
-        As in `CaptionDecoder`.
+    Shapes: memory (M, e).
     """
 
     def __init__(
@@ -168,13 +149,7 @@ def save_small_decoder(path: Path, gpt: SmallGpt, record: SmallGptRecord, memory
 def load_small_decoder(
     path: Path, *, name: str = "decap", settings: GenerationSettings | None = None
 ) -> SmallDecoder:
-    """Read what `save_small_decoder` wrote.
-
-    Raises
-    ------
-    ModelError
-        If it is damaged or another file.
-    """
+    """Read what `save_small_decoder` wrote."""
     record = read_record(path)
     state, _ = read_weights(path)
     memory = state.pop(_MEMORY, None)
@@ -189,13 +164,7 @@ def load_small_decoder(
 
 
 def read_record(path: Path) -> SmallGptRecord:
-    """Read the record in the metadata of a decoder's file; its weights stay on disk.
-
-    Raises
-    ------
-    ModelError
-        If it is no file of `save_small_decoder`.
-    """
+    """Read the record in the metadata of a decoder's file; its weights stay on disk."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -34,23 +34,7 @@ def search(
 ) -> Searching:
     """Write a sentence for each prefix; a sentence ends with the stop token, which is kept.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    prefix : Tensor, shape (N, P, d)
-    settings : GenerationSettings
-    longest : int
-        Tokens after which a sentence is cut.
-
-    Yields
-    ------
-    int
-        Number of finished sentences, after every token.
-
-    Returns
-    -------
-    list of list of int
-        Tokens of each sentence.
+    Shapes: prefix (N, P, d).
     """
     if settings.search == "beam":
         sentences = []

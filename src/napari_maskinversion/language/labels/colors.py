@@ -36,13 +36,7 @@ def distinct_color(place: int) -> str:
 
 
 def colors_of(words: Sequence[str], own: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each word, in the palette that the user prefers.
-
-    Parameters
-    ----------
-    words, own : sequence of str
-        ``own`` are the colours of the first words, "" for none.
-    """
+    """Return a colour for each word, in the palette that the user prefers."""
     first = SAFE_COLORS if load().palette == SAFE else ()
     filled = fill_colors([*own, *[""] * (len(words) - len(own))], first)
     return dict(zip(words, filled, strict=True))
@@ -52,12 +46,6 @@ def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, 
     """Fill in an unused colour for each label without one (""); the others stay.
 
     A label keeps its default when labels are added after it.
-
-    Parameters
-    ----------
-    colors : sequence of str
-    first : sequence of str
-        Colours to use before the others, `SAFE_COLORS` for example.
     """
     used, filled, step = set(colors), [], 0
     for place, color in enumerate(colors):

@@ -27,14 +27,6 @@ def rewrite(text: str, labels: Sequence[Label]) -> str:
     """Write labels into a text; comments, blank lines and unchanged lines stay.
 
     Comments stay above their label; if that label is gone, above the next one.
-
-    Parameters
-    ----------
-    text : str
-        Text that `parse_text` can read.
-    labels : sequence of Label
-        The labels of the text with some changed, added or removed. Groups and colours are not
-        written.
     """
     before, rest = _read(text)
     lines: list[str] = []

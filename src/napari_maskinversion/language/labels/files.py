@@ -22,28 +22,14 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True)
 class LabelFormat:
-    """A format of label files.
+    """A format of label files."""
 
-    Attributes
-    ----------
-    name : str
-        As in file dialogs.
-    suffixes : tuple of str
-    read : callable
-        Takes the text and the file's name.
-    write : callable
-        Returns the text.
-    lacks : tuple of str
-        Parts of a vocabulary that the format has no place for.
-    encoding : str
-        Used to write; all formats are read as UTF-8 with or without a byte order mark.
-    """
-
-    name: str
+    name: str  # As in file dialogs
     suffixes: tuple[str, ...]
-    read: Callable[[str, str], LabelFile]
-    write: Callable[[LabelFile], str]
-    lacks: tuple[str, ...] = ()
+    read: Callable[[str, str], LabelFile]  # Takes the text and the file's name
+    write: Callable[[LabelFile], str]  # Returns the text
+    lacks: tuple[str, ...] = ()  # Parts of a vocabulary that the format has no place for
+    # Used to write; all formats are read as UTF-8 with or without a byte order mark
     encoding: str = "utf-8"
 
 
@@ -95,13 +81,7 @@ FILE_SUFFIXES: Final = {*SUFFIXES, *_ALSO_READ, *_NOT_READ}
 
 
 def read_label_file(path: str | Path) -> LabelFile:
-    """Read a label file; see `Vocabulary.read`.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is broken, or has no label; names it, and the line if possible.
-    """
+    """Read a label file; see `Vocabulary.read`."""
     suffix = Path(path).suffix.lower()
     if suffix in _NOT_READ:
         raise InputError(
@@ -138,13 +118,7 @@ def unsupported_fields(content: LabelFile, suffix: str) -> list[str]:
 
 
 def format_of(suffix: str) -> LabelFormat:
-    """Return the format that a suffix stands for.
-
-    Raises
-    ------
-    InputError
-        If no format has this suffix.
-    """
+    """Return the format that a suffix stands for."""
     form = SUFFIXES.get(suffix.lower())
     if form is None:
         raise InputError(

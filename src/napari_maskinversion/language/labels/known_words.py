@@ -24,13 +24,6 @@ def unknown_words(labels: Iterable[Label], model: str) -> tuple[str, ...]:
 
     Capitals, hyphens and a plural's s do not matter. What a CLIP knows cannot be told by its
     tokenizer: for such models nothing is returned.
-
-    Parameters
-    ----------
-    labels : iterable of Label
-        `Vocabulary.full_labels`, or labels as they are typed.
-    model : str
-        Its name, or the folder of a model that ``rebuild-demo`` wrote.
     """
     known = _known(model)
     if known is None:

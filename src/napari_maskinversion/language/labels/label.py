@@ -19,31 +19,14 @@ _COLOR: Final = re.compile("#[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label for regions.
+    """A label for regions."""
 
-    Parameters
-    ----------
-    name : str
-        Shown in tables. Spaces around name, synonyms and group are dropped, and letters with
-        accents are kept in one form (NFC).
-    synonyms : tuple of str
-        Other words for it; the word that fits a region best counts.
-    group : str
-        "animals", or empty.
-    color : str
-        ``#rrggbb``, stored in lower case, or empty.
-
-    Raises
-    ------
-    InputError
-        If a word is blank, repeated or has a line end, another control character or a sign
-        without a width, or if the colour is not valid.
-    """
-
+    # Shown in tables. Spaces around name, synonyms and group are dropped, and letters with accents
+    # are kept in one form (NFC).
     name: str
-    synonyms: tuple[str, ...] = ()
-    group: str = ""
-    color: str = ""
+    synonyms: tuple[str, ...] = ()  # Other words for it; the word that fits a region best counts
+    group: str = ""  # "animals", or empty
+    color: str = ""  # ``#rrggbb``, stored in lower case, or empty
 
     def __post_init__(self) -> None:
         refuse_text(self.synonyms, f"The synonyms of {self.name!r} must be a list of words.")
@@ -83,13 +66,7 @@ def refuse_text(value: object, message: str) -> None:
 
 
 def clashes(labels: Sequence[Label]) -> Iterator[tuple[int, int, str]]:
-    """Find words that stand for two labels.
-
-    Yields
-    ------
-    tuple
-        Index of the later label, index of the earlier one, and a sentence without a full stop.
-    """
+    """Find words that stand for two labels."""
     owner: dict[str, int] = {}
     for place, label in enumerate(labels):
         for word in label.words:

@@ -9,21 +9,11 @@ from .label import Label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelFile:
-    """Labels of a file, and the settings that a YAML file may add.
-
-    Attributes
-    ----------
-    labels : tuple of Label
-    templates : tuple of str or None
-        Prompt templates; None if the file has none.
-    threshold : float or None
-        Similarity below which a region is "none of these"; None if the file has none.
-    description, source : str
-        What the list is and where it comes from; may be empty.
-    """
+    """Labels of a file, and the settings that a YAML file may add."""
 
     labels: tuple[Label, ...]
-    templates: tuple[str, ...] | None = None
+    templates: tuple[str, ...] | None = None  # Prompt templates; None if the file has none
+    # Similarity below which a region is "none of these"; None if the file has none
     threshold: float | None = None
-    description: str = ""
+    description: str = ""  # What the list is and where it comes from; may be empty
     source: str = ""

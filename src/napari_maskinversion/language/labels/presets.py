@@ -35,23 +35,12 @@ TITLES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A vocabulary with a name.
-
-    Attributes
-    ----------
-    name : str
-    description : str
-        One line.
-    source : str
-        Where the labels come from.
-    vocabulary : Vocabulary
-        With the prompts that suit it.
-    """
+    """A vocabulary with a name."""
 
     name: str
-    description: str
-    source: str
-    vocabulary: Vocabulary
+    description: str  # One line
+    source: str  # Where the labels come from
+    vocabulary: Vocabulary  # With the prompts that suit it
 
 
 def presets() -> tuple[Preset, ...]:
@@ -60,13 +49,7 @@ def presets() -> tuple[Preset, ...]:
 
 
 def preset(name: str) -> Preset:
-    """Return a preset by its name, with or without "preset:" before it.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown; lists the known ones.
-    """
+    """Return a preset by its name, with or without "preset:" before it."""
     plain = name.removeprefix(PREFIX).strip().lower()
     if plain not in TITLES:
         raise InputError(f"There is no preset {plain!r}; choose from {', '.join(TITLES)}.")

@@ -19,23 +19,7 @@ def vocabulary_of(
     templates: Sequence[str] = (),
     threshold: float | None = None,
 ) -> Vocabulary:
-    """Return labels and the prompts they are put into.
-
-    Parameters
-    ----------
-    labels : str, path, sequence of str, or Vocabulary
-        A text is what ``--labels`` takes: labels separated by commas, a file, or ``preset:coco``.
-    templates : sequence of str
-        Names of sets, and sentences. By default those of the file, preset or vocabulary, else
-        "photo".
-    threshold : float, optional
-        Replaces that of the file or vocabulary.
-
-    Raises
-    ------
-    InputError
-        If there are no such labels.
-    """
+    """Return labels and the prompts they are put into."""
     templates = (templates,) if isinstance(templates, str) else templates
     labels = os.fspath(labels) if isinstance(labels, os.PathLike) else labels
     chosen = choose_templates(templates) if templates else None

@@ -29,13 +29,7 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
-    """Check templates and return them as a tuple.
-
-    Raises
-    ------
-    InputError
-        If there is none, one lacks its single ``{}``, or one is repeated.
-    """
+    """Check templates and return them as a tuple."""
     refuse_text(templates, f"Templates must be a list of sentences; got the text {templates!r}.")
     if not templates:
         raise InputError("There is no prompt template; use '{}' for the bare label.")
@@ -55,18 +49,7 @@ def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
 
 
 def choose_templates(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the templates of named sets and your own sentences, each once.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names in `TEMPLATES`, and sentences with one ``{}``.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, or a sentence does not have exactly one ``{}``.
-    """
+    """Return the templates of named sets and your own sentences, each once."""
     sentences: dict[str, None] = {}
     for text in names:
         if text not in TEMPLATES and "{}" not in text:

@@ -11,13 +11,7 @@ from .label import Label, join_words, split_words
 
 
 def parse_text(text: str) -> list[Label]:
-    """Read labels from text; see `Vocabulary.parse`.
-
-    Raises
-    ------
-    InputError
-        If a line is too long for a label.
-    """
+    """Read labels from text; see `Vocabulary.parse`."""
     synonyms: dict[str, dict[str, None]] = {}
     for name, *others in word_lists(text):
         synonyms.setdefault(name, {}).update(dict.fromkeys(others))
@@ -28,13 +22,7 @@ def parse_text(text: str) -> list[Label]:
 
 
 def word_lists(text: str) -> Iterator[list[str]]:
-    """Yield the words of each entry, the name first; repeated labels come again.
-
-    Raises
-    ------
-    InputError
-        If a line is too long for a label.
-    """
+    """Yield the words of each entry, the name first; repeated labels come again."""
     for number, line in enumerate(map(str.strip, lines_of(text)), 1):
         if not line or line.startswith("#"):
             continue
@@ -53,13 +41,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def to_text(labels: Iterable[str | Label]) -> str:
-    """Write labels one per line; `Vocabulary.parse` reads the same labels back.
-
-    Parameters
-    ----------
-    labels : iterable of str or Label
-        A string is a name and may contain any character. Groups and colours are not written.
-    """
+    """Write labels one per line; `Vocabulary.parse` reads the same labels back."""
     lines = []
     for label in labels:
         line = join_words((label,) if isinstance(label, str) else label.words)

@@ -25,33 +25,18 @@ NONE_OF_THESE: Final = "none of these"
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Labels to choose from, and prompt templates.
+    """Labels to choose from, and prompt templates."""
 
-    Parameters
-    ----------
-    labels : tuple of str
-        Names; at least one, none blank, none twice.
-    templates : tuple of str
-        Each with one ``{}`` for the label; a word's embedding is the mean over them.
-    synonyms : tuple of tuple of str
-        Other words for each label; the best one counts; () if no label has any. A synonym belongs
-        to one label and is not itself a label.
-    groups, colors : tuple of str
-        Group and colour (``#rrggbb``) of each label, "" for none; () if no label has any.
-    threshold : float or None
-        Cosine similarity, -1..1: a region whose best label is less similar is "none of these".
-
-    Raises
-    ------
-    InputError
-        If there is no label, or a value is invalid; names it.
-    """
-
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # Names; at least one, none blank, none twice
+    # Each with one ``{}`` for the label; a word's embedding is the mean over them
     templates: tuple[str, ...] = TEMPLATES["photo"]
+    # Other words for each label; the best one counts; () if no label has any. A synonym belongs to
+    # one label and is not itself a label.
     synonyms: tuple[tuple[str, ...], ...] = ()
+    # Group and colour (``#rrggbb``) of each label, "" for none; () if no label has any
     groups: tuple[str, ...] = ()
     colors: tuple[str, ...] = ()
+    # Cosine similarity, -1..1: a region whose best label is less similar is "none of these"
     threshold: float | None = None
 
     def __post_init__(self) -> None:
@@ -118,13 +103,7 @@ class Vocabulary:
         templates: tuple[str, ...] = TEMPLATES["photo"],
         threshold: float | None = None,
     ) -> Vocabulary:
-        """Make a vocabulary of `Label` objects.
-
-        Raises
-        ------
-        InputError
-            As the class itself.
-        """
+        """Make a vocabulary of `Label` objects."""
         return cls(**_columns(tuple(labels)), templates=templates, threshold=threshold)
 
     @classmethod
@@ -150,18 +129,6 @@ class Vocabulary:
         The suffix decides: ``.csv`` with the columns label, synonyms, group, colour (comma,
         semicolon or tab; without such a header it is text); ``.yaml`` or ``.yml``, see
         `parse_yaml`; anything else is text, see `parse`.
-
-        Parameters
-        ----------
-        path : str or Path
-        templates : tuple of str, optional
-            Replace those of the file; "photo" if neither has any.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be read, is not UTF-8 text, is broken, or has no label; names the
-            file, and the line if possible.
         """
         content = read_label_file(path)
         chosen = templates or content.templates or TEMPLATES["photo"]
@@ -182,19 +149,6 @@ class Vocabulary:
 
         YAML keeps everything, CSV neither prompts nor threshold, and text neither groups nor
         colours either.
-
-        Parameters
-        ----------
-        path : str or Path
-            ``.txt``, ``.csv``, ``.yaml`` or ``.yml``.
-        overwrite : bool
-            Replace an existing file.
-
-        Raises
-        ------
-        InputError
-            If the suffix is unknown, the file exists and must not be replaced, or it cannot be
-            written; names it.
         """
         write_label_file(self.content, Path(path), overwrite=overwrite)
 

@@ -58,18 +58,7 @@ def _compose(text: str) -> Node | None:
 
 
 class YamlDocument:
-    """A YAML file as plain data, and the line of each part by its path.
-
-    Parameters
-    ----------
-    text : str
-
-    Attributes
-    ----------
-    data : str, None, list or dict
-    lines, key_lines : dict
-        Lines of values, and of the keys of mappings.
-    """
+    """A YAML file as plain data, and the line of each part by its path."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Path, int] = {(): 1}
@@ -104,13 +93,7 @@ class YamlDocument:
     def validate(
         self, check: Callable[[Any], Any], data: Any, at: Path, message: Callable[[Any], str]
     ) -> Any:
-        """Validate the part at a path with pydantic.
-
-        Raises
-        ------
-        LineError
-            About the first of pydantic's errors, with its line and ``message``.
-        """
+        """Validate the part at a path with pydantic."""
         try:
             return check(data)
         except ValidationError as error:

@@ -104,17 +104,6 @@ def parse_yaml(text: str, file: str) -> LabelFile:
     The file is a list of labels, a mapping from labels to synonyms, or a mapping with ``labels``
     (one of these two), ``templates``, ``threshold``, ``description`` and ``source``. A list item
     is a text (``car | automobile``) or a mapping with label, synonyms, group and colour.
-
-    Parameters
-    ----------
-    text : str
-    file : str
-        Name of the file, for messages.
-
-    Raises
-    ------
-    InputError
-        If the text is not YAML, or not a list of labels; names file and line.
     """
     try:
         return _label_file(YamlDocument(text))

@@ -21,31 +21,15 @@ LEAST_RIGHT: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Limits of a model, and how they did on the regions they were chosen on.
+    """Limits of a model, and how they did on the regions they were chosen on."""
 
-    Attributes
-    ----------
-    margin : float or None
-        Least margin of a sure word; None if no region has one.
-    overlap : float or None
-        Least overlap of a heatmap that fits; None if no region has one.
-    right, wrong : int
-        Regions whose suggestion was right, and wrong.
-    right_kept : float
-        Share of the right ones without a flag.
-    wrong_flagged : float or None
-        Share of the wrong ones with a flag; None if there are none.
-    source : str
-        Where the regions come from.
-    """
-
-    margin: float | None
-    overlap: float | None
-    right: int
+    margin: float | None  # Least margin of a sure word; None if no region has one
+    overlap: float | None  # Least overlap of a heatmap that fits; None if no region has one
+    right: int  # Regions whose suggestion was right, and wrong
     wrong: int
-    right_kept: float
-    wrong_flagged: float | None
-    source: str = ""
+    right_kept: float  # Share of the right ones without a flag
+    wrong_flagged: float | None  # Share of the wrong ones with a flag; None if there are none
+    source: str = ""  # Where the regions come from
 
 
 def calibrate(
@@ -64,23 +48,7 @@ def calibrate(
     least 1 % of the right answers lie below the limit of overlap, so that a heatmap beside its
     region is seen where overlaps say nothing about words.
 
-    Parameters
-    ----------
-    margins, overlaps : array_like, shape (N,)
-        Of each region: difference of the best two similarities, IoU of heatmap and mask; NaN where
-        there is none.
-    right : array_like, shape (N,), bool
-        Whether the suggestion was right.
-    keep : float
-        Least share of right answers without a flag, 0..0.99.
-    most_misfits : float
-        Largest share of right answers below the limit of overlap, 0.01..1.
-    source : str
-
-    Raises
-    ------
-    InputError
-        If fewer than 20 answers are right.
+    Shapes: margins, overlaps (N,); right (N,), bool.
     """
     # What there is none of is never below a limit.
     margin, overlap = (

@@ -27,31 +27,15 @@ EXPRESSION_ALPHA: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RegionMatch:
-    """A region and how well an expression fits it.
+    """A region and how well an expression fits it."""
 
-    Attributes
-    ----------
-    row : int
-        Index of the region.
-    similarity : float
-        Cosine of region and expression, -1..1.
-    margin : float
-        Similarity minus that of the next region; NaN for the last one.
-    """
-
-    row: int
-    similarity: float
-    margin: float
+    row: int  # Index of the region
+    similarity: float  # Cosine of region and expression, -1..1
+    margin: float  # Similarity minus that of the next region; NaN for the last one
 
 
 def check_expression(expression: str, templates: Sequence[str] = ("{}",)) -> None:
-    """Refuse an invalid expression before a model is loaded.
-
-    Raises
-    ------
-    InputError
-        If the expression is blank, there is no template, or a template lacks its ``{}``.
-    """
+    """Refuse an invalid expression before a model is loaded."""
     if not without_hidden(expression).strip():
         raise InputError(
             "The expression is blank; describe the region, for example: the dog on the left."
@@ -62,13 +46,7 @@ def check_expression(expression: str, templates: Sequence[str] = ("{}",)) -> Non
 def embed_expression(
     model: Backbone, expression: str, templates: Sequence[str] = ("{}",)
 ) -> FloatArray:
-    """Embed an expression: the normalised mean over templates, shape (e,), float32.
-
-    Raises
-    ------
-    InputError
-        See `check_expression`.
-    """
+    """Embed an expression: the normalised mean over templates, shape (e,), float32."""
     check_expression(expression, templates)
     words = " ".join(expression.split())
     mean = model.encode_text([template.replace("{}", words) for template in templates]).mean(axis=0)
@@ -83,26 +61,7 @@ def find(
 ) -> list[RegionMatch]:
     """Rank regions by how well an expression fits them, best first.
 
-    Parameters
-    ----------
-    model : Backbone
-        The model that embedded the regions.
-    unit_embeddings : ndarray, shape (regions, e), float32
-        L2 norm 1, as `Results.embeddings`. Invert with an alpha of about 5
-        (`EXPRESSION_ALPHA`): the embeddings then keep the surroundings.
-    expression : str
-    templates : sequence of str
-        Sentences with one ``{}`` each; by default the bare expression.
-
-    Returns
-    -------
-    list of RegionMatch, one per region.
-
-    Raises
-    ------
-    InputError
-        If the expression is blank, a template is invalid, or the embeddings do not have the size
-        of the model's.
+    Shapes: unit_embeddings (regions, e), float32.
     """
     words = embed_expression(model, expression, templates)
     if unit_embeddings.ndim != 2 or unit_embeddings.shape[1] != len(words):

@@ -15,26 +15,14 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All labels of a vocabulary for one region, best first.
-
-    Attributes
-    ----------
-    labels : tuple of str
-    similarities : ndarray, shape (labels,), float32 in -1..1
-        Cosine of region and label, or its best synonym.
-    probabilities : ndarray, shape (labels,), float32, sum 1
-        Softmax of the similarities times the model's logit scale.
-    threshold : float or None
-        Least similarity of a suggestion.
-    unknown : collection of str
-        Labels that the model was not taught, where that can be told.
-    """
+    """All labels of a vocabulary for one region, best first."""
 
     labels: tuple[str, ...]
-    similarities: FloatArray
+    similarities: FloatArray  # (labels,), float32. Cosine of region and label, or its best synonym.
+    # (labels,), float32. Softmax of the similarities times the model's logit scale.
     probabilities: FloatArray
-    threshold: float | None = None
-    unknown: Collection[str] = ()
+    threshold: float | None = None  # Least similarity of a suggestion
+    unknown: Collection[str] = ()  # Labels that the model was not taught, where that can be told
 
     @property
     def margin(self) -> float:
@@ -83,26 +71,7 @@ def rank(
 ) -> list[Ranking]:
     """Rank labels for regions.
 
-    Parameters
-    ----------
-    unit_embeddings : ndarray, shape (regions, e)
-        L2 norm 1.
-    text : ndarray, shape (words, e)
-        L2 norm 1.
-    labels : sequence of str
-    logit_scale : float
-        Of the model, exponentiated (about 100 for CLIP).
-    owners : sequence of int, optional
-        Index of each word's label, ascending (`Vocabulary.owners`); the best word of a label
-        counts. By default each label is one word.
-    threshold : float, optional
-        Similarity below which a region is "none of these"; does not change the ranking.
-    unknown : collection of str
-        Labels that the model was not taught; does not change the ranking.
-
-    Returns
-    -------
-    list of Ranking, one per region. Labels with equal similarities keep their order.
+    Shapes: unit_embeddings (regions, e); text (words, e).
     """
     import torch
     from scipy.special import softmax

@@ -19,31 +19,12 @@ USUAL_ODDS: Final = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertaintyConfig:
-    """Limits below which a suggestion is flagged; 0 turns a rule off.
-
-    Parameters
-    ----------
-    tokens : float
-        Regions that cover fewer tokens of the model's input are doubtful. Below one token, a
-        region is always "low resolution".
-    margin : float or None
-        Least difference of the best two similarities (the column ``margin``); below it the word is
-        doubtful. None is the limit calibrated for the model; without one, a word is doubtful if it
-        is less than 1.5 times as probable as the next.
-    overlap : float or None
-        Least overlap (IoU) of heatmap and mask (the column ``iou``); below it the heatmap does not
-        fit. None is the limit calibrated for the model; without one, nothing is said.
-    odds : float or None
-        Deprecated: least ratio of the best two confidences; ``margin`` takes its place.
-
-    Raises
-    ------
-    ConfigError
-        If a value cannot work.
-    """
+    """Limits below which a suggestion is flagged; 0 turns a rule off."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
+    # Regions that cover fewer tokens of the model's input are doubtful. Below one token, a region
+    # is always "low resolution".
     tokens: Annotated[
         float,
         Field(
@@ -60,6 +41,9 @@ class UncertaintyConfig:
             },
         ),
     ] = 2.0
+    # Least difference of the best two similarities (the column ``margin``); below it the word is
+    # doubtful. None is the limit calibrated for the model; without one, a word is doubtful if it is
+    # less than 1.5 times as probable as the next.
     margin: Annotated[
         float | None,
         Field(
@@ -72,6 +56,8 @@ class UncertaintyConfig:
             json_schema_extra={"cli": "least-margin", "decimals": 4},
         ),
     ] = None
+    # Least overlap (IoU) of heatmap and mask (the column ``iou``); below it the heatmap does not
+    # fit. None is the limit calibrated for the model; without one, nothing is said.
     overlap: Annotated[
         float | None,
         Field(
@@ -84,6 +70,7 @@ class UncertaintyConfig:
             json_schema_extra={"cli": "least-overlap", "cli_earlier": "unsure-iou"},
         ),
     ] = None
+    # Deprecated: least ratio of the best two confidences; ``margin`` takes its place
     odds: Annotated[
         float | None,
         Field(
@@ -123,24 +110,15 @@ class UncertaintyConfig:
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """Both parts of a suggestion's flag: the word, and the heatmap.
+    """Both parts of a suggestion's flag: the word, and the heatmap."""
 
-    Attributes
-    ----------
-    doubts : tuple of str
-        Why the word is doubtful: "image unknown to the model", "word unknown to the model", "small
-        region 1.3 tokens", "low margin 0.002", "below threshold 0.18"; empty if it is sure.
-    misfits : tuple of str
-        Why the heatmap does not fit: "low overlap 0.21"; empty if it fits.
-    fits : bool or None
-        Whether the heatmap fits the region; None without a heatmap, or without a limit for it.
-    entropy : float
-        Entropy of the label probabilities in nats (`Ranking.entropy`); NaN without labels.
-    """
-
+    # Why the word is doubtful: "image unknown to the model", "word unknown to the model", "small
+    # region 1.3 tokens", "low margin 0.002", "below threshold 0.18"; empty if it is sure
     doubts: tuple[str, ...]
-    misfits: tuple[str, ...]
+    misfits: tuple[str, ...]  # Why the heatmap does not fit: "low overlap 0.21"; empty if it fits
+    # Whether the heatmap fits the region; None without a heatmap, or without a limit for it
     fits: bool | None
+    # Entropy of the label probabilities in nats (`Ranking.entropy`); NaN without labels
     entropy: float
 
     @property
@@ -173,20 +151,7 @@ def judge(
     config: UncertaintyConfig | None = None,
     image_unknown: bool = False,
 ) -> Uncertainty:
-    """Check the suggestion for one region against the limits.
-
-    Parameters
-    ----------
-    tokens : float
-        Tokens that the region covers.
-    overlap : float
-        IoU of mask and heatmap above 0.5. NaN, like the margin of a single label, is ignored.
-    ranking : Ranking or None
-        With the threshold of "none of these", and the words that the model was not taught.
-    config : UncertaintyConfig, optional
-    image_unknown : bool
-        Whether the model was trained on no image of this kind.
-    """
+    """Check the suggestion for one region against the limits."""
     limits = config or UncertaintyConfig()
     doubts, misfits = [], []
     if image_unknown:

@@ -31,13 +31,6 @@ class TextCache:
 
     If the file cannot be read or written, embeddings are computed again. A file that is not a
     database is replaced.
-
-    Parameters
-    ----------
-    path : Path
-        The database; created with its folder on the first write.
-    embed_dim : int
-        Length of a vector; rows of another length or with values that are not finite are ignored.
     """
 
     def __init__(self, path: Path, embed_dim: int) -> None:

@@ -37,21 +37,7 @@ def embed_vocabulary(
     A word's embedding is the normalised mean of the unit embeddings of its prompts (CLIP's prompt
     ensembling).
 
-    Parameters
-    ----------
-    model : Backbone
-    vocabulary : Vocabulary
-    cache : bool
-        Cache each word on disk, in the cache folder, by model and prompts. If that fails, words
-        are embedded without it.
-    on_batch : callable, optional
-        Called with (words done, words) before the first batch and after each one; not if all
-        words are cached. An exception raised in it stops; finished words stay in the cache.
-
-    Returns
-    -------
-    ndarray, shape (words, e)
-        float32, L2 norm 1; in the order of ``vocabulary.words`` (the labels, without synonyms).
+    Shapes: returns (words, e).
     """
     work = embed_vocabulary_steps(model, vocabulary, cache=cache)
     return drive(work, None if on_batch is None else lambda step: on_batch(*step))

@@ -22,16 +22,6 @@ class FittingEncoder:
     """Text encoder that embeds as many sentences at once as fit into memory.
 
     If not even one fits, a copy of the model on the CPU embeds the rest.
-
-    Parameters
-    ----------
-    model : Backbone
-    sentences : int
-        Sentences to embed at once, at first.
-    what : str
-        Their name in messages: "labels".
-    on_note : callable
-        Called with a message for the user at each smaller attempt.
     """
 
     def __init__(
@@ -41,13 +31,7 @@ class FittingEncoder:
         self.fallback = text_fallback(sentences, str(model.device), what)
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Embed sentences as `Backbone.encode_text` does.
-
-        Raises
-        ------
-        NotEnoughMemoryError
-            If not even one sentence fits on the CPU.
-        """
+        """Embed sentences as `Backbone.encode_text` does."""
         batches: list[npt.NDArray[np.float32]] = []
         left = texts
         while left:
@@ -74,16 +58,6 @@ def embed_as_fits(
 
     If not even one sentence fits, a copy of the model on the CPU embeds the rest. Words that are
     finished when memory runs out stay in the disk cache.
-
-    Yields
-    ------
-    (words done, words, note)
-        The note is a message for the user about a smaller attempt; empty while everything fits.
-
-    Raises
-    ------
-    NotEnoughMemoryError
-        If not even one sentence fits on the CPU.
     """
     encoder = FittingEncoder(model, SENTENCES, "labels", lambda _: None)
     fallback = encoder.fallback
@@ -100,16 +74,7 @@ def embed_as_fits(
 
 
 def text_fallback(sentences: int, device: str, what: str) -> OomFallback:
-    """Return the attempts at embedding text: fewer and fewer sentences at once, then the CPU.
-
-    Parameters
-    ----------
-    sentences : int
-        Sentences to embed at once, at first.
-    device : str
-    what : str
-        Their name in messages.
-    """
+    """Return the attempts at embedding text: fewer and fewer sentences at once, then the CPU."""
     short, count = f"Not enough memory for {what}", sentences
     attempts = [Attempt(count, device)]
     while count > 1:

@@ -25,23 +25,6 @@ class Captioner:
 
     A search reads the whole bank, for one region or a hundred. Regions therefore wait until
     inverting them has taken as long as a search; with small banks none waits.
-
-    Parameters
-    ----------
-    bank : CaptionBank
-    model : ModelIdentity
-        The model that the bank was built with.
-    top : int
-        Captions per region.
-    device : torch.device or str
-        Where to search.
-
-    Raises
-    ------
-    InputError
-        If the bank was built with another model.
-    ConfigError
-        If `top` is below 1.
     """
 
     def __init__(
@@ -73,25 +56,7 @@ def add_captions(
     *,
     again: bool = False,
 ) -> Results:
-    """Return results with captions from a bank; nothing is inverted.
-
-    Parameters
-    ----------
-    results : Results
-    bank : CaptionBank
-    model : Backbone, optional
-        The model of the results, on whose device to search; without it on the CPU: that of the
-        run may not be on this machine.
-    top : int
-        Captions per region.
-    again : bool
-        Replace existing captions too.
-
-    Raises
-    ------
-    MaskInversionError
-        As `Captioner`.
-    """
+    """Return results with captions from a bank; nothing is inverted."""
     info = results.info
     device = "cpu" if model is None else model.device
     captioner = Captioner(bank, model or ModelOfRun.of(info), top, device)

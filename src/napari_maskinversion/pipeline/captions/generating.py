@@ -25,33 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionRequest:
-    """Which decoder writes captions, and how.
+    """Which decoder writes captions, and how."""
 
-    Attributes
-    ----------
-    decoder : str
-        "demo", "clipcap-coco", "clipcap-conceptual" or "decap".
-    file : Path or None
-        Weights of your own.
-    memory : CaptionBank or None
-        For DeCap checkpoints.
-    settings : GenerationSettings
-    """
-
-    decoder: str = "demo"
-    file: Path | None = None
-    memory: CaptionBank | None = None
+    decoder: str = "demo"  # "demo", "clipcap-coco", "clipcap-conceptual" or "decap"
+    file: Path | None = None  # Weights of your own
+    memory: CaptionBank | None = None  # For DeCap checkpoints
     settings: GenerationSettings = field(default_factory=GenerationSettings)
 
     def check(self, model: str, method: Method, memory: Path | None = None) -> None:
         """Refuse what cannot work with a model of this name, before anything is loaded.
 
         ``memory`` is the place of a bank that is not open yet.
-
-        Raises
-        ------
-        MaskInversionError
-            As `check_decoder`.
         """
         from ...language.generation.registry import check_decoder
 
@@ -71,13 +55,7 @@ class CaptionRequest:
         on_progress: OnProgress | None = None,
         cancelled: IsCancelled | None = None,
     ) -> CaptionDecoder:
-        """Load the decoder for a model, and download it first if necessary.
-
-        Raises
-        ------
-        MaskInversionError
-            As `load_decoder`, and if it cannot write sentences as long as the settings say.
-        """
+        """Load the decoder for a model, and download it first if necessary."""
         from ...language.generation.loading import load_decoder
 
         decoder = load_decoder(
@@ -109,13 +87,7 @@ class ModelOfRun:
 
 
 def generate_captions(results: Results, decoder: CaptionDecoder) -> Results:
-    """Return results with a sentence for each region, written by a decoder; nothing is inverted.
-
-    Raises
-    ------
-    InputError
-        If the decoder reads other embeddings, or the norm asked for is unknown.
-    """
+    """Return results with a sentence for each region, written by a decoder; nothing is inverted."""
     return drive(generate_captions_steps(results, decoder))
 
 

@@ -33,63 +33,31 @@ _LAST_FREE_ID: Final = 2**24  # whole numbers of float32, as which ImageJ opens 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """A region with its label and other values.
-
-    Parameters
-    ----------
-    region : Region
-    label : str
-        "" for none.
-    score : float or None
-    position : tuple of (str, int)
-        Plane of the region, ``(("t", 3), ("z", 12))``; empty for a 2-D image.
-    values : mapping
-        The other columns of the table.
-    source_id : str
-        Its id in the file; "" for none.
-    """
+    """A region with its label and other values."""
 
     region: Region
-    label: str = ""
+    label: str = ""  # "" for none
     score: float | None = None
-    position: Position = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
-    source_id: str = ""
+    position: Position = ()  # Plane of the region, ``(("t", 3), ("z", 12))``; empty for a 2-D image
+    values: Mapping[str, Any] = field(default_factory=dict)  # The other columns of the table
+    source_id: str = ""  # Its id in the file; "" for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """Regions of one image.
+    """Regions of one image."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Pixels (H, W) of a plane.
-    items : tuple of Annotation
-    image : str
-        File name of the image.
-    geo : Georeference or None
-    colors : mapping of str to str
-        Colour (``#rrggbb``, or "" for none) of each label of the vocabulary, used or not.
-    category_ids : mapping of str to int
-        Numbers that labels have in a COCO file; empty for regions of other files.
-    image_id : int or None
-        Number of the image in a COCO file, if it is one entry there.
-    about : mapping
-        Provenance, written to the file.
-    notes : tuple of str
-        What a reader changed or left out; names the record.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # Pixels (H, W) of a plane
     items: tuple[Annotation, ...]
-    image: str = ""
+    image: str = ""  # File name of the image
     geo: Georeference | None = None
+    # Colour (``#rrggbb``, or "" for none) of each label of the vocabulary, used or not
     colors: Mapping[str, str] = field(default_factory=dict)
+    # Numbers that labels have in a COCO file; empty for regions of other files
     category_ids: Mapping[str, int] = field(default_factory=dict)
-    image_id: int | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    image_id: int | None = None  # Number of the image in a COCO file, if it is one entry there
+    about: Mapping[str, Any] = field(default_factory=dict)  # Provenance, written to the file
+    notes: tuple[str, ...] = ()  # What a reader changed or left out; names the record
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -263,13 +231,7 @@ def unique_ids(
 
 
 def as_scalar(value: Any, what: str, record: str) -> Any:
-    """Return a number, text or None.
-
-    Raises
-    ------
-    InputError
-        If it is a list or an object; names the record.
-    """
+    """Return a number, text or None."""
     if isinstance(value, list | dict):
         kind = "a list" if isinstance(value, list) else "an object"
         raise InputError(f"{record} is broken: its {what} is {kind}, not a number or text.")
@@ -277,12 +239,6 @@ def as_scalar(value: Any, what: str, record: str) -> Any:
 
 
 def check_not_empty(items: Sequence[Any], path: Path, notes: Sequence[str] = ()) -> None:
-    """Refuse a file without regions.
-
-    Raises
-    ------
-    InputError
-        Includes the first notes.
-    """
+    """Refuse a file without regions."""
     if not items:
         raise InputError(" ".join([f"{path} contains no region.", *notes[:_MAX_NOTES]]))

@@ -16,24 +16,13 @@ from .annotation import Annotations, same_image
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReference:
-    """The image that annotations are read for.
+    """The image that annotations are read for."""
 
-    Attributes
-    ----------
-    name : str
-        File name, or path; selects the image in a file about several.
-    series : int or None
-        Its number in a file with several images, which share a name; None if unknown.
-    shape : tuple of int or None
-        Pixels (H, W); None takes the size from the file.
-    geo : Georeference or None
-        For files in world coordinates.
-    """
-
-    name: str = ""
+    name: str = ""  # File name, or path; selects the image in a file about several
+    # Its number in a file with several images, which share a name; None if unknown
     series: int | None = None
-    shape: tuple[int, int] | None = None
-    geo: Georeference | None = None
+    shape: tuple[int, int] | None = None  # Pixels (H, W); None takes the size from the file
+    geo: Georeference | None = None  # For files in world coordinates
 
     @property
     def file(self) -> str:
@@ -43,47 +32,28 @@ class ImageReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationFormat:
-    """A format of annotation files; `reading.FORMATS` lists them.
+    """A format of annotation files; `reading.FORMATS` lists them."""
 
-    Attributes
-    ----------
-    name : str
-        As in file dialogs.
-    suffixes : tuple of str
-        How names of such files end, in lower case.
-    content : str
-        What such a file contains, for error messages.
-    markers : tuple of tuple of bytes
-        A file may be of this format if its first and last bytes contain all markers of one group.
-    load : callable
-        Parses a file: `read_json`, `read_xml` or another. Each file is parsed once for all formats
-        with the same function.
-    matches : callable
-        Whether parsed content is of this format.
-    read : callable
-        Takes the parsed content, the path (for messages) and the image. Raises `InputError` with
-        file and record if the content is broken, `MaskShapeError` if the file is about an image of
-        another size.
-    prepare : callable
-        Takes the parsed content and the path; returns what ``read`` takes as content. It is called
-        once for a file that many images are read from.
-    in_viewer : bool
-        Whether napari's *File > Open* reads such files; napari.yaml lists their endings. False if
-        they need an image to be read.
-    shared : bool
-        Whether label images have such names, too; then the markers decide.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    content: str
+    name: str  # As in file dialogs
+    suffixes: tuple[str, ...]  # How names of such files end, in lower case
+    content: str  # What such a file contains, for error messages
+    # A file may be of this format if its first and last bytes contain all markers of one group
     markers: tuple[tuple[bytes, ...], ...]
+    # Parses a file: `read_json`, `read_xml` or another. Each file is parsed once for all formats
+    # with the same function.
     load: Callable[[Path], Any]
-    matches: Callable[[Any], bool]
+    matches: Callable[[Any], bool]  # Whether parsed content is of this format
+    # Takes the parsed content, the path (for messages) and the image. Raises `InputError` with file
+    # and record if the content is broken, `MaskShapeError` if the file is about an image of another
+    # size.
     read: Callable[[Any, Path, ImageReference], Annotations]
+    # Takes the parsed content and the path; returns what ``read`` takes as content. It is called
+    # once for a file that many images are read from.
     prepare: Callable[[Any, Path], Any] = lambda content, _: content
+    # Whether napari's *File > Open* reads such files; napari.yaml lists their endings. False if
+    # they need an image to be read.
     in_viewer: bool = True
-    shared: bool = False
+    shared: bool = False  # Whether label images have such names, too; then the markers decide
 
 
 def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None) -> None:
@@ -103,27 +73,14 @@ def note_other_image(path: Path, name: str, image: ImageReference, notes: list[s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedImage:
-    """One image, or plane of an image, in a file about several.
+    """One image, or plane of an image, in a file about several."""
 
-    Attributes
-    ----------
-    key : object
-        What annotations call it.
-    name : str
-        File name, with or without folders.
-    size : tuple of int or None
-        Pixels (H, W); None if the file has none, (0, 0) if they make no sense.
-    position : Position
-        Of the plane.
-    series : int or None
-        Number of the image in its file; None if the file does not say.
-    """
-
-    key: Any
-    name: str
+    key: Any  # What annotations call it
+    name: str  # File name, with or without folders
+    # Pixels (H, W); None if the file has none, (0, 0) if they make no sense
     size: tuple[int, int] | None
-    position: Position = ()
-    series: int | None = None
+    position: Position = ()  # Of the plane
+    series: int | None = None  # Number of the image in its file; None if the file does not say
 
     @property
     def title(self) -> str:
@@ -134,15 +91,7 @@ class ListedImage:
 def choose_images(
     listed: Sequence[ListedImage], path: Path, image: ImageReference
 ) -> list[ListedImage]:
-    """Return the listed image that is read: one entry, or one for each plane.
-
-    Raises
-    ------
-    ManyImagesError
-        If neither the name nor the title selects one.
-    InputError
-        If several images have one name.
-    """
+    """Return the listed image that is read: one entry, or one for each plane."""
     names = list(dict.fromkeys(one.name for one in listed))
     # Some programs write letters and their accents apart, as macOS once did.
     written, image = image.name, replace(image, name=composed(image.name))
@@ -199,15 +148,7 @@ def _of_series(chosen: list[ListedImage], path: Path, image: ImageReference) -> 
 def size_of_images(
     chosen: Sequence[ListedImage], path: Path, shape: tuple[int, int] | None
 ) -> tuple[int, int]:
-    """Return the size (H, W) of the chosen image.
-
-    Raises
-    ------
-    InputError
-        If neither the file nor ``shape`` has one.
-    MaskShapeError
-        If they differ.
-    """
+    """Return the size (H, W) of the chosen image."""
     for one in chosen:
         shape = shape or one.size
         if shape is None or one.size == (0, 0):

@@ -19,13 +19,7 @@ _WAY_OUT: Final = "in Cellpose, save the masks as PNG or TIFF"
 
 
 def read_seg(path: Path) -> Any:
-    """Read the dictionary of a ``_seg.npy``; nothing in it is run.
-
-    Raises
-    ------
-    InputError
-        If it is missing, damaged, or holds more than numbers, texts and arrays.
-    """
+    """Read the dictionary of a ``_seg.npy``; nothing in it is run."""
     try:
         with path.open("rb") as file:
             shape, _, kind = read_npy_head(file)

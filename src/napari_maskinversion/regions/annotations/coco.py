@@ -65,11 +65,6 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
     Image, annotations and categories of a COCO file keep their numbers. Masks are compressed run
     lengths; with ``polygons`` they are lists of polygons. These have no holes in COCO: a region
     with holes is cut into pieces.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written; an existing file stays.
     """
     numbers = _categories(annotations)
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
@@ -96,21 +91,6 @@ def write_coco_of_many(
     Images, annotations and categories of COCO files keep their numbers, if all have one and these
     differ. Other numbers of images and annotations depend on nothing but the image's own number and
     its regions, so they stay when other images are added.
-
-    Parameters
-    ----------
-    parts : iterable of (int, Annotations, mapping)
-        Number of each image, from 1, its annotations, and more members of its entry.
-    path : Path
-    polygons : bool
-        As in `write_coco`.
-    about : mapping, optional
-        Provenance.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written; an existing file stays.
     """
     parts = list(parts)
     images: list[dict[str, Any]] = []
@@ -251,33 +231,17 @@ def _outlines(region: Region) -> list[list[float]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CocoPage:
-    """COCO JSON sorted by image, so that many images are read from it in turn.
-
-    Attributes
-    ----------
-    listed : list of ListedImage
-    names : mapping
-        Of the categories, by id.
-    records : mapping
-        For the key of an image: its annotations, each after what messages call it.
-    notes : list of str
-        Annotations of no listed image.
-    """
+    """COCO JSON sorted by image, so that many images are read from it in turn."""
 
     listed: list[ListedImage]
-    names: Mapping[Any, str]
+    names: Mapping[Any, str]  # Of the categories, by id
+    # For the key of an image: its annotations, each after what messages call it
     records: Mapping[Any, list[tuple[int, str, dict[str, Any]]]]
-    notes: list[str]
+    notes: list[str]  # Annotations of no listed image
 
 
 def sorted_by_image(page: Any, path: Path) -> CocoPage:
-    """Sort the annotations of COCO JSON by image.
-
-    Raises
-    ------
-    InputError
-        If images, categories or annotations are broken; names the record.
-    """
+    """Sort the annotations of COCO JSON by image."""
     listed = listed_images(page["images"], path)
     records: dict[Any, list[tuple[int, str, dict[str, Any]]]] = {one.key: [] for one in listed}
     notes = []
@@ -347,13 +311,7 @@ def image_id_of(chosen: Sequence[ListedImage]) -> int | None:
 
 
 def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
-    """Return the images of COCO JSON.
-
-    Raises
-    ------
-    InputError
-        If one has no id or that of another, or an invalid position; names it.
-    """
+    """Return the images of COCO JSON."""
     listed = []
     seen = set()
     for number, record in enumerate(records, 1):
@@ -385,13 +343,7 @@ def _position(record: dict[str, Any], path: Path) -> Position:
 
 
 def categories_of(records: Any, path: Path) -> dict[Any, str]:
-    """Return the names of COCO's categories by id.
-
-    Raises
-    ------
-    InputError
-        If there is no list of them, a name is none, or two have one id and different names.
-    """
+    """Return the names of COCO's categories by id."""
     if not isinstance(records, list) or any(
         not isinstance(record, dict) or type(record.get("id")) not in (int, str)
         for record in records
@@ -452,13 +404,7 @@ def _region(
 
 
 def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
-    """Return the region of run lengths or polygons; None if it has no pixel on the plane.
-
-    Raises
-    ------
-    ValueError
-        If they are broken.
-    """
+    """Return the region of run lengths or polygons; None if it has no pixel on the plane."""
     if isinstance(drawn, dict):
         return rle.decode(region_id, drawn, shape)
     return _polygons(region_id, drawn, shape)

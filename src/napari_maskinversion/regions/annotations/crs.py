@@ -16,24 +16,7 @@ _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 def find_georeference(
     head: Mapping[str, Any], ours: Mapping[str, Any], path: Path, geo: Georeference | None
 ) -> Georeference | None:
-    """Return the georeference that maps a file's coordinates to pixels; None if they are pixels.
-
-    Parameters
-    ----------
-    head : mapping
-        The feature collection.
-    ours : mapping
-        The member that this package writes.
-    path : Path
-        For messages.
-    geo : Georeference or None
-        Of the image.
-
-    Raises
-    ------
-    InputError
-        If the file is in world coordinates and the image has none, or another system.
-    """
+    """Return the georeference that maps a file's coordinates to pixels; None if they are pixels."""
     crs = head.get("crs")
     if ours.get("coordinates") == "pixel" or (not crs and ours.get("coordinates") != "world"):
         return None

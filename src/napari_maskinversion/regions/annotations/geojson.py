@@ -44,14 +44,7 @@ def is_geojson(page: Any) -> bool:
 
 
 def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) -> None:
-    """Write GeoJSON in pixels or world coordinates.
-
-    Raises
-    ------
-    InputError
-        If `world` is set and the image has no georeference, or the file cannot be written; an
-        existing file stays.
-    """
+    """Write GeoJSON in pixels or world coordinates."""
     geo = annotations.geo if world else None
     if world and geo is None:
         raise InputError(

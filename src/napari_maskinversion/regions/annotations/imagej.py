@@ -23,13 +23,7 @@ _AUTOMATIC: Final = re.compile(r"\d+(-\d+)+")
 
 
 def read_rois(path: Path) -> list[tuple[str, bytes]]:
-    """Return names and contents of ROIs.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or declares more than fits.
-    """
+    """Return names and contents of ROIs."""
     try:
         if path.suffix.lower() != ".zip":
             return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]

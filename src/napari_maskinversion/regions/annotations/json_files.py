@@ -22,13 +22,7 @@ _ALWAYS_FITS: Final = 2**28  # bytes
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises
-    ------
-    InputError
-        If it is missing or broken, or needs more memory than is free; names it, and where.
-    """
+    """Read a JSON file."""
     content = reading.read_bytes(path, "file of regions", most=reading.MOST_JSON)
     size = len(content) + sum(content.count(sign) * each for sign, each in _BYTES.items())
     free = free_memory()
@@ -57,19 +51,7 @@ def write_json(
     *,
     indent: int | None = 2,
 ) -> None:
-    """Write a JSON file in UTF-8; NaN and infinity become null.
-
-    Parameters
-    ----------
-    record : mapping
-    path : Path
-    indent : int or None
-
-    Raises
-    ------
-    InputError
-        If it cannot be written; an existing file stays.
-    """
+    """Write a JSON file in UTF-8; NaN and infinity become null."""
     with atomic_path(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         json.dump(to_json_types(record), file, indent=indent, ensure_ascii=False, allow_nan=False)
         file.write("\n")

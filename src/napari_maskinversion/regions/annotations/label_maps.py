@@ -24,11 +24,6 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
     The files are ``NAME.tif``, ``NAME_classes.tif`` and ``NAME.json``. Where regions overlap, the
     smaller one is on top. Planes are pages, in the order of the JSON file. Both images are tiled
     and made tile by tile.
-
-    Raises
-    ------
-    InputError
-        If they cannot be written; existing files stay.
     """
     classes, sidecar = map_files(instances)[1:]
     values = instance_values(annotations.items)
@@ -78,17 +73,10 @@ def map_files(instances: Path) -> tuple[Path, Path, Path]:
 
 @dataclass(frozen=True, slots=True)
 class LabelNames:
-    """Content of the JSON file next to a label image.
+    """Content of the JSON file next to a label image."""
 
-    Attributes
-    ----------
-    planes : tuple of Position
-        Planes of the pages.
-    regions : mapping
-        Label and score of each region, by plane and value.
-    """
-
-    planes: tuple[Position, ...] = ()
+    planes: tuple[Position, ...] = ()  # Planes of the pages
+    # Label and score of each region, by plane and value
     regions: Mapping[tuple[Position, int], tuple[str, float | None]] = field(default_factory=dict)
 
 

@@ -30,29 +30,6 @@ def write_tiles(
     """Write a TIFF of regions; where they overlap, the smaller one is on top.
 
     Does not use a memory map: a full disk would kill the process.
-
-    Parameters
-    ----------
-    path : Path
-    pages : sequence of sequence of (int, Region)
-        Regions of each page with their pixel values.
-    shape : tuple of int
-        Pixels (H, W) of a page.
-    kind : dtype
-        Little-endian; large enough for all values.
-    metadata : mapping, optional
-    software : str, optional
-        What wrote it, by default tifffile.
-
-    Returns
-    -------
-    set of (int, int)
-        Page and value of each visible region; others are hidden by smaller ones.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
     """
     import tifffile
 
@@ -95,17 +72,7 @@ def _tiles(
 
 
 class DrawnLabels:
-    """A label image of regions that is drawn where it is read; the smaller region is on top.
-
-    Parameters
-    ----------
-    pairs : sequence of (int, Region)
-        Regions with their pixel values.
-    shape : tuple of int
-        Pixels (H, W).
-    kind : dtype
-        Large enough for all values.
-    """
+    """A label image of regions that is drawn where it is read; the smaller region is on top."""
 
     ndim = 2
 

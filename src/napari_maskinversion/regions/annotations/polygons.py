@@ -147,13 +147,7 @@ def exceeds(polygons: list[Any], shape: tuple[int, int]) -> bool:
 
 
 def ring(points: Any) -> Any:
-    """Return the polygon of a list of corners (x, y), closed or not.
-
-    Raises
-    ------
-    ValueError
-        If they are no corners of a polygon.
-    """
+    """Return the polygon of a list of corners (x, y), closed or not."""
     import shapely
 
     try:
@@ -177,30 +171,7 @@ def draw_region(
     *,
     even_odd: bool = False,
 ) -> Region:
-    """Make a region of polygons; repairs them and cuts them at the plane, with notes.
-
-    Parameters
-    ----------
-    region_id : int
-    polygons : list of shapely polygons
-    where : str
-        File and record, for messages.
-    shape : tuple of int
-        Pixels (H, W) of the plane.
-    notes : list of str
-        Grows.
-    hint : str
-        Follows the message that the region lies outside.
-    even_odd : bool
-        What lies in an even number of them is outside, so nothing needs a repair.
-
-    Raises
-    ------
-    InputError
-        If they cover nothing, or are too large.
-    EmptyMaskError
-        If they lie outside the plane.
-    """
+    """Make a region of polygons; repairs them and cuts them at the plane, with notes."""
     reason = ""
     if any(np.abs(polygon.bounds).max(initial=0) > _MOST_COORDINATE for polygon in polygons):
         raise InputError(f"{where} is broken: its corners lie beyond {_MOST_COORDINATE:.0e}.")
@@ -223,11 +194,6 @@ def fill_polygons(region_id: int, polygons: Iterable[Any], shape: tuple[int, int
     """Make a region of the pixels with centres in polygons; None if it lies outside the plane.
 
     Polygons that contain no pixel centre become the pixel they lie in.
-
-    Raises
-    ------
-    ValueError
-        If it is too large.
     """
     import shapely
 

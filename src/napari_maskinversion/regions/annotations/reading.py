@@ -88,49 +88,17 @@ def read_annotations(
     series: int | None = None,
     geo: Georeference | None = None,
 ) -> Annotations:
-    """Read a file in any of `FORMATS`: COCO, GeoJSON, labelme, CVAT, YOLO, ImageJ ROIs and others.
-
-    Parameters
-    ----------
-    path : Path
-    shape : tuple of int, optional
-        Pixels (H, W) of the image; by default the size in the file.
-    image : str
-        File name of the image; selects it in a file about several images.
-    series : int, optional
-        Its number in a file with several images, where the file of regions has one.
-    geo : Georeference, optional
-        Of the image, for files in world coordinates.
-
-    Raises
-    ------
-    InputError
-        If the file is in no format or broken; names it and the record.
-    ManyImagesError
-        If it is about several images, and `image` does not select one.
-    MaskShapeError
-        If it is about an image of another size.
-    EmptyMaskError
-        If a region misses the image; names it.
-    """
+    """Read a file in any of `FORMATS`."""
     return open_annotations(path).read(shape, image=image, series=series, geo=geo)
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotationFile:
-    """A file of annotations that was parsed, to read what it says about one image or many.
-
-    Attributes
-    ----------
-    path : Path
-    format : AnnotationFormat
-    content : object
-        What the format's ``prepare`` returned.
-    """
+    """A file of annotations that was parsed, to read what it says about one image or many."""
 
     path: Path
     format: AnnotationFormat
-    content: Any
+    content: Any  # What the format's ``prepare`` returned
 
     def read(
         self,
@@ -168,13 +136,7 @@ def _plain(label: str) -> str:
 
 
 def open_annotations(path: Path) -> AnnotationFile:
-    """Parse a file in any of `FORMATS`.
-
-    Raises
-    ------
-    InputError
-        If the file is in no format or broken; names it.
-    """
+    """Parse a file in any of `FORMATS`."""
     check_kind(path)
     formats = _formats_for(path)
     content = formats[0].load(path) if formats else None

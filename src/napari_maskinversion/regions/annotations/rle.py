@@ -21,13 +21,7 @@ _MAX_CROP: Final = 2_000_000_000
 
 
 def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
-    """Return ``{"size": [H, W], "counts": text}``.
-
-    Raises
-    ------
-    InputError
-        If the plane has more pixels than the format can count.
-    """
+    """Return ``{"size": [H, W], "counts": text}``."""
     from pycocotools import mask as coco_mask
 
     height, width = shape
@@ -54,13 +48,7 @@ def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
 
 
 def decode(region_id: int, segmentation: Any, shape: tuple[int, int]) -> Region | None:
-    """Decode run lengths, text or a list of integers; None for an empty mask.
-
-    Raises
-    ------
-    ValueError
-        If they are broken.
-    """
+    """Decode run lengths, text or a list of integers; None for an empty mask."""
     height, width = shape
     size = segmentation.get("size")
     if not isinstance(size, list | tuple) or [*size] != [height, width]:

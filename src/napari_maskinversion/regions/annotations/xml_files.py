@@ -10,13 +10,7 @@ from ...base.reading import MOST_JSON, check_file
 
 
 def read_xml(path: Path) -> Any:
-    """Read an XML file; refuses entities, which can be made to fill the memory.
-
-    Raises
-    ------
-    InputError
-        If it is missing or broken; names it, and where.
-    """
+    """Read an XML file; refuses entities, which can be made to fill the memory."""
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, parse
 

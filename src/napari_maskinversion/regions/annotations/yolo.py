@@ -70,13 +70,7 @@ def read_yolo(lines: list[str], path: Path, image: ImageReference) -> Annotation
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read the lines of a text file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is too large.
-    """
+    """Read the lines of a text file."""
     return read_text(path, "file of regions").splitlines()
 
 
@@ -131,13 +125,7 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
 
 
 def class_names(path: Path) -> dict[int, str]:
-    """Return the names that other files give to the classes of a file of lines.
-
-    Raises
-    ------
-    InputError
-        If the file with the names is broken.
-    """
+    """Return the names that other files give to the classes of a file of lines."""
     return _names(path)[0]
 
 

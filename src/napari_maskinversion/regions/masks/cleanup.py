@@ -15,26 +15,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUp:
-    """Operations on a mask, in this order.
+    """Operations on a mask, in this order."""
 
-    Parameters
-    ----------
-    erode, dilate : float
-        Pixels to remove at the edge, then to add. Both together remove thin bridges and specks.
-    fill_holes : bool
-    keep_largest : bool
-        Keep only the largest piece.
-
-    Raises
-    ------
-    ConfigError
-        If a distance is negative or not a number.
-    """
-
+    # Pixels to remove at the edge, then to add. Both together remove thin bridges and specks.
     erode: float = 0
     dilate: float = 0
     fill_holes: bool = False
-    keep_largest: bool = False
+    keep_largest: bool = False  # Keep only the largest piece
 
     def __post_init__(self) -> None:
         for name in ("erode", "dilate"):
@@ -53,13 +40,6 @@ def clean_region(region: Region, shape: tuple[int, int], how: CleanUp) -> Region
 
     A region that touches the edge of the plane is treated as if it continued there, so erosion
     removes nothing at that edge.
-
-    Parameters
-    ----------
-    region : Region
-    shape : tuple of int
-        Pixels (H, W) of its plane.
-    how : CleanUp
     """
     from scipy import ndimage
 

@@ -30,17 +30,7 @@ class _Plane:
 def regions_of_labels(labels: ArrayLike, *, only: Container[int] | None = None) -> Regions:
     """Make a region of each value but 0 of a label image, in order; reads block by block.
 
-    Parameters
-    ----------
-    labels : array-like, shape (H, W)
-        NumPy, dask or zarr; integers of any type, also stored as floats.
-    only : container of int, optional
-        Values to read.
-
-    Raises
-    ------
-    InputError
-        If it is not 2-D or contains other values than integers.
+    Shapes: labels (H, W).
     """
     if len(labels.shape) != 2:
         raise InputError(
@@ -66,16 +56,9 @@ def areas_of_labels(labels: Any) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class PlaneRegions:
-    """Regions of one plane of a stack.
+    """Regions of one plane of a stack."""
 
-    Parameters
-    ----------
-    position : tuple of (str, int)
-        Axes and indices of the plane, ``(("t", 3), ("z", 12))``.
-    regions : Regions
-    """
-
-    position: Position
+    position: Position  # Axes and indices of the plane, ``(("t", 3), ("z", 12))``
     regions: Regions
 
 
@@ -88,35 +71,7 @@ def regions_by_plane(
     only: Container[int] | None = None,
     on_plane: Callable[[], None] = lambda: None,
 ) -> list[PlaneRegions]:
-    """Read the regions of each plane of a label image of three or more dimensions.
-
-    Parameters
-    ----------
-    labels : array-like
-        NumPy, dask or zarr; read plane by plane.
-    names : tuple of str
-        One per array axis; those of rows and columns are ignored.
-    axes : tuple of int
-        Array axes of rows and columns; by default the last two.
-    mode : {"largest", "each"}
-        "largest" takes each label once, on the (first) plane where it has most pixels; "each"
-        takes it on every plane.
-    only : container of int, optional
-        Values to read.
-    on_plane : callable
-        Called before each plane is read; an exception raised in it stops reading.
-
-    Returns
-    -------
-    list of PlaneRegions, in plane order, without empty planes.
-
-    Raises
-    ------
-    ConfigError
-        If the mode is unknown.
-    EmptyMaskError
-        If there is no region on any plane.
-    """
+    """Read the regions of each plane of a label image of three or more dimensions."""
     if mode not in ("largest", "each"):
         raise ConfigError(f"Planes are taken as 'largest' or 'each'; got {mode!r}.")
     count = len(labels.shape)

@@ -33,13 +33,7 @@ def has_planes(path: Path, image: Stack, series: int = 0) -> bool:
 
 
 def series_of(path: Path, image: Stack) -> int:
-    """Return which image of a label file belongs to an image: that of the same number.
-
-    Raises
-    ------
-    InputError
-        If both hold several, and not as many.
-    """
+    """Return which image of a label file belongs to an image: that of the same number."""
     if len(image.images) < 2 or not (is_tiff(path) or is_zarr(path)):
         return 0
     if is_zarr(path) and label_images(path, image.series):
@@ -63,31 +57,7 @@ def read_plane_regions(
     only: Container[int] | None = None,
     series: int = 0,
 ) -> list[PlaneRegions]:
-    """Read a label file of three or more dimensions, each region on its plane of the image.
-
-    Parameters
-    ----------
-    path : Path
-    image : Stack
-        Has the planes of the labels: axes of the same sizes, and of the same names or order.
-    position : mapping of str to int
-        Indices that are already chosen; the labels may lack these axes.
-    mode : {"largest", "each"} or None
-        As in `regions_by_plane`; None reads only the plane of `position`.
-    only : container of int, optional
-        Values to read.
-    series : int
-        Which image of a file with several, see `series_of`.
-
-    Raises
-    ------
-    InputError
-        If the planes differ from those of the image, or a plane must be chosen and is not.
-    MaskShapeError
-        If planes have another size than those of the image.
-    EmptyMaskError
-        If there is no region.
-    """
+    """Read a label file of three or more dimensions, each region on its plane of the image."""
     with open_labels(path, series) as labels:
         axes = labels.axes.index("y"), labels.axes.index("x")
         check_size(labels.shape, str(path), image.shape)

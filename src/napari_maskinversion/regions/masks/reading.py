@@ -26,23 +26,6 @@ def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int 
     binary mask and becomes region 1. TIFF and zarr are read block by block. Each picture in a
     folder and each page of a file is one binary mask, numbered from 1 by name or page; overlapping
     masks stay separate. Of an OME-Zarr image it is the label image within.
-
-    Parameters
-    ----------
-    path : str or Path
-    image_shape : tuple of int
-        Pixels (H, W) of the image.
-    series : int
-        Which image of a file with several.
-
-    Raises
-    ------
-    InputError
-        If the path cannot be read, or values are not labels.
-    MaskShapeError
-        If a mask does not have the size of the image; names the file.
-    EmptyMaskError
-        If a mask has no pixel; names the file or page.
     """
     place = Path(path)
     has_samples = True  # of a picture; an array of a TIFF file may count pages
@@ -123,13 +106,7 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def mask_notes(path: Path, series: int = 0) -> tuple[str, ...]:
-    """Return what is left out of a folder of masks, or missing in a zarr folder of labels.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """Return what is left out of a folder of masks, or missing in a zarr folder of labels."""
     if is_zarr(path):
         with open_labels(path, series) as stack:
             return stack.notes
@@ -209,12 +186,7 @@ def _plane(array: Array, path: Path) -> Array:
 
 
 def check_size(shape: tuple[int, ...], name: str, image_shape: tuple[int, int]) -> None:
-    """Refuse masks that do not have the size of the image.
-
-    Raises
-    ------
-    MaskShapeError
-    """
+    """Refuse masks that do not have the size of the image."""
     if shape != image_shape:
         size = " x ".join(str(side) for side in shape)
         raise MaskShapeError(

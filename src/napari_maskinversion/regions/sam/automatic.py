@@ -38,11 +38,6 @@ def segment_everything(
 
     A generator; close it to stop. On planes larger than SAM's input, masks are found at the size of
     the input and enlarged.
-
-    Returns
-    -------
-    list of Segmented
-        Numbered from 1, the largest first; one candidate each. They may overlap.
     """
     return (yield from locked_steps(_work(segmenter, source, config or AutomaticConfig())))
 

@@ -8,29 +8,9 @@ from ...base.validation import FrozenModel
 
 
 class AutomaticConfig(FrozenModel):
-    """How everything in an image is searched for.
+    """How everything in an image is searched for."""
 
-    Parameters
-    ----------
-    points_per_side : int
-        Points of the grid along each side.
-    score : float
-        Masks with a lower score are dropped.
-    stability : float
-        Masks whose IoU with themselves at another threshold is lower are dropped.
-    overlap : float
-        Masks whose box overlaps that of a better mask more than this (IoU) are dropped.
-    min_area : int
-        Masks with fewer pixels of the plane are dropped.
-    batch : int
-        Points in the model at once.
-
-    Raises
-    ------
-    ConfigError
-        If a value is out of range.
-    """
-
+    # Points of the grid along each side
     points_per_side: int = Field(
         default=32,
         title="Points a side",
@@ -39,6 +19,7 @@ class AutomaticConfig(FrozenModel):
         ge=1,
         json_schema_extra={"ui_max": 256},
     )
+    # Masks with a lower score are dropped
     score: float = Field(
         default=0.88,
         title="Score from",
@@ -46,6 +27,7 @@ class AutomaticConfig(FrozenModel):
         ge=0,
         le=1,
     )
+    # Masks whose IoU with themselves at another threshold is lower are dropped
     stability: float = Field(
         default=0.95,
         title="Stability from",
@@ -54,6 +36,7 @@ class AutomaticConfig(FrozenModel):
         ge=0,
         le=1,
     )
+    # Masks whose box overlaps that of a better mask more than this (IoU) are dropped
     overlap: float = Field(
         default=0.7,
         title="Overlap to",
@@ -61,6 +44,7 @@ class AutomaticConfig(FrozenModel):
         ge=0,
         le=1,
     )
+    # Masks with fewer pixels of the plane are dropped
     min_area: int = Field(
         default=0,
         title="Area from",
@@ -68,4 +52,5 @@ class AutomaticConfig(FrozenModel):
         ge=0,
         json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
     )
+    # Points in the model at once
     batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False})

@@ -28,27 +28,14 @@ _STRIP: Final = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Candidate:
-    """One candidate mask of an object.
+    """One candidate mask of an object."""
 
-    Parameters
-    ----------
-    score : float
-        IoU with the object as predicted by SAM: about 0..1, higher is better.
-    values : ndarray
-        The part of the map around its positive values; empty if there are none.
-    origin : tuple of int
-        First row and column of that part in the map.
-    stages : tuple of (size, size)
-        Sizes (H, W) to which the map is enlarged in turn, and how much of each is used (SAM's
-        square input is padded below and to the right). The last one is the plane.
-    size : tuple of int
-        Size of the whole map.
-    """
-
-    score: float
-    values: Array
-    origin: Size
-    size: Size
+    score: float  # IoU with the object as predicted by SAM: about 0..1, higher is better
+    values: Array  # The part of the map around its positive values; empty if there are none
+    origin: Size  # First row and column of that part in the map
+    size: Size  # Size of the whole map
+    # Sizes (H, W) to which the map is enlarged in turn, and how much of each is used (SAM's square
+    # input is padded below and to the right). The last one is the plane.
     stages: tuple[tuple[Size, Size], ...]
 
     @property
@@ -112,21 +99,7 @@ def crop_map(score: float, logits: Array, stages: Sequence[tuple[Size, Size]]) -
 def enlarge(values: Array, origin: Size, size: Size, target: Size, box: IntBox) -> Array:
     """Enlarge a map bilinearly inside a box, as torch does with ``align_corners=False``.
 
-    Parameters
-    ----------
-    values : ndarray
-        Part of the map.
-    origin : tuple of int
-        First row and column of that part.
-    size, target : tuple of int
-        Size of the whole map, and the size after enlarging (or reducing).
-    box : tuple of int
-        ``(y0, x0, y1, x1)`` in target pixels.
-
-    Returns
-    -------
-    ndarray, shape (y1 - y0, x1 - x0), float32
-        Beyond the part, its edge is repeated.
+    Shapes: returns (y1 - y0, x1 - x0), float32.
     """
     y0, x0, y1, x1 = box
     low, high, share = _sources(y0, y1, size[0], target[0])

@@ -24,27 +24,13 @@ _SERVER: Final = "https://dl.fbaipublicfiles.com/segment_anything/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSpec:
-    """A published checkpoint.
+    """A published checkpoint."""
 
-    Parameters
-    ----------
-    name : str
-        What users type: "vit_b".
-    title : str
-        One short line for a list.
-    url : str
-    size : int
-        Bytes.
-    sha256 : str
-        64 hexadecimal digits.
-    license : str
-    """
-
-    name: str
-    title: str
+    name: str  # What users type: "vit_b"
+    title: str  # One short line for a list
     url: str
-    size: int
-    sha256: str
+    size: int  # Bytes
+    sha256: str  # 64 hexadecimal digits
     license: str = "Apache-2.0"
 
     @property
@@ -111,13 +97,7 @@ def checkpoint_folder() -> Path:
 
 
 def get_checkpoint(name: str) -> CheckpointSpec:
-    """Return a published checkpoint by name.
-
-    Raises
-    ------
-    ModelError
-        If there is no checkpoint of that name.
-    """
+    """Return a published checkpoint by name."""
     try:
         return CHECKPOINTS[name.lower().replace("-", "_")]
     except KeyError:
@@ -128,13 +108,7 @@ def get_checkpoint(name: str) -> CheckpointSpec:
 
 
 def file_or_checkpoint(text: str) -> Path | CheckpointSpec:
-    """Return the file of that path, or the published checkpoint of that name.
-
-    Raises
-    ------
-    ModelError
-        If there is neither.
-    """
+    """Return the file of that path, or the published checkpoint of that name."""
     path = Path(text).expanduser()
     return path if path.is_file() else get_checkpoint(text)
 
@@ -145,19 +119,7 @@ def fetch_checkpoint(
     on_progress: OnProgress | None = None,
     cancelled: IsCancelled | None = None,
 ) -> Path:
-    """Make sure that a published checkpoint is on this machine and intact; return its path.
-
-    Parameters
-    ----------
-    spec : CheckpointSpec
-    on_progress, cancelled : callable, optional
-        As in `download`.
-
-    Raises
-    ------
-    ModelError, OfflineError, Cancelled
-        As `download` raises them.
-    """
+    """Make sure that a published checkpoint is on this machine and intact; return its path."""
     return download(
         Download(
             name=spec.file,

@@ -18,13 +18,7 @@ from .prompts import Prompt
 
 
 def paint(labels: npt.NDArray[Any], regions: Sequence[Region]) -> list[int]:
-    """Write regions into a label image (H, W), smaller ones over larger ones.
-
-    Returns
-    -------
-    list of int
-        Ids of regions that others cover completely.
-    """
+    """Write regions into a label image (H, W), smaller ones over larger ones."""
     for region in sorted(regions, key=lambda region: -region.area):
         y0, x0, y1, x1 = region.bbox
         labels[y0:y1, x0:x1][region.mask] = region.id
@@ -43,18 +37,7 @@ def label_type(regions: Sequence[Region]) -> np.dtype[Any]:
 
 
 def write_labels(path: Path, regions: Sequence[Region], shape: tuple[int, int]) -> list[int]:
-    """Write regions as a label TIFF, completely or not at all.
-
-    Returns
-    -------
-    list of int
-        Ids of regions that others cover completely.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written; the previous file stays.
-    """
+    """Write regions as a label TIFF, completely or not at all."""
     pairs = [(region.id, region) for region in regions]
     with atomic_path(path) as part:
         visible = write_tiles(part, [pairs], shape, label_type(regions).newbyteorder("<"))
@@ -62,13 +45,7 @@ def write_labels(path: Path, regions: Sequence[Region], shape: tuple[int, int]) 
 
 
 def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
-    """Return the boxes as regions, without a model.
-
-    Raises
-    ------
-    InputError
-        If an object has no box; names it.
-    """
+    """Return the boxes as regions, without a model."""
     regions = []
     for prompt in prompts:
         if not prompt.boxes:

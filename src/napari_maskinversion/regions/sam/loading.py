@@ -37,45 +37,22 @@ _STD: Final = (58.395, 57.12, 57.375)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """Sizes of a SAM model.
+    """Sizes of a SAM model."""
 
-    Parameters
-    ----------
-    width, depth, heads : int
-        Width, blocks and heads of the image encoder.
-    grid, patch : int
-        Patches along a side of its input; pixels along a side of a patch.
-    window : int
-        Patches along a side of an attention window.
-    global_blocks : tuple of int
-        Indices of the blocks that attend to all patches.
-    mlp : int
-        Width of its MLPs.
-    prompt_width : int
-        Channels of prompts and image embeddings.
-    mask_channels : int
-        Channels of the mask encoder.
-    decoder_depth, decoder_mlp : int
-    masks : int
-        Candidates in addition to the single mask.
-    score_depth, score_width : int
-        Depth and width of the head that predicts scores.
-    """
-
-    width: int
+    width: int  # Width, blocks and heads of the image encoder
     depth: int
     heads: int
-    grid: int
+    grid: int  # Patches along a side of its input; pixels along a side of a patch
     patch: int
-    window: int
-    global_blocks: tuple[int, ...]
-    mlp: int
-    prompt_width: int
-    mask_channels: int
+    window: int  # Patches along a side of an attention window
+    global_blocks: tuple[int, ...]  # Indices of the blocks that attend to all patches
+    mlp: int  # Width of its MLPs
+    prompt_width: int  # Channels of prompts and image embeddings
+    mask_channels: int  # Channels of the mask encoder
     decoder_depth: int
     decoder_mlp: int
-    masks: int
-    score_depth: int
+    masks: int  # Candidates in addition to the single mask
+    score_depth: int  # Depth and width of the head that predicts scores
     score_width: int
 
     @property
@@ -90,26 +67,7 @@ class Architecture:
 
 
 def load_sam(path: str | Path, device: torch.device) -> tuple[Sam, Architecture]:
-    """Load a checkpoint of SAM.
-
-    Parameters
-    ----------
-    path : str or Path
-        As published (``.pth``), or safetensors with the same names.
-    device : torch.device
-
-    Returns
-    -------
-    module : Sam
-        In evaluation mode, without gradients.
-    architecture : Architecture
-
-    Raises
-    ------
-    ModelError
-        If the file is damaged, could run code, contains another model or tensors of inconsistent
-        sizes; names it.
-    """
+    """Load a checkpoint of SAM."""
     place = Path(path)
     state, _ = read_weights(place, instead="the published checkpoint")
     architecture = recognise(state, place)
@@ -130,13 +88,7 @@ def load_sam(path: str | Path, device: torch.device) -> tuple[Sam, Architecture]
 
 
 def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
-    """Return the sizes of a SAM model, read off the shapes of its tensors.
-
-    Raises
-    ------
-    ModelError
-        If it is another model; names the file and the tensor that is missing or does not fit.
-    """
+    """Return the sizes of a SAM model, read off the shapes of its tensors."""
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
 
     def shape(name: str, length: int) -> tuple[int, ...]:

@@ -23,11 +23,6 @@ def read_boxes(path: Path) -> list[BoxMark]:
 
     The file has columns ``y0, x0, y1, x1`` (pixel edges: 0, 0, H, W is the whole plane) and
     optionally ``object``, or is a Shapes layer saved by napari; then each shape's box is used.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has other columns, or a value is no number; names file and line.
     """
     rows = list(read_rows(path, "table of marks"))
     if "vertex-index" in rows[0][1]:
@@ -47,11 +42,6 @@ def read_points(path: Path) -> list[PointMark]:
 
     The file has columns ``y, x`` (whole numbers are pixel centres), or is a Points layer saved by
     napari. Optional columns: ``label`` (positive, negative, 1, 0) and ``object``.
-
-    Raises
-    ------
-    InputError
-        As `read_boxes`.
     """
     rows = list(read_rows(path, "table of marks"))
     axes = _axes(rows[0][1]) or ("y", "x")

@@ -21,21 +21,11 @@ _MOST_ID: Final = 2**31 - 1  # of a Labels layer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxMark:
-    """A box drawn by the user.
+    """A box drawn by the user."""
 
-    Parameters
-    ----------
-    box : tuple of float
-        ``(y0, x0, y1, x1)``.
-    name : str
-        Its name in messages: "boxes.csv, line 3".
-    object : int or None
-        Number of its object; None for a new object.
-    """
-
-    box: FloatBox
-    name: str
-    object: int | None = None
+    box: FloatBox  # ``(y0, x0, y1, x1)``
+    name: str  # Its name in messages: "boxes.csv, line 3"
+    object: int | None = None  # Number of its object; None for a new object
 
     def exceeds(self, shape: tuple[int, int]) -> bool:
         """Return whether the box extends beyond a plane (H, W), by more than half a pixel."""
@@ -45,41 +35,20 @@ class BoxMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointMark:
-    """A point set by the user.
+    """A point set by the user."""
 
-    Parameters
-    ----------
-    point : tuple of float
-        ``(y, x)``.
-    name : str
-        Its name in messages.
-    positive : bool
-        Whether the point is on the object.
-    object : int or None
-        Number of its object; see `gather` for what None means.
-    """
-
-    point: Point
-    name: str
-    positive: bool = True
-    object: int | None = None
+    point: Point  # ``(y, x)``
+    name: str  # Its name in messages
+    positive: bool = True  # Whether the point is on the object
+    object: int | None = None  # Number of its object; see `gather` for what None means
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Boxes and points of one object.
+    """Boxes and points of one object."""
 
-    Parameters
-    ----------
-    id : int
-        Its label in the result.
-    boxes : tuple of box
-        Several boxes are parts of one object.
-    positive, negative : tuple of point
-    """
-
-    id: int
-    boxes: tuple[FloatBox, ...] = ()
+    id: int  # Its label in the result
+    boxes: tuple[FloatBox, ...] = ()  # Several boxes are parts of one object
     positive: tuple[Point, ...] = ()
     negative: tuple[Point, ...] = ()
 
@@ -103,27 +72,6 @@ def gather(
     Boxes and points with the same number are one object. Without a number, each box is an object; a
     point belongs to the smallest box around it; a positive point in no box is an object, and a
     negative point in no box belongs to every object.
-
-    Parameters
-    ----------
-    boxes : sequence of BoxMark
-        Clipped to the plane.
-    points : sequence of PointMark
-    shape : tuple of int
-        Pixels (H, W) of the plane.
-
-    Returns
-    -------
-    list of Prompt
-        In the order of their numbers.
-
-    Raises
-    ------
-    InputError
-        If there is nothing, a box has no area, a point lies outside the plane, a coordinate is no
-        number, or an object has negative points only; names what is wrong.
-    EmptyMaskError
-        If a box lies outside the plane; names it.
     """
     if not boxes and not points:
         raise InputError("There is neither a box nor a point; draw or list one at least.")
@@ -171,13 +119,7 @@ def gather(
 
 
 def object_numbers(boxes: Sequence[BoxMark]) -> list[int]:
-    """Return the object number of each box, as `gather` assigns them without points.
-
-    Raises
-    ------
-    InputError
-        If a number is below 1, or too large for a label; names the box.
-    """
+    """Return the object number of each box, as `gather` assigns them without points."""
     _check_numbers(boxes)
     free = _free(boxes)
     return [next(free) if mark.object is None else mark.object for mark in boxes]

@@ -21,18 +21,12 @@ _FINEST: Final = 4
 class SamInput:
     """A plane resized so that its longer side is that of the model's input.
 
-    Parameters
-    ----------
-    pixels : ndarray, shape (h, w, 3), uint8
-    plane : tuple of int
-        Pixels (H, W) of the plane.
-    key : str
-        Hash of the pixels and sizes.
+    Shapes: pixels (h, w, 3), uint8.
     """
 
     pixels: npt.NDArray[np.uint8]
-    plane: tuple[int, int]
-    key: str
+    plane: tuple[int, int]  # Pixels (H, W) of the plane
+    key: str  # Hash of the pixels and sizes
 
     @property
     def size(self) -> tuple[int, int]:
@@ -46,19 +40,7 @@ class SamInput:
 
 
 def resize_for_sam(source: PlaneSource, side: int) -> SamInput:
-    """Read and resize a plane; a large one is never in memory as a whole.
-
-    Parameters
-    ----------
-    source : PlaneSource
-    side : int
-        Pixels along the longer side of the result.
-
-    Raises
-    ------
-    InputError
-        If the plane has no pixels or cannot be read.
-    """
+    """Read and resize a plane; a large one is never in memory as a whole."""
     source.check()
     height, width = source.shape
     scale = side / max(height, width)

@@ -41,20 +41,11 @@ class SegmentProgress:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Segmented:
-    """An object and its candidate masks.
-
-    Parameters
-    ----------
-    id : int
-    text : str
-        Its prompt in words: "box, 1 point".
-    candidates : tuple of Candidate
-        The one with the highest score first.
-    """
+    """An object and its candidate masks."""
 
     id: int
-    text: str
-    candidates: tuple[Candidate, ...]
+    text: str  # Its prompt in words: "box, 1 point"
+    candidates: tuple[Candidate, ...]  # The one with the highest score first
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -62,14 +53,7 @@ class Segmented:
         return tuple(candidate.score for candidate in self.candidates)
 
     def region(self, index: int = 0, cleanup: CleanUp | None = None) -> Region | None:
-        """Return the mask of a candidate; None if no pixel is left.
-
-        Parameters
-        ----------
-        index : int
-            0 is the best; an index that is too high means the last.
-        cleanup : CleanUp, optional
-        """
+        """Return the mask of a candidate; None if no pixel is left."""
         if index < 0:
             raise ConfigError(f"Candidates are counted from 0; got {index}.")
         chosen = self.candidates[min(index, len(self.candidates) - 1)]
@@ -95,16 +79,7 @@ class _Query:
 
 
 class Segmenter:
-    """A SAM model, with a cache of image embeddings.
-
-    Parameters
-    ----------
-    sam : segment_anything.modeling.Sam
-        In evaluation mode.
-    architecture : Architecture
-    name : str
-        Name of the file, for records.
-    """
+    """A SAM model, with a cache of image embeddings."""
 
     def __init__(self, sam: Any, architecture: Architecture, name: str) -> None:
         self.sam = sam
@@ -124,23 +99,7 @@ class Segmenter:
     def segment(
         self, source: PlaneSource, prompts: Sequence[Prompt]
     ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        """Find candidate masks of objects. A generator; close it to stop.
-
-        Parameters
-        ----------
-        source : PlaneSource
-        prompts : sequence of Prompt
-            From `gather`.
-
-        Yields
-        ------
-        SegmentProgress
-
-        Returns
-        -------
-        list of Segmented
-            In the order of the prompts.
-        """
+        """Find candidate masks of objects. A generator; close it to stop."""
         return (yield from locked_steps(self._segment(source, prompts)))
 
     def _segment(
@@ -238,20 +197,7 @@ class Segmenter:
 
 
 def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
-    """Load a SAM checkpoint.
-
-    Parameters
-    ----------
-    path : str or Path
-        A published file, or safetensors with the same names.
-    device : str
-        "auto", "cpu", "cuda", "cuda:1", "mps".
-
-    Raises
-    ------
-    ModelError
-        If the file cannot be used, or the device is not available.
-    """
+    """Load a SAM checkpoint."""
     sam, architecture = load_sam(path, choose_device(device))
     return Segmenter(sam, architecture, Path(path).name)
 

@@ -25,11 +25,6 @@ def to_annotations(bundle: Bundle) -> Annotations:
 
     The label is the accepted one, or else the suggestion; its score is its probability among the
     labels of the run. The other columns of the table become attributes.
-
-    Raises
-    ------
-    InputError
-        If the pixels of a region are unknown.
     """
     results, info = bundle.results, bundle.results.info
     rows = bundle.table().drop(columns="region").to_dict("records")
@@ -64,14 +59,7 @@ def to_annotations(bundle: Bundle) -> Annotations:
 
 
 def export_label(region: RegionResult, row: Mapping[str, Any]) -> str:
-    """Return the label a region is exported with; "" for none.
-
-    Parameters
-    ----------
-    region : RegionResult
-    row : mapping
-        Its row of the table; `DECISION_COLUMNS` count if they are there.
-    """
+    """Return the label a region is exported with; "" for none."""
     decision, accepted = (row.get(name) for name in DECISION_COLUMNS)
     if decision == "accepted":
         return str(accepted)

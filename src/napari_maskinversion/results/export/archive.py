@@ -56,11 +56,6 @@ def save_archive(bundle: Bundle, path: Path) -> None:
     """Write results, masks, maps, rankings and decisions; `open_archive` reads them.
 
     Any numpy reader can use the arrays ``embeddings`` (N, e) and ``ids`` (N,).
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written; the earlier one stays.
     """
     results = bundle.results
     windows = {window: number for number, window in enumerate(results.windows)}
@@ -120,13 +115,7 @@ def _as_array(data: bytes) -> Array:
 
 
 def open_archive(path: Path) -> Bundle:
-    """Read the results that `save_archive` wrote, also in version 0.1.
-
-    Raises
-    ------
-    InputError
-        If it is not such a file, of a newer version, or damaged.
-    """
+    """Read the results that `save_archive` wrote, also in version 0.1."""
     recover(path.parent)
     check_file(path, "file of results")
     try:

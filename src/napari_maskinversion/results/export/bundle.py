@@ -24,47 +24,25 @@ Masks = Mapping[tuple[Position, int], CompressedRegion]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """Results and everything that is exported with them.
-
-    Attributes
-    ----------
-    results : Results
-    masks : mapping
-        The regions of the run by plane and id, see `compress_masks`; empty if unknown.
-    source : mapping
-        The inputs (file names, hashes).
-    image : mapping
-        ``name``, ``shape``, ``dtype`` and ``content`` (a hash of the pixels) of the image.
-    columns : mapping
-        Extra columns of the table, one value a region, such as decisions.
-    records : sequence of mapping
-        Extra JSON entries, one mapping a region; empty for none.
-    decisions : bytes
-        The decision log of a review, see `Review.saved`.
-    raw_csv : bool
-        Write texts to CSV files as they are, also those that a spreadsheet would run.
-    polygons : bool
-        Write masks in COCO as polygons, not as run lengths.
-    """
+    """Results and everything that is exported with them."""
 
     results: Results
+    # The regions of the run by plane and id, see `compress_masks`; empty if unknown
     masks: Masks = field(default_factory=dict)
-    source: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)  # The inputs (file names, hashes)
+    # ``name``, ``shape``, ``dtype`` and ``content`` (a hash of the pixels) of the image
     image: Mapping[str, Any] = field(default_factory=dict)
+    # Extra columns of the table, one value a region, such as decisions
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    # Extra JSON entries, one mapping a region; empty for none
     records: Sequence[Mapping[str, Any]] = ()
-    decisions: bytes = b""
+    decisions: bytes = b""  # The decision log of a review, see `Review.saved`
+    # Write texts to CSV files as they are, also those that a spreadsheet would run
     raw_csv: bool = False
-    polygons: bool = False
+    polygons: bool = False  # Write masks in COCO as polygons, not as run lengths
 
     def accepted(self) -> Bundle:
-        """Return the accepted regions only.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
+        """Return the accepted regions only."""
         states = self.columns.get("decision", ())
         rows = [row for row, state in enumerate(states) if state == "accepted"]
         if not rows:
@@ -101,13 +79,7 @@ def _of_one_kind(values: Sequence[Any]) -> Sequence[Any]:
 def compress_masks(
     planes: Iterable[PlaneRegions | Any],
 ) -> dict[tuple[Position, int], CompressedRegion]:
-    """Return the compressed regions of planes, by plane and id.
-
-    Parameters
-    ----------
-    planes : iterable
-        Objects with ``position`` and ``regions``: `PlaneRegions` or `PlaneTask`.
-    """
+    """Return the compressed regions of planes, by plane and id."""
     return {
         (plane.position, region.id): CompressedRegion.of(region)
         for plane in planes

@@ -45,14 +45,7 @@ DEFAULT: Final = ("npy", "csv", "json", "tif")
 
 
 def check_formats(formats: Sequence[str]) -> list[str]:
-    """Return the file names that formats lead to.
-
-    Raises
-    ------
-    ConfigError
-        If there is no format, an unknown one (lists the known ones), or one whose packages are not
-        installed.
-    """
+    """Return the file names that formats lead to."""
     if not formats:
         raise ConfigError(f"Name at least one format; choose from {', '.join(FORMATS)}.")
     for name in formats:
@@ -155,31 +148,6 @@ def write_results(
     """Write results in each format into a folder, which is created if needed.
 
     All files appear together at the end. If they cannot, they are kept in a folder of their own.
-
-    Parameters
-    ----------
-    results : Results or Bundle
-        A bundle also brings masks, decisions and the image's hash.
-    folder : Path
-        See `check_targets`.
-    formats : sequence of str
-        Names in `FORMATS`.
-    source : mapping, optional
-        The inputs (file names, hashes), kept in the files. A bundle brings its own.
-    overwrite : bool
-        Replace files that exist.
-
-    Returns
-    -------
-    list of Path
-        The files, without formats that do not apply to the results (heatmaps of a method that
-        computes none).
-
-    Raises
-    ------
-    InputError
-        If a file cannot be written, or exists and must not be replaced; names it. Earlier files
-        stay.
     """
     check_formats(formats)
     bundle = (

@@ -18,42 +18,20 @@ def _always(results: Results) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
-    """One export format.
+    """One export format."""
 
-    Attributes
-    ----------
-    name : str
-        Name on the command line.
-    title : str
-        Name in the menu.
-    file : str
-        Default name of its (first) file.
-    write : callable
-        Writes a `Bundle` to the path of that file, whole or not at all.
-    more_files : callable
-        Returns the paths of the other files it writes, given the first one's.
-    applies : callable
-        Whether results have what it writes.
-    needs : tuple of str
-        Modules of the extra ``spatial`` that it imports.
-    """
-
-    name: str
-    title: str
-    file: str
+    name: str  # Name on the command line
+    title: str  # Name in the menu
+    file: str  # Default name of its (first) file
+    # Writes a `Bundle` to the path of that file, whole or not at all
     write: Callable[[Bundle, Path], None]
+    # Returns the paths of the other files it writes, given the first one's
     more_files: Callable[[Path], tuple[Path, ...]] = lambda _: ()
-    applies: Callable[[Results], bool] = _always
-    needs: tuple[str, ...] = ()
+    applies: Callable[[Results], bool] = _always  # Whether results have what it writes
+    needs: tuple[str, ...] = ()  # Modules of the extra ``spatial`` that it imports
 
     def check(self) -> None:
-        """Refuse a format whose packages are not installed.
-
-        Raises
-        ------
-        ConfigError
-            Names them, and the command that installs them.
-        """
+        """Refuse a format whose packages are not installed."""
         missing = [module for module in self.needs if find_spec(module) is None]
         if missing:
             raise ConfigError(

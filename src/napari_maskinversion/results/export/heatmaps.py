@@ -19,13 +19,7 @@ _MOST_BYTES: Final = 4_000_000_000  # that a viewer may need for all pages
 
 
 def check_room(folder: Path, regions: int, shape: tuple[int, int]) -> None:
-    """Refuse heatmaps that do not fit on the disk, before computing them.
-
-    Raises
-    ------
-    InputError
-        If the uncompressed stack is larger than the free space of ``folder``.
-    """
+    """Refuse heatmaps that do not fit on the disk, before computing them."""
     needed = 4 * regions * shape[0] * shape[1]
     place = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(place).free
@@ -87,15 +81,7 @@ def heatmap_size(results: Results) -> tuple[int, int]:
 
 
 def pages_are_planes(plane: tuple[int, int], regions: int, *, whole: bool) -> bool:
-    """Return whether each page is the plane (H, W).
-
-    Parameters
-    ----------
-    plane : tuple of int
-    regions : int
-    whole : bool
-        Whether the model sees the whole plane with every region: then windows save nothing.
-    """
+    """Return whether each page is the plane (H, W)."""
     pixels = plane[0] * plane[1]
     return pixels <= MOST_PIXELS and (whole or 4 * regions * pixels <= _MOST_BYTES)
 

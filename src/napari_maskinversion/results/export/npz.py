@@ -22,15 +22,7 @@ _SUFFIX: Final = ".npy"
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Read all arrays of numbers in an ``.npz`` file.
-
-    Raises
-    ------
-    InputError
-        If the arrays are larger than the file can hold, or than the memory; names it.
-    ValueError, zipfile.BadZipFile, OSError, ...
-        If it is damaged, or has arrays of other things than numbers.
-    """
+    """Read all arrays of numbers in an ``.npz`` file."""
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if len(members) > _MEMBERS:

@@ -49,14 +49,7 @@ class _InterceptAttention(TorchFunctionMode):
 
 
 def capture(run: Run, tokens: Tensor) -> AttentionCapture:
-    """Run without gradients and return the inputs of the one attention call.
-
-    Raises
-    ------
-    ModelError
-        If there is not exactly one call, or if it is biased: the positions of such towers could
-        not follow another input size.
-    """
+    """Run without gradients and return the inputs of the one attention call."""
     with torch.no_grad(), _InterceptAttention() as mode:
         result = run(tokens)
     if len(mode.calls) != 1:

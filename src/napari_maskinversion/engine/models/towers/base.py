@@ -26,38 +26,17 @@ class ImageTower(ABC):
     """One family of open_clip's image towers; reads the module and never changes it.
 
     To add a family, write a subclass in a file of its own and list it in `towers.FAMILIES`.
-
-    Parameters
-    ----------
-    visual : torch.nn.Module
-        The image tower of an open_clip model, for which `fits` is true.
-
-    Attributes
-    ----------
-    family : str
-        Name of the family in messages and results.
-    explainers : tuple of str
-        The explainability maps it offers.
-    corrected : bool
-        Whether its maps are corrected by the map of an "empty" prompt.
-    half_precision : bool
-        Whether its blocks can be run in half precision.
-    attention_pooled : bool
-        Whether its embedding is pooled by attention; then only LeGrad explains several layers.
-    patch_size, native_resolution : int
-        Side of a patch and of the training images in pixels.
-    embed_dim, num_layers, num_heads : int
-        Size of the joint embedding; blocks; attention heads of a block.
     """
 
-    family: str
-    explainers: tuple[str, ...]
-    corrected: bool = False
-    half_precision: bool = False
+    family: str  # Name of the family in messages and results
+    explainers: tuple[str, ...]  # The explainability maps it offers
+    corrected: bool = False  # Whether its maps are corrected by the map of an "empty" prompt
+    half_precision: bool = False  # Whether its blocks can be run in half precision
+    # Whether its embedding is pooled by attention; then only LeGrad explains several layers
     attention_pooled: bool = False
-    patch_size: int
+    patch_size: int  # Side of a patch and of the training images in pixels
     native_resolution: int
-    embed_dim: int
+    embed_dim: int  # Size of the joint embedding; blocks; attention heads of a block
     num_layers: int
     num_heads: int
 
@@ -102,11 +81,6 @@ class ImageTower(ABC):
         The image (1, 3, H, W) is normalised, H and W are multiples of the patch size; ``layers`` of
         the last layers will be explained. ``dtype`` is the half precision of products in the blocks
         before them, where a tower allows it. Yields (blocks done, blocks in total).
-
-        Raises
-        ------
-        InputError
-            If the shape does not fit the patches, or the image holds NaN.
         """
         grid = check_image(image, self.patch_size)
         with torch.no_grad():

@@ -20,20 +20,11 @@ NAME: Final = "regions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
-    """The regions of one plane.
+    """The regions of one plane."""
 
-    Attributes
-    ----------
-    name : str
-        ``regions``, with the plane where there are several: ``regions_t0_z3``.
-    position : tuple of (str, int)
-    items : tuple of (int, Annotation)
-        Regions with their pixel values.
-    """
-
-    name: str
+    name: str  # ``regions``, with the plane where there are several: ``regions_t0_z3``
     position: Position
-    items: tuple[tuple[int, Annotation], ...]
+    items: tuple[tuple[int, Annotation], ...]  # Regions with their pixel values
 
 
 def elements_of(annotations: Annotations) -> list[Element]:
@@ -58,13 +49,7 @@ def _name(position: Position) -> str:
 
 @contextmanager
 def store_at(path: Path) -> Iterator[Path]:
-    """Yield a folder that becomes a zarr store when the block succeeds.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written, or a store of another program is there.
-    """
+    """Yield a folder that becomes a zarr store when the block succeeds."""
     if path.exists() and not is_our_store(path):
         raise InputError(f"{path} was not written by this program and stays; choose another name.")
     with atomic_folder(path) as folder:

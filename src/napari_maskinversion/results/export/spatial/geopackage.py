@@ -54,14 +54,7 @@ def write_geopackage(bundle: Bundle, path: Path) -> None:
 
 
 def outlines_of(annotations: Annotations, *, world: bool = False) -> gpd.GeoDataFrame:
-    """Return the outlines of regions with their columns.
-
-    Parameters
-    ----------
-    annotations : Annotations
-    world : bool
-        In world coordinates; else in pixels, with (0, 0) at the outer corner of the first one.
-    """
+    """Return the outlines of regions with their columns."""
     import geopandas as gpd
 
     geo = annotations.geo if world else None

@@ -67,23 +67,7 @@ def write_levels(
     names: tuple[str, ...],
     version: str,
 ) -> list[tuple[int, int]]:
-    """Write the pyramid of a label image, drawn chunk by chunk.
-
-    Parameters
-    ----------
-    group : zarr.Group
-    annotations : Annotations
-    elements : list of Element
-        Of the planes.
-    names : tuple of str
-        Axes of the image; y and x come last.
-    version : {"0.4", "0.5"}
-
-    Returns
-    -------
-    list of (int, int)
-        Pixels (H, W) of the levels, finest first.
-    """
+    """Write the pyramid of a label image, drawn chunk by chunk."""
     kind = label_type(value for one in elements for value, _ in one.items)
     places = [dict(one.position) for one in elements]
     others = tuple(max(place.get(axis, 0) for place in places) + 1 for axis in names[:-2])
