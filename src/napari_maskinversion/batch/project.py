@@ -21,7 +21,7 @@ from ..engine.models.specs import MODELS
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
-from ..results.settings import RunSettings, fields_of, settings_by_key
+from ..results.settings import RunSettings, fields_of, settings_by_key, without_dropped
 from .addresses import address_of
 
 FILE: Final = "project.yaml"
@@ -83,7 +83,7 @@ class Project(FrozenModel):
         """Return the settings of a run."""
         known = settings_by_key(RunSettings)
         values: dict[str, Any] = {}
-        for key, value in self.settings.items():
+        for key, value in without_dropped(self.settings, "The project").items():
             if key not in known:
                 raise ConfigError(f"There is no setting {key!r}.")
             values[key] = _resolved(value, folder, folders=_may_be_folder(key, value))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from collections.abc import Callable
-from functools import cache
-from typing import Annotated, Final, NoReturn
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -37,6 +39,7 @@ from .segment import segment_command
 BAD_INPUT: Final = 2  # exit codes
 INTERNAL: Final = 1
 _DEBUG: Final = "--debug"
+_PACKAGE: Final = Path(__file__).parents[1]
 
 app = typer.Typer(
     name="napari-maskinversion",
@@ -100,7 +103,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # names of files can hold any bytes
     words = sys.argv[1:]
     try:
-        command()([argument for argument in words if argument != _DEBUG])
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
+            command()([argument for argument in words if argument != _DEBUG])
     except MaskInversionError as error:
         say("Error: " + " ".join(str(error).split()))
         sys.exit(BAD_INPUT)
@@ -121,6 +126,23 @@ def main() -> None:
                 )
                 sys.exit(BAD_INPUT)
         _internal(error, words)
+
+
+def _show_warning(
+    usual: Callable[..., None],
+    said: set[str],
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    *where: Any,
+) -> None:
+    """Show a warning of this package as one line, those of others as Python does."""
+    if category is UserWarning and Path(filename).is_relative_to(_PACKAGE):
+        if str(message) not in said:  # a file may be read more than once
+            said.add(str(message))
+            say(str(message))
+    else:
+        usual(message, category, filename, *where)
 
 
 def _internal(error: Exception, words: list[str]) -> NoReturn:

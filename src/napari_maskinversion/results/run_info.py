@@ -21,7 +21,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.calibration import Calibration
 from ..language.ranking.uncertainty import USUAL_ODDS, UncertaintyConfig
 from .machine import Machine
-from .settings import RunSettings
+from .settings import RunSettings, without_dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,7 @@ def info_from_json(values: Mapping[str, Any]) -> RunInfo:
     settings = values.get("settings")
     if settings is None:  # before 0.2 the settings were entries of their own
         settings = values | {"inversion": values["config"]}
+    settings = without_dropped(settings, "These results")
     known = {name: settings[name] for name in RunSettings.model_fields if name in settings}
     if isinstance(limits := known.get("unsure"), Mapping) and limits.get("odds") == USUAL_ODDS:
         known["unsure"] = {name: limits[name] for name in limits if name != "odds"}

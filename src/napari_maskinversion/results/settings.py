@@ -7,6 +7,7 @@ and the code that reads it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
@@ -59,6 +60,23 @@ rate nor weight decay: these are the defaults of the published code."""
 CHUNK: Final = 16  # regions inverted in one call on the CPU, and the most that Cancel can lose
 GPU_CHUNK: Final = 256  # on a GPU, which takes a fraction of a second for them
 _LIMITS: Final = ("ge", "gt", "le", "lt")
+_SEVERAL_SIZES: Final = "multi_scale"  # a setting until the demo model became better without it
+
+
+def without_dropped(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the settings of a file without those that are gone, and warn about these.
+
+    An archive holds every setting; one that made no difference is not worth a line.
+    """
+    known = {name: value for name, value in settings.items() if name != _SEVERAL_SIZES}
+    value = settings.get(_SEVERAL_SIZES)
+    if value in ("on", "off") or (value == "auto" and settings.get("model") == "demo"):
+        warnings.warn(
+            f"{where}: the setting {_SEVERAL_SIZES} ({value}) does nothing any more; regions are "
+            "inverted at one size of the input.",
+            stacklevel=3,
+        )
+    return known
 
 
 def _field(

@@ -19,7 +19,7 @@ from pydantic import (
 
 from ...base.config_file import ConfigFile
 from ...base.errors import ConfigError
-from ...results.settings import RunSettings, settings_by_key
+from ...results.settings import RunSettings, settings_by_key, without_dropped
 from ..results.column_state import ColumnState
 
 FILE: Final = ConfigFile("panel.json", 1)
@@ -63,7 +63,10 @@ class PanelState(BaseModel):
         if isinstance(values, RunSettings):
             return values
         settings = RunSettings()
-        for key in _keys() if isinstance(values, Mapping) else ():
+        if not isinstance(values, Mapping):
+            return settings
+        values = without_dropped(values, "The settings of the last time")
+        for key in _keys():
             if key in values:
                 with suppress(ConfigError):
                     settings = settings.changed({key: values[key]})
