@@ -54,8 +54,23 @@ def own_config_folder(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def call(capsys, monkeypatch):
-    """Run the command line; return its exit code, standard output and standard error."""
+    """Run the command line; return its exit code, standard output and standard error.
+
+    The bundled model is loaded once for all calls.
+    """
     from napari_maskinversion.cli import app
+    from napari_maskinversion.engine.models import loading
+
+    from . import scenes
+
+    load_model = loading.load_model
+
+    def load_once(name, *, device="auto", **options):
+        if name == "demo" and str(device) == "cpu" and options.get("architecture") is None:
+            return scenes.demo_model()
+        return load_model(name, device=device, **options)
+
+    monkeypatch.setattr(loading, "load_model", load_once)
 
     def command(*arguments):
         monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])

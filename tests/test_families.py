@@ -18,6 +18,9 @@ from .engine import oracle_maps
 ROOT = Path(__file__).parents[1]
 
 
+pytestmark = pytest.mark.full  # they change with open_clip and timm, hardly with us
+
+
 @pytest.fixture(scope="module")
 def script():
     spec = importlib.util.spec_from_file_location("families", ROOT / "scripts" / "families.py")

@@ -102,6 +102,7 @@ def wheel(tmp_path_factory):
     return next(out.glob("*.whl"))
 
 
+@pytest.mark.full
 def test_the_wheel_holds_what_a_user_needs(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     package = "napari_maskinversion/"
@@ -119,6 +120,7 @@ def test_the_wheel_holds_what_a_user_needs(wheel):
     assert not any(name.startswith("tests/") for name in names)
 
 
+@pytest.mark.full
 def test_a_wheel_installed_elsewhere_finds_manifest_samples_and_weights(wheel, tmp_path):
     # Unpacked without its dependencies, away from the source tree: what a wheel's user has.
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")

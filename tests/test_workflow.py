@@ -16,6 +16,7 @@ from .test_without_qt import HIDDEN
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FILE = ROOT / ".github" / "workflows" / "test.yml"
+pytestmark = pytest.mark.full  # nothing but the workflows can break them
 needs_bash = pytest.mark.skipif(
     sys.platform == "win32" or shutil.which("bash") is None, reason="needs bash"
 )

@@ -1,0 +1,218 @@
+"""Run the checks and all tests on every core; `scripts/test.sh` sets up the environment.
+
+Each unit (a folder of tests, or a check such as mypy) is a process of its own. Workers take the
+next unit from one list, longest first by the times that were kept, so that no core waits for
+another. A unit's output comes whole, when it has ended.
+
+    python scripts/tests.py            the daily command
+    python scripts/tests.py --quick    checks, and the tests of what a change touches
+    python scripts/tests.py --all      also what is marked `full`, and all attacks on files
+    python scripts/tests.py --keep     keep where the time went (benchmarks/results/)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
+TIMES = ROOT / "benchmarks" / "results" / "test-times.json"
+REPORTS = ROOT / ".cache" / "tests"  # a JUnit file a unit
+BIN = Path(sys.executable).parent
+SPLIT = ("engine", "_napari")  # their folders are units, so that none is much longer than others
+UNKNOWN = 60.0  # seconds of a unit that nobody has timed
+CORE = ("tests/test_house.py", "tests/engine/invert", "tests/pipeline/test_run.py")
+SHOWN = 15  # of the slowest tests
+
+
+@dataclass
+class Unit:
+    """A process: a check, or some tests with pytest."""
+
+    name: str
+    command: list[str]
+    windows: bool = False
+    tests: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    code: int = 0
+    slowest: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def report(self) -> Path:
+        return REPORTS / f"{self.name.replace('/', '-')}.xml"
+
+
+def checks() -> list[Unit]:
+    def tool(name: str, *arguments: str) -> Unit:
+        return Unit(" ".join((name, *arguments[:1])).rstrip(" ."), [str(BIN / name), *arguments])
+
+    return [
+        tool("mypy"),
+        tool("lint-imports"),
+        tool("ruff", "check", "."),
+        tool("ruff", "format", "--check", "."),
+    ]
+
+
+def places() -> list[Path]:
+    """Return the folders of tests that are units, and the files that lie beside them."""
+    folders = [path for path in sorted(TESTS.iterdir()) if path.is_dir()]
+    found: list[Path] = []
+    for folder in folders:
+        if folder.name in SPLIT:
+            found += [path for path in sorted(folder.iterdir()) if holds_tests(path)]
+        elif holds_tests(folder):
+            found.append(folder)
+    return [*found, *sorted(TESTS.glob("test_*.py"))]
+
+
+def holds_tests(path: Path) -> bool:
+    if path.is_dir():
+        return any(path.rglob("test_*.py"))
+    return path.match("test_*.py")
+
+
+def units_of(paths: Iterable[Path], pytest: list[str]) -> list[Unit]:
+    """Return a unit a folder; single files of one folder share one, as a process costs seconds."""
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        relative = path.relative_to(ROOT)
+        name = (relative.parent if path.is_file() else relative).as_posix()
+        groups.setdefault(name, []).append(relative.as_posix())
+    return [
+        Unit(
+            name,
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *pytest, *files],
+            windows=True,
+        )
+        for name, files in groups.items()
+    ]
+
+
+def touched() -> list[Path]:
+    """Return the tests of what a change touches, or the core where it touches nothing."""
+
+    def git(*arguments: str) -> list[str]:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.split()
+
+    base = git("merge-base", "HEAD", "main") or ["HEAD"]
+    head = git("rev-parse", "HEAD")
+    since = "HEAD~1" if base == head else base[0]
+    chosen: set[Path] = set()
+    for name in {*git("diff", "--name-only", since), *git("ls-files", "-o", "--exclude-standard")}:
+        path = ROOT / name
+        if name.startswith("tests/") and path.match("test_*.py") and path.exists():
+            chosen.add(path)
+        elif name.startswith("src/napari_maskinversion/"):
+            mirror = TESTS / Path(name).relative_to("src/napari_maskinversion").parent
+            files = [*mirror.glob("test_*.py")] if mirror != TESTS else []
+            chosen |= {TESTS / "test_house.py", *files}
+    return sorted(chosen) or [ROOT / name for name in CORE]
+
+
+def run(unit: Unit, number: int, lock: threading.Lock) -> None:
+    command = list(unit.command)
+    if unit.windows:
+        command += [f"--junitxml={unit.report}"]
+        if sys.platform == "linux":
+            # Always a virtual display, so that no window flickers over the user's own.
+            display = ["xvfb-run", "-a", "-n", str(100 + 20 * number)]
+            command = [*display, "-s", "-screen 0 1920x1200x24", *command]
+    began = time.monotonic()
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    unit.seconds, unit.code = time.monotonic() - began, done.returncode
+    if unit.windows:
+        read_report(unit)
+        if unit.code == 5:  # no test is left after -m
+            unit.code = 0
+    with lock:
+        print(
+            f"\n=== {unit.name}: {unit.seconds:.0f} s, exit {unit.code}\n{done.stdout}", flush=True
+        )
+
+
+def read_report(unit: Unit) -> None:
+    if not unit.report.exists():
+        return
+    for case in ElementTree.parse(unit.report).iter("testcase"):
+        seconds = float(case.get("time", 0))
+        unit.tests += 1
+        unit.failed += any(case.find(kind) is not None for kind in ("failure", "error"))
+        unit.slowest.append((seconds, f"{case.get('classname')}::{case.get('name')}"))
+    unit.slowest = sorted(unit.slowest, reverse=True)[:SHOWN]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--workers", type=int, default=max(2, os.cpu_count() or 2))
+    chosen = parser.parse_args()
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    for old in REPORTS.glob("*.xml"):
+        old.unlink()
+    if chosen.all:
+        os.environ.setdefault("NAPARI_MASKINVERSION_FUZZ", "5")
+    else:
+        os.environ.setdefault("NAPARI_MASKINVERSION_FUZZ_CASES", "150")
+    marks = [] if chosen.all else ["-m", "not full"]
+    kept = json.loads(TIMES.read_text("utf-8"))["units"] if TIMES.exists() else {}
+    units = [*checks(), *units_of(touched() if chosen.quick else places(), marks)]
+    units.sort(key=lambda unit: -kept.get(unit.name, {}).get("seconds", UNKNOWN))
+    began, lock, waiting = time.monotonic(), threading.Lock(), list(enumerate(units))
+
+    def work() -> None:
+        while True:
+            with lock:
+                if not waiting:
+                    return
+                number, unit = waiting.pop(0)
+            run(unit, number, lock)
+
+    workers = [threading.Thread(target=work) for _ in range(chosen.workers)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return tell(units, time.monotonic() - began, keep=chosen.keep)
+
+
+def tell(units: list[Unit], seconds: float, *, keep: bool) -> int:
+    print("\n=== Where the time went")
+    for unit in sorted(units, key=lambda unit: -unit.seconds):
+        print(f"{unit.seconds:7.1f} s {unit.tests:6d} tests  {unit.name}")
+    print(f"\n=== The {SHOWN} slowest tests")
+    for spent, name in sorted((one for unit in units for one in unit.slowest), reverse=True)[
+        :SHOWN
+    ]:
+        print(f"{spent:7.1f} s  {name}")
+    if keep:
+        rows = {u.name: {"seconds": round(u.seconds, 1), "tests": u.tests} for u in units}
+        text = json.dumps(
+            {"seconds": round(seconds, 1), "units": dict(sorted(rows.items()))}, indent=1
+        )
+        TIMES.write_text(text + "\n", "utf-8")
+    failed = [unit.name for unit in units if unit.code]
+    print(f"\n{seconds / 60:.1f} minutes.", *(["Failed:", ", ".join(failed)] if failed else []))
+    wrong = sum(unit.failed for unit in units)
+    print(f"{sum(unit.tests for unit in units) - wrong} passed, {wrong} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
