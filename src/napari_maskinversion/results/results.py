@@ -14,7 +14,6 @@ from ..base.validation import encodable
 from ..language.generation.settings import GenerationUse
 from ..language.ranking.uncertainty import UncertaintyConfig
 from .columns import columns_of
-from .deprecation import warn_renamed
 from .placed_heatmap import PlacedHeatmap, paste
 from .region_result import RegionResult, WindowRecord
 from .run_info import RunInfo
@@ -103,12 +102,6 @@ class Results:
     def raw_embeddings(self) -> FloatArray:
         """Embeddings (N, e), float32, as optimised."""
         return self._stack([region.raw_embedding for region in self.regions])
-
-    @property
-    def unit_embeddings(self) -> FloatArray:
-        """Return `embeddings`; deprecated."""
-        warn_renamed("unit_embeddings", "embeddings")
-        return self.embeddings
 
     def _stack(self, rows: list[FloatArray]) -> FloatArray:
         return np.stack(rows) if rows else np.zeros((0, self.info.embed_dim), np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +18,7 @@ from ..language.captions.bank import CaptionUse
 from ..language.generation.settings import GenerationUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.calibration import Calibration
-from ..language.ranking.uncertainty import USUAL_ODDS, UncertaintyConfig
+from ..language.ranking.uncertainty import UncertaintyConfig
 from .machine import Machine
 from .settings import RunSettings, without_dropped
 
@@ -43,10 +42,10 @@ class RunInfo:
     axes: tuple[str, ...] = ()  # Names of the axes in the regions' positions
     captions: CaptionUse | None = None  # Where captions come from
     generated: GenerationUse | None = None  # The decoder that wrote sentences from the embeddings
-    machine: Machine | None = None  # What computed them; None before version 0.2
+    machine: Machine | None = None  # What computed them
     # Limits of the model's flags at that time; None if they were not calibrated
     calibration: Calibration | None = None
-    # The same in all files of a run; "" before version 0.2
+    # The same in all files of a run
     run_id: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     @property
@@ -108,19 +107,9 @@ def info_to_json(info: RunInfo) -> dict[str, Any]:
 
 
 def info_from_json(values: Mapping[str, Any]) -> RunInfo:
-    """Read what `info_to_json` returned, now or before version 0.2."""
-    values = {"run_id": ""} | dict(values)
-    settings = values.get("settings")
-    if settings is None:  # before 0.2 the settings were entries of their own
-        settings = values | {"inversion": values["config"]}
-    settings = without_dropped(settings, "These results")
-    known = {name: settings[name] for name in RunSettings.model_fields if name in settings}
-    if isinstance(limits := known.get("unsure"), Mapping) and limits.get("odds") == USUAL_ODDS:
-        known["unsure"] = {name: limits[name] for name in limits if name != "odds"}
-    with warnings.catch_warnings():
-        # Whoever opens an old file did not choose its settings.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        info: RunInfo = _adapter().validate_python(values | {"settings": known})
+    """Read what `info_to_json` returned."""
+    settings = without_dropped(values["settings"], "These results")
+    info: RunInfo = _adapter().validate_python({**values, "settings": settings})
     return info
 
 

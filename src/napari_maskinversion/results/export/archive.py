@@ -115,7 +115,7 @@ def _as_array(data: bytes) -> Array:
 
 
 def open_archive(path: Path) -> Bundle:
-    """Read the results that `save_archive` wrote, also in version 0.1."""
+    """Read the results that `save_archive` wrote."""
     recover(path.parent)
     check_file(path, "file of results")
     try:
@@ -125,10 +125,10 @@ def open_archive(path: Path) -> Bundle:
         values = parse_json(bytes(arrays["record"]), "its record")
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise _foreign(path)
-        if values["version"] > VERSION:
-            raise InputError(
-                f"{path} was written by a newer version of this plugin; update the plugin."
-            )
+        if (version := values["version"]) != VERSION:
+            advice = "update the plugin" if version > VERSION else "run again to get its results"
+            other = "a newer" if version > VERSION else "an older"
+            raise InputError(f"{path} was written by {other} version of this plugin; {advice}.")
         return _to_bundle(ArchiveRecord.model_validate(values), arrays)
     except InputError as error:
         if str(path) in str(error):

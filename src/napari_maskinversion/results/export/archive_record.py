@@ -21,7 +21,7 @@ from ..compressed_region import CompressedRegion
 from ..region_result import RegionResult, WindowRecord
 
 FORMAT: Final = "napari-maskinversion results"
-VERSION: Final = 2  # 1: version 0.1, where the settings were fields of ``info``
+VERSION: Final = 2
 PLAIN_FIELDS: Final = (
     *("id", "bbox", "area", "iou", "low_resolution", "index", "position", "centroid", "members"),
     *("source_label", "source_id", "generated_caption"),
@@ -78,7 +78,7 @@ class RegionRecord(BaseModel):
     position: tuple[tuple[str, NonNegativeInt], ...]
     centroid: tuple[float, float]
     members: tuple[_Id, ...]
-    source_label: PlainText = ""  # before version 0.2 there was none
+    source_label: PlainText = ""
     source_id: PlainText = ""
     generated_caption: PlainText = ""
     losses: NonNegativeInt
@@ -132,7 +132,7 @@ class ArchiveRecord(BaseModel):
     windows: tuple[WindowRecord, ...]
     image: dict[str, Any]
     records: list[dict[str, Any]]
-    unknown_words: list[str] | None = None  # before version 0.2 there was none
+    unknown_words: list[str] | None = None
     columns: dict[PlainText, list[PlainText | int | float | bool | None]]
     regions: list[RegionRecord]
 
