@@ -272,7 +272,7 @@ def _numbers(objects: Sequence[Drawn], path: Path, notes: list[str]) -> list[int
     else:
         reason = f"not all whole numbers from 1 to {LARGEST}"
     if any(value is not None for value in ids):
-        notes.append(f"{path}: regions are numbered from 1, because their ids are {reason}.")
+        notes.insert(0, f"{path}: regions are numbered from 1, because their ids are {reason}.")
     return list(range(1, len(ids) + 1))
 
 

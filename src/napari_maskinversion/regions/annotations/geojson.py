@@ -229,12 +229,17 @@ def _geometry(feature: Mapping[str, Any], geo: Georeference | None) -> Outline:
 def _positions(features: Sequence[Mapping[str, Any]], path: Path) -> list[Position]:
     """Return the planes of features; QuPath's without axes on which all are 0."""
     ours = [(feature.get("properties") or {}).get("position") for feature in features]
-    theirs = [(feature.get("geometry") or {}).get("plane") for feature in features]
+    drawn = [feature.get("geometry") for feature in features]
+    theirs = [one.get("plane") if isinstance(one, dict) else None for one in drawn]
     numbers = [v for one in (*ours, *theirs) if isinstance(one, dict) for v in one.values()]
     if any(type(number) is int and number < -1 for number in numbers):  # QuPath's c is -1 for all
         raise InputError(f"{path} has regions on a plane below 0; correct their position.")
     if all(isinstance(one, dict) and all(type(v) is int for v in one.values()) for one in ours):
-        return [tuple((axis, max(0, number)) for axis, number in one.items()) for one in ours]
+        return [
+            tuple((axis, max(0, number)) for axis, number in one.items())
+            for one in ours
+            if one is not None
+        ]
     planes = [plane if isinstance(plane, dict) else {} for plane in theirs]
     places = [{axis: plane.get(axis, 0) for axis in ("t", "z")} for plane in planes]
     axes = [axis for axis in ("t", "z") if any(place[axis] not in (0, -1) for place in places)]
