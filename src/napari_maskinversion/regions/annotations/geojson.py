@@ -7,6 +7,7 @@ World coordinates are those of the image's reference system. The file states whi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,13 +21,13 @@ from ...base.identity import Position
 from ...base.units import Georeference
 from .annotation import Annotation, Annotations, color_of
 from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, as_scalar, first_line
-from .crs import crs_name, find_georeference, to_pixels, to_world
 from .json_files import read_json, to_json_types, write_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import outline, polygons_of
 
 OURS: Final = "napari-maskinversion"
 _PLANE_AXES: Final = ("c", "z", "t")
+_LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 
 
 def is_geojson(page: Any) -> bool:
@@ -138,8 +139,8 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     ours = ours if isinstance(ours, dict) else {}
     geo = find_georeference(head, ours, path, image.geo)
     notes: list[str] = []
-    found = list(_with_children(features, path, notes))
-    positions = _positions([feature for _, feature in found], path)
+    named = list(_with_children(features, path, notes))
+    positions = _positions([feature for _, feature in named], path)
     name = ours.get("image")
     listed = ListedImage(
         name=name if isinstance(name, str) else "",
@@ -148,7 +149,7 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     return Parsed(
         objects=[
             _drawn(where, feature, position, geo)
-            for (where, feature), position in zip(found, positions, strict=True)
+            for (where, feature), position in zip(named, positions, strict=True)
         ],
         images=[listed],
         notes=notes,
@@ -268,6 +269,55 @@ def _measured(values: Mapping[str, Any]) -> dict[str, Any]:
         }
     columns = dict(numbers) if isinstance(numbers, dict) else {}
     return columns | (texts if isinstance(texts, dict) else {})
+
+
+def find_georeference(
+    head: Mapping[str, Any], ours: Mapping[str, Any], path: Path, geo: Georeference | None
+) -> Georeference | None:
+    """Return the georeference that maps a file's coordinates to pixels; None if they are pixels."""
+    crs = head.get("crs")
+    if ours.get("coordinates") == "pixel" or (not crs and ours.get("coordinates") != "world"):
+        return None
+    name = ""
+    if isinstance(crs, dict) and isinstance(crs.get("properties"), dict):
+        name = str(crs["properties"].get("name", ""))
+    match = re.search(r"EPSG:*[\d.]*:(\d+)$", name, re.IGNORECASE)
+    epsg = 4326 if name.endswith("CRS84") else int(match.group(1)) if match else None
+    if geo is None:
+        raise InputError(
+            f"{path} is in world coordinates ({name or 'system unknown'}) and the image has no "
+            "georeference; use GeoJSON in pixels, or the GeoTIFF it belongs to."
+        )
+    if epsg != geo.epsg and None not in (epsg, geo.epsg):
+        raise InputError(
+            f"{path} is in EPSG:{epsg} and the image in EPSG:{geo.epsg}; transform one of them "
+            "first (for example with ogr2ogr)."
+        )
+    return geo
+
+
+def to_world(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from (x, y) in pixels, at pixel edges, to world coordinates."""
+    from shapely.affinity import affine_transform
+
+    a, b, c, d, e, f = geo.transform
+    return affine_transform(shape, (a, b, d, e, c, f))
+
+
+def to_pixels(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from world coordinates to (x, y) in pixels, at pixel edges."""
+    from shapely.affinity import affine_transform, translate
+
+    a, b, c, d, e, f = geo.transform
+    size = a * e - b * d
+    inverse = (e / size, -b / size, -d / size, a / size, 0, 0)
+    return affine_transform(translate(shape, -c, -f), inverse)
+
+
+def crs_name(epsg: int) -> str:
+    """Return the name of a reference system in GeoJSON."""
+    # EPSG:4326 is latitude first; GeoJSON is longitude first.
+    return _LONGITUDE_LATITUDE if epsg == 4326 else f"urn:ogc:def:crs:EPSG::{epsg}"
 
 
 GEOJSON: Final = AnnotationFormat(
