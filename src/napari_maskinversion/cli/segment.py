@@ -18,12 +18,17 @@ from ..base.regions import Region
 from ..base.steps import Steps
 from ..base.targets import check_targets
 from ..pipeline.inputs import channels_of, input_files, open_stack
+from ..regions.annotations.label_tiles import write_labels
 from ..regions.masks.cleanup import CleanUp, clean_region
-from ..regions.sam.automatic_config import AutomaticConfig
 from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint
-from ..regions.sam.label_image import regions_of_boxes, write_labels
-from ..regions.sam.prompt_files import read_boxes, read_points
-from ..regions.sam.prompts import Prompt, gather
+from ..regions.sam.prompts import (
+    AutomaticConfig,
+    Prompt,
+    gather,
+    read_boxes,
+    read_points,
+    regions_of_boxes,
+)
 from ..results.settings import RunSettings
 from .console import INTERRUPTED, ProgressBar, print_table, say
 from .loading import fetch_sam
@@ -164,9 +169,7 @@ def _find(
 ) -> list[Segmented]:
     if prompts:
         return _follow(segmenter.segment(source, prompts))
-    from ..regions.sam.automatic import segment_everything
-
-    segmented = _follow(segment_everything(segmenter, source, config))
+    segmented = _follow(segmenter.segment_everything(source, config))
     if not segmented:
         raise EmptyMaskError(
             "SAM finds no mask with these scores; lower --min-score or --min-stability."

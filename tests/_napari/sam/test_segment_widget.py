@@ -23,8 +23,8 @@ from napari_maskinversion._napari.sam.prompt_layers import (
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.regions.sam.automatic_config import AutomaticConfig
-from napari_maskinversion.regions.sam.prompt_files import read_boxes, read_points
+from napari_maskinversion.regions.annotations.label_tiles import draw_labels
+from napari_maskinversion.regions.sam.prompts import AutomaticConfig, read_boxes, read_points
 from tests.regions.sam.tiny import save_tiny
 
 PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}
@@ -244,16 +244,13 @@ def test_sam_s_masks_are_gone_through_by_keyboard_and_cleaned(qtbot, widget, che
 def plain(checkpoint):
     """What SAM finds of a box and a negative point without any layer."""
     from napari_maskinversion.images.plane_source import as_source
-    from napari_maskinversion.regions.sam.label_image import paint
     from napari_maskinversion.regions.sam.prompts import Prompt
     from napari_maskinversion.regions.sam.segmenter import load_segmenter
 
     image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
     said = Prompt(id=1, boxes=((10, 20, 60, 90),), negative=((30, 50),))
     (segmented,) = drive(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
-    labels = np.zeros((160, 200), int)
-    paint(labels, [segmented.region()])
-    return labels
+    return draw_labels([segmented.region()], (160, 200))[0].astype(int)
 
 
 @pytest.mark.parametrize("place", [{}, PLACE], ids=["plain", "scaled, rotated"])
@@ -313,11 +310,10 @@ def test_everything_in_the_image_is_found_as_the_controls_say(
 
 def _everything(panel, checkpoint, config):
     from napari_maskinversion.images.plane_source import as_source
-    from napari_maskinversion.regions.sam.automatic import segment_everything
     from napari_maskinversion.regions.sam.segmenter import load_segmenter
 
     source = as_source(panel.input.image.layer.data)
-    return drive(segment_everything(load_segmenter(checkpoint, "cpu"), source, config))
+    return drive(load_segmenter(checkpoint, "cpu").segment_everything(source, config))
 
 
 def test_a_run_that_brings_nothing_leaves_the_earlier_regions_their_image(

@@ -82,7 +82,8 @@ def test_of_several_images_the_one_of_that_name_is_read(read):
 def test_lines_and_points_are_left_out_by_record(read):
     result = read(page('<polyline label="dog" points="1,1;5,5"/>', SQUARE))
     assert len(result.items) == 1
-    assert "a.jpg, polyline 1 (dog) was left out; regions are areas." in result.notes_text
+    says = "a.jpg, polyline 1 (dog) is a polyline and was left out; regions are areas."
+    assert says in result.notes_text
 
 
 def test_video_names_the_way_out(read):
@@ -116,10 +117,10 @@ def test_what_is_broken_is_refused_by_file_and_record(read, shape, reason):
         read(page(shape))
 
 
-def test_another_size_or_none_is_refused(read):
+def test_another_size_is_refused_and_none_is_that_of_the_regions(read):
     with pytest.raises(MaskShapeError, match="20 x 30 px; this one is 30 x 20 px"):
         read(page(SQUARE), shape=(30, 20))
-    with pytest.raises(InputError, match="does not have the size of its image"):
-        read(page(SQUARE, size='width="wide" height="20"'), shape=None)
+    result = read(page(SQUARE, size='width="wide" height="20"'), shape=None)
+    assert "has no image size; 9 x 8 px contain all regions" in result.notes_text
     with pytest.raises(EmptyMaskError, match=r"box 1 \(dog\) covers no pixel"):
         read(page('<box label="dog" xtl="50" ytl="1" xbr="60" ybr="3"/>'))

@@ -176,9 +176,9 @@ def test_parts_that_overlap_are_one_region_with_the_overlap(read):
     np.testing.assert_array_equal(full(together.region, (7, 9)), expected)
 
 
-def test_what_covers_nothing_once_repaired_is_refused(read):
+def test_what_has_no_area_is_refused(read):
     flat = [[[1, 1], [5, 1], [1, 1], [1, 1]]]
-    with pytest.raises(InputError, match="feature 1 .*covers nothing when repaired"):
+    with pytest.raises(EmptyMaskError, match="feature 1 covers no pixel"):
         read(page(feature(flat)))
 
 
@@ -210,8 +210,8 @@ def test_a_polygon_outside_the_image_is_refused_and_one_beyond_it_cut(read):
         (page(feature(SQUARE, "Blob")), "feature 1 is broken"),
         (page(), "contains no region"),
         ({"type": "FeatureCollection", "features": 5}, "its features are not a list"),
-        (page(feature(SQUARE), feature(SQUARE, region=[1])), "feature 2 .* region is a list"),
-        (page(feature(SQUARE, region={})), "feature 1 .* region is an object"),
+        (page(feature(SQUARE), feature(SQUARE, region=[1])), "feature 2 .* id is a list"),
+        (page(feature(SQUARE, region={})), "feature 1 .* id is an object"),
         (page(feature(SQUARE, classification={"names": 5})), "feature 1 .* are not a list"),
     ],
 )

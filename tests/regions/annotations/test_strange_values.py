@@ -8,7 +8,7 @@ import skimage.io
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations.reading import read_annotations
-from tests.fuzz.kinds import COCO, CVAT, GEOJSON, LABELME, PANOPTIC, VOC
+from tests.fuzz.kinds import COCO, GEOJSON, LABELME, PANOPTIC, VOC
 from tests.scenes import label_image
 
 
@@ -45,7 +45,6 @@ REFUSED = {
         json.dumps(PANOPTIC | {"annotations": PANOPTIC["annotations"] * 2}),
         "annotation 2 is about the same image as .*annotation 1; keep one",
     ),
-    "digits without end": ("a.xml", CVAT.replace('width="80"', f'width="{"8" * 5000}"'), "a.xml"),
 }
 
 

@@ -71,9 +71,9 @@ def test_what_an_object_has_besides_its_box_is_said(read, more):
         ("", "broken XML"),
         ("<svg></svg>", "a root 'svg'"),
         (page(), "contains no region"),
-        (page(box("dog", 1, 1, "wide", 4)), r"object 1 \(dog\) has no box of .* save turned boxes"),
-        (page("<object><name>dog</name></object>"), r"object 1 \(dog\) has no box"),
-        (page(box("dog", "nan", 1, 3, 4)), r"object 1 \(dog\) has no box"),
+        (page(box("dog", 1, 1, "wide", 4)), r"object 1 \(dog\) .* no box of .* save turned boxes"),
+        (page("<object><name>dog</name></object>"), r"object 1 \(dog\) .* no box"),
+        (page(box("dog", "nan", 1, 3, 4)), r"object 1 \(dog\) .* no box"),
         (
             '<!DOCTYPE a [<!ENTITY b "b"><!ENTITY c "&b;&b;">]><annotation>&c;</annotation>',
             "contains XML entities",

@@ -3,8 +3,7 @@
 import pytest
 
 from napari_maskinversion.base.errors import EmptyMaskError, InputError
-from napari_maskinversion.regions.sam.prompt_files import read_boxes
-from napari_maskinversion.regions.sam.prompts import BoxMark, PointMark, gather
+from napari_maskinversion.regions.sam.prompts import BoxMark, PointMark, gather, read_boxes
 
 SHAPE = (100, 200)
 

@@ -7,19 +7,15 @@ one, numbers the objects.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from ...base.errors import InputError
-from ...regions.sam.prompts import BoxMark, PointMark
+from ...regions.sam.prompts import BoxMark, PointMark, object_of, positive_of
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
 from ..layers.layers import OURS, shapes_on_plane
 from ..layers.placing import place_of
 from ..layers.rasterise import Shape, outline_of
-
-if TYPE_CHECKING:
-    pass
 
 LABEL: Final = "label"
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -29,7 +25,6 @@ BOXES: Final = "boxes"
 # Blue discs and orange crosses: distinguishable without colour vision.
 _COLOURS: Final = ("#4aa3ff", "#ff8c1a")
 _SYMBOLS: Final = {POSITIVE: "disc", NEGATIVE: "cross"}
-_NO: Final = {"negative", "0", "0.0", "false"}
 
 
 def box_marks(
@@ -73,7 +68,7 @@ def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[
             PointMark(
                 point=(float(y), float(x)),
                 name=f"Point {row} of '{layer.name}'",
-                positive=kinds is None or str(kinds.iloc[row]).lower() not in _NO,
+                positive=kinds is None or positive_of(kinds.iloc[row]) is not False,
                 object=objects[row],
             )
         )
@@ -81,16 +76,11 @@ def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[
 
 
 def _objects(layer: Any) -> list[int | None]:
-    """Return the object number of each row of a layer."""
-    import pandas as pd
-
-    count = len(layer.data)
+    """Return the object number of each row of a layer; 0 is none, too."""
     if _OBJECT not in layer.features:
-        return [None] * count
-    numbers = pd.to_numeric(layer.features[_OBJECT], errors="coerce")
-    if (numbers.dropna() % 1 != 0).any():
-        raise InputError(f"The feature 'object' of '{layer.name}' must hold whole numbers.")
-    return [None if pd.isna(value) or value < 1 else int(value) for value in numbers]
+        return [None] * len(layer.data)
+    name = f"The features of '{layer.name}'"
+    return [object_of(value, name) or None for value in layer.features[_OBJECT]]
 
 
 def new_boxes(viewer: Any, image: Any) -> Any:

@@ -25,15 +25,18 @@ from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
-from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
 from .segment_task import (
     Painted,
     Segmentation,
-    SegmentedObject,
     SegmenterStore,
     SegmentRequest,
+    features_of,
     mark_of,
+    off_axes,
+    on_axes,
     paint_all,
+    renewed_features,
+    score_of,
     segment,
 )
 from .segment_widget import SegmentWidget
@@ -56,7 +59,7 @@ class SegmentController(QObject):
     def __init__(self, viewer: Any, session: Session, parent: QWidget) -> None:
         super().__init__(parent)
         self._viewer, self._session = viewer, session
-        self._objects: Sequence[SegmentedObject] = ()
+        self._objects: Sequence[Any] = ()
         self._chosen: dict[int, int] = {}
         self._layer: Any = None
         self._image: Any = None
@@ -310,6 +313,6 @@ class SegmentController(QObject):
 
 
 def _repaint(
-    objects: Sequence[SegmentedObject], chosen: dict[int, int], cleanup: Any, shape: Any, shown: Any
+    objects: Sequence[Any], chosen: dict[int, int], cleanup: Any, shape: Any, shown: Any
 ) -> tuple[Painted, str]:
     return paint_all(objects, chosen, cleanup, shape), mark_of(shown)

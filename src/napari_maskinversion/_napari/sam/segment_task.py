@@ -1,25 +1,26 @@
-"""Segmentation with SAM in a worker. Knows neither Qt nor napari."""
+"""Segmentation with SAM in a worker, and data and features of its layer. Knows no Qt, no napari."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base import progress_words as words
 from ...base.errors import EmptyMaskError
-from ...base.label_blocks import join
 from ...base.regions import Region
+from ...regions.annotations.annotation import united
+from ...regions.annotations.label_tiles import draw_labels
 from ...regions.masks.cleanup import CleanUp, clean_region
-from ...regions.sam.label_image import label_type, paint
-from ...regions.sam.prompts import Prompt
+from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layers.coordinates import Plane, ViewPoint
+from ..layers.feature_rows import whole, with_index, with_labels
 from ..layers.pictures import Picture
 from ..layers.rasterise import Shape, rasterise
 from ..workers.driver import often
@@ -27,33 +28,15 @@ from ..workers.preload import start_torch
 from ..workers.updates import Update
 
 if TYPE_CHECKING:
-    from ...regions.sam.automatic_config import AutomaticConfig
-    from ...regions.sam.segmenter import Segmenter
+    import pandas as pd
+
+    from ...regions.sam.segmenter import Segmented, Segmenter
     from ..layers.affine import Affine2D
-
-
-class SegmentedObject(Protocol):
-    """An object and its candidate masks: `Segmented`, or a drawn shape."""
-
-    @property
-    def id(self) -> int:
-        """Its label."""
-
-    @property
-    def text(self) -> str:
-        """Its prompts in words."""
-
-    @property
-    def scores(self) -> tuple[float, ...]:
-        """Scores of its masks, best first."""
-
-    def region(self, index: int = 0, cleanup: CleanUp | None = None) -> Region | None:
-        """Return one of its masks, cleaned up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """A drawn shape that is used as a region."""
+    """A drawn shape that is used as a region, as `Segmented` is without scores."""
 
     id: int
     text: str
@@ -64,6 +47,9 @@ class Drawn:
     def region(self, index: int = 0, cleanup: CleanUp | None = None) -> Region | None:
         """Return its mask, cleaned up."""
         return self.own if cleanup is None else clean_region(self.own, self.shape, cleanup)
+
+
+Found: TypeAlias = "Segmented | Drawn"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -84,12 +70,8 @@ class SegmentRequest:
     cleanup: CleanUp
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Painted:
-    """A label image of the plane.
-
-    Shapes: labels (H, W).
-    """
+class Painted(NamedTuple):
+    """A label image (H, W) of the plane."""
 
     labels: npt.NDArray[Any]
     ids: tuple[int, ...]  # Labels in it
@@ -97,16 +79,15 @@ class Painted:
     mark: str  # Hash of the pixels
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Segmentation:
+class Segmentation(NamedTuple):
     """Segmented objects and their label image."""
 
-    objects: tuple[SegmentedObject, ...]
+    objects: tuple[Found, ...]
     painted: Painted
 
 
 def paint_all(
-    objects: Sequence[SegmentedObject],
+    objects: Sequence[Found],
     chosen: Mapping[int, int],
     cleanup: CleanUp,
     shape: tuple[int, int],
@@ -118,8 +99,7 @@ def paint_all(
         raise EmptyMaskError(
             "No object has any pixels left; check boxes and points, or erode less."
         )
-    labels = np.zeros(shape, label_type(kept))
-    hidden = set(paint(labels, kept))
+    labels, hidden = draw_labels(kept, shape)
     ids = tuple(region.id for region in kept if region.id not in hidden)
     gone = tuple(one.id for one in objects if one.id not in ids)
     return Painted(labels, ids, gone, mark_of(labels))
@@ -165,12 +145,19 @@ def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, No
     """Turn boxes and points into masks; a task for a `Worker`."""
     yield words.READING_IMAGE
     if request.checkpoint is None:
-        objects: tuple[SegmentedObject, ...] = _drawn(request)
+        objects: tuple[Found, ...] = _drawn(request)
     else:
         yield from start_torch()
         yield words.loading_model(request.checkpoint.name)
         segmenter = store.get(request.checkpoint, request.device)
-        objects = tuple((yield from often(_running(segmenter, request), _update)))
+        objects = tuple(
+            (
+                yield from often(
+                    _running(segmenter, request),
+                    lambda now: Update(text=now.text, fraction=now.fraction),
+                )
+            )
+        )
         if not objects:
             raise EmptyMaskError(
                 "SAM found nothing certain in this image; lower 'Score from' or 'Stability "
@@ -189,22 +176,62 @@ def _running(segmenter: Segmenter, request: SegmentRequest) -> Generator[Any, No
     source = request.picture.source(request.plane, request.view)
     if request.everything is None:
         return segmenter.segment(source, request.prompts)
-    from ...regions.sam.automatic import segment_everything
-
-    return segment_everything(segmenter, source, request.everything)
+    return segmenter.segment_everything(source, request.everything)
 
 
-def _drawn(request: SegmentRequest) -> tuple[SegmentedObject, ...]:
+def _drawn(request: SegmentRequest) -> tuple[Found, ...]:
     assert request.to_shapes is not None
     shape = request.plane.shape
     parts: dict[int, list[Region]] = {}
     regions = rasterise(request.shapes, request.to_shapes, shape)
     for number, region in zip(request.objects, regions, strict=True):
-        parts.setdefault(number, []).append(region)
-    return tuple(_joined(number, parts[number], shape) for number in sorted(parts))
+        parts.setdefault(number, []).append(replace(region, id=number))
+    objects = []
+    for number, drawn in sorted(parts.items()):
+        text = "shape" if len(drawn) == 1 else f"{len(drawn)} shapes"
+        own = united(drawn)
+        assert own is not None
+        objects.append(Drawn(number, text, own, shape))
+    return tuple(objects)
 
 
-def _joined(number: int, parts: Sequence[Region], shape: tuple[int, int]) -> Drawn:
-    box, mask = join([(part.bbox[0], part.bbox[1], part.mask) for part in parts])
-    text = "shape" if len(parts) == 1 else f"{len(parts)} shapes"
-    return Drawn(number, text, Region(number, box, mask), shape)
+def on_axes(labels: Any, plane: Plane) -> Any:
+    """Return a plane's labels with the axes of the image."""
+    rows, columns = plane.cut.axes
+    shape = [1] * len(plane.cut.index)
+    shape[rows], shape[columns] = plane.shape
+    return (labels if rows < columns else labels.T).reshape(shape)
+
+
+def off_axes(data: Any, plane: Plane) -> Any:
+    """Undo `on_axes`; an array of another size is returned as it is."""
+    rows, columns = plane.cut.axes
+    height, width = plane.shape
+    if np.size(data) != height * width:
+        return data
+    flat = np.asarray(data).reshape((height, width) if rows < columns else (width, height))
+    return flat if rows < columns else flat.T
+
+
+def features_of(
+    painted: Painted, objects: Sequence[Found], chosen: Mapping[int, int]
+) -> pd.DataFrame:
+    """Return the scores of the painted masks, by label."""
+    import pandas as pd
+
+    scores = {one.id: score_of(one, chosen) for one in objects}
+    ids = sorted(painted.ids)
+    return pd.DataFrame({"index": ids, "score": np.array([scores[name] for name in ids], float)})
+
+
+def renewed_features(before: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Return features with the scores of other masks; the user's columns and rows stay."""
+    frame = with_labels(with_index(before), made["index"])
+    scores = dict(zip(made["index"], made["score"], strict=True))
+    frame["score"] = [scores.get(whole(label), np.nan) for label in frame["index"]]
+    return frame
+
+
+def score_of(one: Found, chosen: Mapping[int, int]) -> float | None:
+    """Return the score of an object's chosen mask; None for a drawn shape."""
+    return one.scores[chosen.get(one.id, 0)] if one.scores else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -20,13 +20,36 @@ from qtpy.QtWidgets import (
 from ...regions.masks.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
+from ...regions.sam.prompts import AutomaticConfig
+from ...results.settings import fields_of
 from ..widgets.fetch_row import FetchRow
+from ..widgets.form import SettingsForm
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import LayerCombo, Note, form, line, stack
-from .everything_widget import EverythingWidget
 from .prompt_layers import NEGATIVE, POSITIVE
 
-_NONE = "none: as drawn"
+_NONE: Final = "none: as drawn"
+_SHARES: Final = ("score", "stability", "overlap")
+
+
+class EverythingWidget(QWidget):
+    """Edits an `AutomaticConfig`; starts with the defaults."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        settings = [one for one in fields_of(model=AutomaticConfig) if one.extra.get("ui", True)]
+        self.form = SettingsForm(
+            settings, options={key: {"step": 0.01} for key in _SHARES}, parent=self
+        )
+        for setting in settings:
+            self.form[setting.key].setSizePolicy(
+                QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
+            )
+        stack(self, form(list(self.form.rows().values())), margins=(12, 0, 0, 0))
+
+    def config(self) -> AutomaticConfig:
+        """Return the chosen settings."""
+        return AutomaticConfig(**self.form.values())
 
 
 class SegmentWidget(QWidget):
@@ -43,7 +66,6 @@ class SegmentWidget(QWidget):
     def __init__(self, viewer: Any) -> None:
         super().__init__()
         self._files: list[Path] = []
-        self._specs: list[CheckpointSpec] = []
         self.use_boxes, self.use_points = QCheckBox("Boxes"), QCheckBox("Points")
         self.boxes = LayerCombo(viewer, is_shapes_layer, "no Shapes layer")
         self.points = LayerCombo(viewer, is_points_layer, "no Points layer")
@@ -175,16 +197,14 @@ class SegmentWidget(QWidget):
     @property
     def spec(self) -> CheckpointSpec | None:
         """The chosen published checkpoint; None for a file or no checkpoint."""
-        index = self.checkpoint.currentIndex() - 1
-        return self._specs[index] if 0 <= index < len(self._specs) else None
+        chosen = self.checkpoint.currentData()
+        return chosen if isinstance(chosen, CheckpointSpec) else None
 
     @property
     def path(self) -> Path | None:
         """File of the chosen checkpoint; None without one."""
-        if self.spec is not None:
-            return self.spec.path
-        index = self.checkpoint.currentIndex() - 1 - len(self._specs)
-        return self._files[index] if index >= 0 else None
+        chosen: Path | None = self.checkpoint.currentData()
+        return chosen if self.spec is None else self.spec.path
 
     def needs_fetch(self) -> bool:
         """Return whether the chosen checkpoint still has to be downloaded."""
@@ -193,18 +213,17 @@ class SegmentWidget(QWidget):
     def fill(self) -> None:
         """List the checkpoints, each with its state or size."""
         index = max(self.checkpoint.currentIndex(), 0)
-        self._specs = list(checkpoints.CHECKPOINTS.values())
-        self.checkpoint.blockSignals(True)
-        self.checkpoint.clear()
-        self.checkpoint.addItem(_NONE)
-        for spec in self._specs:
-            badge = "on disk" if spec.is_on_disk else f"{spec.size_text} to fetch"
-            self.checkpoint.addItem(f"{spec.name}  [{badge}]")
-            last = self.checkpoint.count() - 1
-            self.checkpoint.setItemData(last, spec.title, Qt.ItemDataRole.ToolTipRole)
-        self.checkpoint.addItems([path.name for path in self._files])
-        self.checkpoint.setCurrentIndex(index)
-        self.checkpoint.blockSignals(False)
+        with QSignalBlocker(self.checkpoint):
+            self.checkpoint.clear()
+            self.checkpoint.addItem(_NONE)
+            for spec in checkpoints.CHECKPOINTS.values():
+                badge = "on disk" if spec.is_on_disk else f"{spec.size_text} to fetch"
+                self.checkpoint.addItem(f"{spec.name}  [{badge}]", spec)
+                last = self.checkpoint.count() - 1
+                self.checkpoint.setItemData(last, spec.title, Qt.ItemDataRole.ToolTipRole)
+            for path in self._files:
+                self.checkpoint.addItem(path.name, path)
+            self.checkpoint.setCurrentIndex(index)
         self.show_fetch(None)
 
     def use_file(self, path: Path) -> None:
@@ -212,7 +231,10 @@ class SegmentWidget(QWidget):
         if path not in self._files:
             self._files.append(path)
         self.fill()
-        self.checkpoint.setCurrentIndex(1 + len(self._specs) + self._files.index(path))
+        places = range(self.checkpoint.count())
+        self.checkpoint.setCurrentIndex(
+            next(at for at in places if self.checkpoint.itemData(at) == path)
+        )
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
         """Show the progress of a download as (bytes, total); None hides it."""
@@ -241,10 +263,9 @@ class SegmentWidget(QWidget):
 
     def show_objects(self, names: list[str]) -> None:
         """List the segmented objects."""
-        self.object.blockSignals(True)
-        self.object.clear()
-        self.object.addItems(names)
-        self.object.blockSignals(False)
+        with QSignalBlocker(self.object):
+            self.object.clear()
+            self.object.addItems(names)
         self.object.setEnabled(bool(names))
         self.show_candidate(0, 0, None)
 

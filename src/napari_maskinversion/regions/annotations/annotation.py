@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position
+from ...base.label_blocks import join
 from ...base.regions import Region, Regions
 from ...base.units import Georeference
-from ...base.validation import composed
 
 Array = npt.NDArray[Any]
 
@@ -25,8 +21,6 @@ COCO_NUMBERS: Final = (CATEGORY_IDS := "category_ids", IMAGE_ID := "image_id")
 """Where records keep the numbers that labels and the image have in the COCO file of the regions."""
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
-_MAX_CROP: Final = 500_000_000  # pixels
-_MAX_ID: Final = 2**31 - 1  # of a Labels layer
 FIRST_FREE_ID: Final = 2**16
 _LAST_FREE_ID: Final = 2**24  # whole numbers of float32, as which ImageJ opens 32 bits
 
@@ -128,43 +122,12 @@ def place_mask(
     return Region.from_mask(region_id, mask, (y + top, x + left))
 
 
-def box_region(
-    number: int,
-    box: tuple[float, float, float, float],
-    where: str,
-    shape: tuple[int, int],
-    notes: list[str],
-) -> Region | None:
-    """Make a region of a box ``(y0, x0, y1, x1)`` at pixel edges; None if it lies outside.
-
-    A box that is thinner than a pixel becomes the pixels it lies in. Adds a note if the image cuts
-    the box.
-    """
-    (top, bottom), (left, right) = (
-        _pixels(box[axis], box[axis + 2], shape[axis]) for axis in (0, 1)
-    )
-    edges = [top, left, bottom, right]
-    sides = [*shape, *shape]
-    y0, x0, y1, x1 = (min(max(edge, 0), side) for edge, side in zip(edges, sides, strict=True))
-    if y0 >= y1 or x0 >= x1:
-        return None
-    if any(not 0 <= round(edge) <= side for edge, side in zip(box, sides, strict=True)):
-        notes.append(cut(where))
-    return Region(number, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
-
-
-def _pixels(start: float, stop: float, side: int) -> tuple[int, int]:
-    low, high = round(start), round(stop)
-    first, last = max(start, 0), min(stop, side)
-    if first < last and min(high, side) <= max(low, 0):
-        low = math.floor((first + last) / 2)
-        high = low + 1
-    return low, high
-
-
-def cut(where: str) -> str:
-    """Return the note on a region that the image cuts."""
-    return f"{where} reaches beyond the image and was cut."
+def united(regions: Sequence[Region]) -> Region | None:
+    """Return regions as one with the number of the first; None for none."""
+    if len(regions) < 2:
+        return regions[0] if regions else None
+    parts = [(region.bbox[0], region.bbox[1], region.mask) for region in regions]
+    return Region(regions[0].id, *join(parts))
 
 
 def binary_mask(region: Region) -> npt.NDArray[np.bool_]:
@@ -173,72 +136,3 @@ def binary_mask(region: Region) -> npt.NDArray[np.bool_]:
         return region.mask
     mask = region.mask >= 0.5
     return mask if mask.any() else np.asarray(region.mask == region.mask.max())
-
-
-def same_image(one: str, other: str) -> bool:
-    """Return whether two names mean the same file, ignoring folders and a missing suffix."""
-    first, second = (PurePosixPath(composed(name).replace("\\", "/")) for name in (one, other))
-    if first.suffix and second.suffix:
-        return first.name == second.name
-    return first.name == second.name or first.stem == second.stem
-
-
-@contextmanager
-def record_errors(record: str) -> Iterator[None]:
-    """Turn errors about the values of a record into an `InputError` that names it."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"{record} is broken: {error}.") from None
-
-
-def check_crop(height: int, width: int) -> None:
-    """Refuse the box of a mask that is too large to be filled; raises ValueError."""
-    if height * width > _MAX_CROP:
-        raise ValueError(f"its box of {height} x {width} px is too large")
-
-
-def on_image(region: Region | None, record: str, shape: tuple[int, int]) -> Region:
-    """Return a region; raises `misses_image` if it is None."""
-    if region is None:
-        raise misses_image(record, shape)
-    return region
-
-
-def misses_image(record: str, shape: tuple[int, int]) -> EmptyMaskError:
-    """Return the error for a region outside the image."""
-    return EmptyMaskError(
-        f"{record} covers no pixel of the image ({shape[0]} x {shape[1]} px); remove it from the "
-        "file, or use the image it was drawn on."
-    )
-
-
-def unique_ids(
-    ids: Sequence[Any], planes: Sequence[Position], path: Path, notes: list[str]
-) -> list[int]:
-    """Return the file's ids if they are unique on each plane, else count from 1 with a note."""
-    if all(type(value) is int and 0 < value <= _MAX_ID for value in ids):
-        if len(set(zip(ids, planes, strict=True))) == len(ids):
-            return list(ids)
-        reason = "not unique"
-    else:
-        reason = f"not all whole numbers from 1 to {_MAX_ID}"
-    if any(value is not None for value in ids):
-        notes.append(f"{path}: regions are numbered from 1, because their ids are {reason}.")
-    return list(range(1, len(ids) + 1))
-
-
-def as_scalar(value: Any, what: str, record: str) -> Any:
-    """Return a number, text or None."""
-    if isinstance(value, list | dict):
-        kind = "a list" if isinstance(value, list) else "an object"
-        raise InputError(f"{record} is broken: its {what} is {kind}, not a number or text.")
-    return value
-
-
-def check_not_empty(items: Sequence[Any], path: Path, notes: Sequence[str] = ()) -> None:
-    """Refuse a file without regions."""
-    if not items:
-        raise InputError(" ".join([f"{path} contains no region.", *notes[:_MAX_NOTES]]))

@@ -12,8 +12,8 @@ from ...base.identity import Position
 from ...base.reading import read_npy_head
 from ...base.regions import Regions
 from ..plain_pickle import PickledArray, PlainPickleError, load_plain
-from .annotation import Annotation, Annotations, check_not_empty
-from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
+from .building import AnnotationFormat, Parsed, label_of, record_errors
+from .listed_images import ImageReference, ListedImage, check_size
 
 _WAY_OUT: Final = "in Cellpose, save the masks as PNG or TIFF"
 
@@ -40,9 +40,8 @@ def read_seg(path: Path) -> Any:
     return objects[0]
 
 
-def read_cellpose(page: Any, path: Path, image: ImageReference) -> Annotations:
-    """Read masks as regions; see `AnnotationFormat.read`. Those of a volume lie on planes (z)."""
-    notes: list[str] = []
+def parse_cellpose(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return masks; those of a volume lie on planes (z)."""
     masks = page.get("masks")
     try:
         labels = masks.array().squeeze() if isinstance(masks, PickledArray) else np.zeros(0)
@@ -50,25 +49,21 @@ def read_cellpose(page: Any, path: Path, image: ImageReference) -> Annotations:
         raise InputError(f"{path} has broken masks: {error}; {_WAY_OUT}.") from None
     if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu":
         raise InputError(f"{path} has no label image as masks; {_WAY_OUT}.")
-    shape = (int(labels.shape[-2]), int(labels.shape[-1]))
-    check_size(path, shape, image.shape)
-    name = page.get("filename")
-    # Cellpose stores the full path on the machine where it ran.
-    name = PureWindowsPath(name).name if isinstance(name, str) else ""
-    note_other_image(path, name, image, notes)
+    size = (int(labels.shape[-2]), int(labels.shape[-1]))
+    check_size(path, size, image.shape)
     planes: list[tuple[Position, Any]] = [((), labels)]
     if labels.ndim == 3:
         planes = [((("z", z),), plane) for z, plane in enumerate(labels)]
-    try:
-        items = tuple(
-            Annotation(region=region, position=position, source_id=str(region.id))
+    with record_errors(str(path)):
+        objects = [
+            label_of(region, f"{path}, mask {region.id}", position=position)
             for position, plane in planes
             for region in Regions.from_labels(plane)
-        )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    check_not_empty(items, path)
-    return Annotations(shape=shape, items=items, image=image.name, notes=tuple(notes))
+        ]
+    name = page.get("filename")
+    # Cellpose stores the full path on the machine where it ran.
+    name = PureWindowsPath(name).name if isinstance(name, str) else ""
+    return Parsed(objects=objects, images=[ListedImage(name=name, size=size)])
 
 
 CELLPOSE: Final = AnnotationFormat(
@@ -78,6 +73,6 @@ CELLPOSE: Final = AnnotationFormat(
     markers=((b"NUMPY", b"'|O'"),),
     load=read_seg,
     matches=lambda page: isinstance(page, dict) and "masks" in page,
-    read=read_cellpose,
+    parse=parse_cellpose,
     shared=True,
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,38 +17,17 @@ from ...base.identity import Position
 from ...base.label_blocks import LARGEST
 from ...base.regions import Region
 from . import rle
-from .annotation import (
-    Annotation,
-    Annotations,
-    as_scalar,
-    binary_mask,
-    box_region,
-    check_crop,
-    check_not_empty,
-    cut,
-    on_image,
-    place_mask,
-    record_errors,
-    unique_ids,
-)
-from .annotation_format import (
-    AnnotationFormat,
-    ImageReference,
-    ListedImage,
-    choose_images,
-    note_other_image,
-    size_of_images,
-    whole_size,
-)
-from .json_files import as_score, read_json, to_json_types, write_json
-from .polygons import fill_polygons, outline, polygons_of, without_holes
+from .annotation import Annotation, Annotations, binary_mask, place_mask
+from .building import AnnotationFormat, Bounds, Box, Drawn, Geometry, Parsed, as_scalar
+from .json_files import read_json, to_json_types, write_json
+from .listed_images import ImageReference, ListedImage, choose_images, whole_size
+from .polygons import check_crop, fill_polygons, outline, polygons_of, without_holes
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
 _PLANES: Final = 10_000  # numbers that an image has for its planes
 _REGIONS: Final = 1_000_000  # and for the regions of a plane
 _DIGITS: Final = 18  # of a number that all readers can hold
-_NOWHERE: Final = Region(0, (0, 0, 1, 1), np.ones((1, 1), bool))
 # Members that are not columns of the table.
 _KNOWN = {"id", "image_id", "category_id", "segmentation", "bbox", "area", "score"}
 _KNOWN |= {"iscrowd", "region", "attributes"}
@@ -59,6 +40,15 @@ def is_coco(page: Any) -> bool:
     )
 
 
+class _Entry(NamedTuple):
+    """An image to write: numbers of its planes and of its annotations, and more about it."""
+
+    part: Annotations
+    places: Mapping[Position, int]
+    ids: Sequence[int]
+    more: Mapping[str, Any] = MappingProxyType({})
+
+
 def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
     """Write COCO JSON. Each plane is a separate image with its ``position``.
 
@@ -66,17 +56,14 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
     lengths; with ``polygons`` they are lists of polygons. These have no holes in COCO: a region
     with holes is cut into pieces.
     """
-    numbers = _categories(annotations)
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
     if annotations.image_id is not None and len(places) == 1:
         places = dict.fromkeys(places, annotations.image_id)
-    ids = _source_ids(annotations.items) or _region_ids(annotations.items)
-    records = [
-        _record(item, annotations.shape, number, places[item.position], numbers, polygons)
-        for number, item in zip(ids, annotations.items, strict=True)
-    ]
-    images = _images(annotations, places)
-    write_json(_page(images, records, numbers, annotations.about), path, indent=None)
+    ids: Sequence[int] = [item.region.id for item in annotations.items]
+    if len(set(ids)) < len(ids):
+        ids = range(1, len(ids) + 1)
+    entry = _Entry(annotations, places, _source_ids(annotations.items) or ids)
+    _write([entry], annotations, annotations.about, path, polygons=polygons)
 
 
 def write_coco_of_many(
@@ -93,43 +80,72 @@ def write_coco_of_many(
     its regions, so they stay when other images are added.
     """
     parts = list(parts)
-    images: list[dict[str, Any]] = []
-    records: list[dict[str, Any]] = []
-    items: list[Annotation] = []
-    classes: dict[str, str] = {}  # colour by name
-    own: dict[str, int] = {}
-    used: dict[str, None] = {}
+    items = tuple(item for _, part, _ in parts for item in part.items)
+    colors: dict[str, str] = {}
+    category_ids: dict[str, int] = {}
+    source_ids, source_images = iter(_source_ids(items)), _source_image_ids(parts)
+    entries = []
     for number, part, more in parts:
-        classes |= {name: classes.get(name) or color for name, color in part.colors.items()}
+        colors |= {name: colors.get(name) or color for name, color in part.colors.items()}
         for name, category in part.category_ids.items():
-            if name not in own and category not in own.values():
-                own[name] = category
-        used |= dict.fromkeys(item.label for item in part.items)
-        items += part.items
+            if name not in category_ids and category not in category_ids.values():
+                category_ids[name] = category
         places = dict.fromkeys(part.planes, number)
         if set(places) - {()}:  # planes of a stack
             places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
-        images += [{**image, **more} for image in _images(part, places)]
-        ids: Sequence[int] = [item.region.id for item in part.items]
-        if max(ids, default=0) >= _REGIONS:  # they would reach into the numbers of another image
-            ids = range(1, len(ids) + 1)
-        for at, item in zip(ids, part.items, strict=True):
-            place = places[item.position]
-            number_here = place * _REGIONS + at
-            # Categories are numbered at the end: other images may have other words.
-            records.append(_record(item, part.shape, number_here, place, None, polygons))
-    kinds = tuple(Annotation(region=_NOWHERE, label=label) for label in used)
-    words = Annotations(shape=(1, 1), items=kinds, colors=classes, category_ids=own)
+        regions: Sequence[int] = [item.region.id for item in part.items]
+        if max(regions, default=0) >= _REGIONS:  # they would reach into numbers of another image
+            regions = range(1, len(regions) + 1)
+        ids = [
+            next(source_ids, places[item.position] * _REGIONS + at)
+            for at, item in zip(regions, part.items, strict=True)
+        ]
+        if source_images:
+            places = dict.fromkeys(places, source_images[number])
+        entries.append(_Entry(part, places, ids, more))
+    words = Annotations(shape=(1, 1), items=items, colors=colors, category_ids=category_ids)
+    _write(entries, words, about or {}, path, polygons=polygons)
+
+
+def _write(
+    entries: Sequence[_Entry],
+    words: Annotations,
+    about: Mapping[str, Any],
+    path: Path,
+    *,
+    polygons: bool,
+) -> None:
     numbers = _categories(words)
-    for record, number in zip(records, _source_ids(items), strict=False):
-        record["id"] = number
-    image_ids = _source_image_ids(parts)
-    for image in images:
-        image["id"] = image_ids.get(image["id"], image["id"])
-    for record in records:
-        record["category_id"] = numbers[record["category_id"]]
-        record["image_id"] = image_ids.get(record["image_id"], record["image_id"])
-    write_json(_page(images, records, numbers, about or {}), path, indent=None)
+    images = [
+        {"id": number, "file_name": part.image, "height": part.shape[0], "width": part.shape[1]}
+        | ({"position": dict(position)} if position else {})
+        | dict(more)
+        for part, places, _, more in entries
+        for position, number in places.items()
+    ]
+    page = {
+        "info": {
+            "description": "Regions named by napari-maskinversion",
+            "coordinates": "pixels; (0, 0) is the outer corner of the first one, y goes down",
+            **about,
+        },
+        "licenses": [],
+        "images": images,
+        "categories": [
+            {"id": number, "name": name, "supercategory": ""} for name, number in numbers.items()
+        ],
+        "annotations": [
+            {
+                "id": number,
+                "image_id": places[item.position],
+                "category_id": numbers[item.label or UNNAMED],
+                **_record(item, part.shape, polygons=polygons),
+            }
+            for part, places, ids, _ in entries
+            for number, item in zip(ids, part.items, strict=True)
+        ],
+    }
+    write_json(page, path, indent=None)
 
 
 def _categories(annotations: Annotations) -> dict[str, int]:
@@ -161,36 +177,10 @@ def _source_image_ids(
     return own if len(set(own.values())) == len(parts) else {}
 
 
-def _region_ids(items: Sequence[Annotation]) -> Sequence[int]:
-    """Return the numbers of the regions, if they differ; else count."""
-    ids = [item.region.id for item in items]
-    return ids if len(set(ids)) == len(ids) else range(1, len(ids) + 1)
-
-
-def _images(annotations: Annotations, places: Mapping[Position, int]) -> list[dict[str, Any]]:
-    height, width = annotations.shape
-    return [
-        {"id": number, "file_name": annotations.image, "height": height, "width": width}
-        | ({"position": dict(position)} if position else {})
-        for position, number in places.items()
-    ]
-
-
-def _record(
-    item: Annotation,
-    shape: tuple[int, int],
-    number: int,
-    place: int,
-    numbers: Mapping[str, int] | None,
-    polygons: bool,
-) -> dict[str, Any]:
-    """Return an annotation; without ``numbers`` its category is the name."""
+def _record(item: Annotation, shape: tuple[int, int], *, polygons: bool) -> dict[str, Any]:
+    """Return what an annotation says about a region."""
     y0, x0, y1, x1 = item.region.bbox
-    name = item.label or UNNAMED
     record: dict[str, Any] = {
-        "id": number,
-        "image_id": place,
-        "category_id": name if numbers is None else numbers[name],
         "segmentation": _outlines(item.region) if polygons else rle.encode(item.region, shape),
         "area": int(binary_mask(item.region).sum()),
         "bbox": [x0, y0, x1 - x0, y1 - y0],
@@ -202,24 +192,6 @@ def _record(
     if item.values:
         record["attributes"] = to_json_types(item.values)
     return record
-
-
-def _page(
-    images: Sequence[Any], records: Sequence[Any], numbers: Mapping[str, int], about: Any
-) -> dict[str, Any]:
-    return {
-        "info": {
-            "description": "Regions named by napari-maskinversion",
-            "coordinates": "pixels; (0, 0) is the outer corner of the first one, y goes down",
-            **about,
-        },
-        "licenses": [],
-        "images": list(images),
-        "categories": [
-            {"id": number, "name": name, "supercategory": ""} for name, number in numbers.items()
-        ],
-        "annotations": list(records),
-    }
 
 
 def _outlines(region: Region) -> list[list[float]]:
@@ -246,68 +218,74 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
     records: dict[Any, list[tuple[int, str, dict[str, Any]]]] = {one.key: [] for one in listed}
     notes = []
     for number, record in enumerate(page["annotations"], 1):
-        where = f"{path}, annotation {_record_id(record, number)}"
         if not isinstance(record, dict):
-            raise InputError(f"{where} is not an object.")
-        if _of(record, records):
-            records[record["image_id"]].append((number, where, record))
-        else:
-            notes.append(_no_image(where, record))
+            raise InputError(f"{path}, annotation {number} is not an object.")
+        own, image = record.get("id"), record.get("image_id")
+        where = f"{path}, annotation {own if type(own) in (int, str) else number}"
+        if type(image) in (int, str) and image in records:
+            records[image].append((number, where, record))
+            continue
+        reason = "names no image" if image is None else f"is on image {image}, which is not listed,"
+        notes.append(f"{where} {reason} and was left out.")
     names = categories_of(page.get("categories"), path)
     return CocoPage(listed=listed, names=names, records=records, notes=notes)
 
 
-def read_coco(page: CocoPage, path: Path, image: ImageReference) -> Annotations:
-    """Read COCO JSON: run lengths or polygons, else boxes; see `AnnotationFormat.read`."""
-    notes: list[str] = []
+def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
+    """Return the annotations of an image: run lengths or polygons, else boxes."""
     chosen = choose_images(page.listed, path, image)
-    note_other_image(path, chosen[0].name, image, notes)
-    shape = size_of_images(chosen, path, image.shape)
+    notes = list(page.notes)
     images = {one.key: one.position for one in chosen}
-    names = page.names
-    notes += page.notes
     in_order = sorted(
         (part for key in images for part in page.records[key]), key=lambda part: part[0]
     )
-    records = [(where, record) for _, where, record in in_order]
-    check_not_empty(records, path, notes)
-    planes = [images[record["image_id"]] for _, record in records]
-    ids = [
-        as_scalar(record.get("region", record.get("id")), "id", name) for name, record in records
-    ]
-    numbers = unique_ids(ids, planes, path, notes)
-    items = []
-    for (where, record), number, position in zip(records, numbers, planes, strict=True):
-        region = _region(record, number, where, shape, notes)
-        category = as_scalar(record.get("category_id"), "category", where)
-        if category not in names:
-            notes.append(f"{where} has category {category}, which the file does not name.")
-        label = names.get(category, "")
-        items.append(
-            Annotation(
-                region=region,
-                label="" if label == UNNAMED else label,
-                score=as_score(record.get("score")),
-                position=position,
-                values=_values(record),
-                source_id=str(record.get("id", "")),
-            )
+    objects = [
+        Drawn(
+            where=where,
+            geometry=partial(_geometry, record, where, notes),
+            label=label_in(page.names, record, where, notes),
+            id=record.get("region", record.get("id")),
+            position=images[record["image_id"]],
+            score=record.get("score"),
+            values=_values(record),
+            source_id=str(record.get("id", "")),
         )
-    return Annotations(
-        shape=shape,
-        items=tuple(items),
-        image=image.name,
+        for _, where, record in in_order
+    ]
+    return parsed_of(objects, chosen, page.names, notes)
+
+
+def parsed_of(
+    objects: Sequence[Drawn],
+    chosen: Sequence[ListedImage],
+    names: Mapping[Any, str],
+    notes: list[str],
+) -> Parsed:
+    """Return objects with the numbers that the image and its categories have in the file."""
+    keys = [one.key for one in chosen if type(one.key) is int and 0 <= one.key <= LARGEST]
+    category_ids: dict[str, int] = {}
+    for number, name in names.items():
+        if name and type(number) is int and 0 <= number <= LARGEST:
+            category_ids.setdefault(name, number)  # of two of one name the first counts
+    return Parsed(
+        objects=objects,
+        images=chosen,
+        notes=notes,
         colors={name: "" for name in names.values() if name not in ("", UNNAMED)},
-        category_ids=numbers_of(names),
-        image_id=image_id_of(chosen),
-        notes=tuple(notes),
+        category_ids=category_ids,
+        image_id=keys[0] if len(keys) == len(chosen) == 1 else None,
     )
 
 
-def image_id_of(chosen: Sequence[ListedImage]) -> int | None:
-    """Return the number of an image that is one entry of its file; None if it has none."""
-    keys = [one.key for one in chosen if type(one.key) is int and 0 <= one.key <= LARGEST]
-    return keys[0] if len(keys) == len(chosen) == 1 else None
+def label_in(names: Mapping[Any, str], record: Mapping[str, Any], of: str, notes: list[str]) -> str:
+    """Return the name of an annotation's category; "" with a note where it has none."""
+    category = as_scalar(record.get("category_id"), "category", of)
+    if category not in names:
+        notes.append(f"{of} has category {category}, which the file does not name.")
+    if record.get("iscrowd"):
+        notes.append(f"{of} is a crowd: several objects in one mask, read as one region.")
+    label = names.get(category, "")
+    return "" if label == UNNAMED else label
 
 
 def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
@@ -361,60 +339,24 @@ def categories_of(records: Any, path: Path) -> dict[Any, str]:
     return names
 
 
-def numbers_of(names: Mapping[Any, str]) -> dict[str, int]:
-    """Return the numbers of categories by name; of two categories of one name the first counts."""
-    numbers: dict[str, int] = {}
-    for number, name in names.items():
-        if name and type(number) is int and 0 <= number <= LARGEST:
-            numbers.setdefault(name, number)
-    return numbers
-
-
-def _record_id(record: Any, number: int) -> str:
-    name = record.get("id") if isinstance(record, dict) else None
-    return str(name if type(name) in (int, str) else number)
-
-
-def _of(record: dict[str, Any], images: Container[Any]) -> bool:
-    image = record.get("image_id")
-    return type(image) in (int, str) and image in images
-
-
-def _no_image(where: str, record: dict[str, Any]) -> str:
-    image = record.get("image_id")
-    reason = "names no image" if image is None else f"is on image {image}, which is not listed,"
-    return f"{where} {reason} and was left out."
-
-
-def _region(
-    record: dict[str, Any], number: int, where: str, shape: tuple[int, int], notes: list[str]
-) -> Region:
+def _geometry(record: Mapping[str, Any], where: str, notes: list[str]) -> Geometry:
     drawn = record.get("segmentation")
-    if record.get("iscrowd"):
-        notes.append(f"{where} is a crowd: several objects in one mask, read as one region.")
-    with record_errors(where):
-        if drawn or isinstance(drawn, dict):
-            region = read_segmentation(number, drawn, shape)
-            if region is not None and isinstance(drawn, list) and _exceed(drawn, shape):
-                notes.append(cut(where))
-        else:
-            notes.append(f"{where} has no mask; its box is used instead.")
-            region = _box(number, record.get("bbox"), where, shape, notes)
-    return on_image(region, where, shape)
+    if drawn or isinstance(drawn, dict):
+        return _geometry_of(drawn)
+    notes.append(f"{where} has no mask; its box is used instead.")
+    x, y, wide, high = _numbers(record.get("bbox"), "its box", 4).tolist()
+    return Box(y, x, y + high, x + wide)
 
 
 def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     """Return the region of run lengths or polygons; None if it has no pixel on the plane."""
+    region = _geometry_of(drawn).fill(shape)
+    return None if region is None else replace(region, id=region_id)
+
+
+def _geometry_of(drawn: Any) -> Geometry:
     if isinstance(drawn, dict):
-        return rle.decode(region_id, drawn, shape)
-    return _polygons(region_id, drawn, shape)
-
-
-def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
-    """Fill polygons with COCO's own tools, in a crop; tiny ones are the pixel they lie in."""
-    from pycocotools import mask as coco_mask
-    from shapely import Polygon
-
+        return _RunLengths(drawn)
     if not isinstance(drawn, list) or not all(isinstance(part, list) for part in drawn):
         raise ValueError("its outline is not a list of polygons")
     parts = []
@@ -423,31 +365,53 @@ def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
         if len(points) < 6 or len(points) % 2:
             raise ValueError(f"its outline has a polygon of {len(points)} numbers")
         parts.append(points.reshape(-1, 2))
-    together = np.concatenate(parts)
-    # A margin of one pixel keeps the crop's edges from acting as image edges.
-    low = np.floor(together.min(axis=0)).astype(int) - 1
-    wide, high = (np.ceil(together.max(axis=0)).astype(int) + 1 - low).tolist()
-    check_crop(high, wide)
-    runs = coco_mask.frPyObjects([(part - low).ravel().tolist() for part in parts], high, wide)
-    mask = coco_mask.decode(coco_mask.merge(runs)).astype(bool)
-    region = place_mask(number, int(low[1]), int(low[0]), mask, shape)
-    if region is None:
-        with_area = [polygon for polygon in map(Polygon, parts) if polygon.area]
-        return fill_polygons(number, with_area, shape) if with_area else None
-    return region
+    return _Polygons(parts)
 
 
-def _exceed(drawn: list[Any], shape: tuple[int, int]) -> bool:
-    """Return whether polygons extend beyond a plane, by more than their rounding."""
-    points = np.concatenate([np.reshape(part, (-1, 2)) for part in drawn])
-    return bool((points < -0.5).any() or (points > np.add(shape[::-1], 0.5)).any())
+class _RunLengths(NamedTuple):
+    """Run lengths of a whole plane."""
+
+    segmentation: Mapping[str, Any]
+
+    @property
+    def bounds(self) -> Bounds:
+        """Its extent."""
+        height, width = _numbers(self.segmentation.get("size"), "the size of its mask", 2).tolist()
+        return 0, 0, width, height
+
+    def fill(self, shape: tuple[int, int]) -> Region | None:
+        """Its pixels."""
+        return rle.decode(self.segmentation, shape)
 
 
-def _box(
-    number: int, box: Any, where: str, shape: tuple[int, int], notes: list[str]
-) -> Region | None:
-    x, y, wide, high = _numbers(box, "its box", 4).tolist()
-    return box_region(number, (y, x, y + high, x + wide), where, shape, notes)
+class _Polygons(NamedTuple):
+    """Polygons that are filled by COCO's own tools, in a crop."""
+
+    parts: list[Any]
+
+    @property
+    def bounds(self) -> Bounds:
+        """Its extent."""
+        together = np.concatenate(self.parts)
+        return (*together.min(axis=0).tolist(), *together.max(axis=0).tolist())
+
+    def fill(self, shape: tuple[int, int]) -> Region | None:
+        """Its pixels."""
+        from pycocotools import mask as coco_mask
+        from shapely import Polygon
+
+        x0, y0, x1, y1 = self.bounds
+        # A margin of one pixel keeps the crop's edges from acting as image edges.
+        x, y = math.floor(x0) - 1, math.floor(y0) - 1
+        wide, high = math.ceil(x1) + 1 - x, math.ceil(y1) + 1 - y
+        check_crop(high, wide)
+        rings = [(part - (x, y)).ravel().tolist() for part in self.parts]
+        runs = coco_mask.merge(coco_mask.frPyObjects(rings, high, wide))
+        region = place_mask(0, y, x, coco_mask.decode(runs).astype(bool), shape)
+        if region is None:  # tiny ones are the pixel they lie in
+            with_area = [polygon for polygon in map(Polygon, self.parts) if polygon.area]
+            return fill_polygons(0, with_area, shape) if with_area else None
+        return region
 
 
 def _numbers(values: Any, what: str, count: int | None = None) -> Any:
@@ -475,6 +439,6 @@ COCO: Final = AnnotationFormat(
     markers=((b'"annotations"', b'"images"'),),
     load=read_json,
     matches=is_coco,
-    read=read_coco,
+    parse=parse_coco,
     prepare=sorted_by_image,
 )

@@ -10,17 +10,10 @@ import numpy as np
 from ...base.errors import InputError
 from ...base.regions import Regions
 from ...images.decoding import decode
-from .annotation import Annotation, Annotations, as_scalar, check_not_empty
-from .annotation_format import (
-    AnnotationFormat,
-    ImageReference,
-    check_size,
-    choose_images,
-    note_other_image,
-    size_of_images,
-)
-from .coco import categories_of, image_id_of, is_coco, listed_images, numbers_of
+from .building import AnnotationFormat, Drawn, Parsed, label_of
+from .coco import categories_of, is_coco, label_in, listed_images, parsed_of
 from .json_files import read_json
+from .listed_images import ImageReference, check_size, choose_images, size_of_images
 
 _MAX_ID: Final = 256**3 - 1
 
@@ -32,59 +25,43 @@ def is_panoptic(page: Any) -> bool:
     )
 
 
-def read_panoptic(page: Any, path: Path, image: ImageReference) -> Annotations:
-    """Read segments as regions; their ids are those of the file. See `AnnotationFormat.read`.
+def parse_panoptic(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return segments; their ids are those of the file.
 
     The PNG lies in the folder of the JSON file, or in one beside it of the same name.
     """
-    notes: list[str] = []
     chosen = choose_images(listed_images(page["images"], path), path, image)
-    note_other_image(path, chosen[0].name, image, notes)
-    shape = size_of_images(chosen, path, image.shape)
     names = categories_of(page.get("categories"), path)
+    notes: list[str] = []
     records = [
         (f"{path}, annotation {number}", record)
         for number, record in enumerate(page["annotations"], 1)
         if isinstance(record, dict) and record.get("image_id") == chosen[0].key
     ]
-    check_not_empty(records, path)
-    where, record = records[0]
     if len(records) > 1:
-        raise InputError(f"{records[1][0]} is about the same image as {where}; keep one of them.")
-    segments = record.get("segments_info")
-    if not isinstance(segments, list):
-        raise InputError(f"{where} is broken: its segments_info is not a list.")
-    regions = _segments_of(_picture(record.get("file_name"), path, where), shape)
-    items = []
-    for number, segment in enumerate(segments, 1):
-        of = f"{where}, segment {number}"
-        value = segment.get("id") if isinstance(segment, dict) else None
-        if type(value) is not int or not 0 < value <= _MAX_ID:
-            raise InputError(f"{of} has no id from 1 to {_MAX_ID}.")
-        region = regions.pop(value, None)
-        if region is None:
-            raise InputError(f"{of} ({value}) has no pixel in its picture, or is listed twice.")
-        category = as_scalar(segment.get("category_id"), "category", of)
-        if category not in names:
-            notes.append(f"{of} has category {category}, which the file does not name.")
-        if segment.get("iscrowd"):
-            notes.append(f"{of} is a crowd: several objects in one mask, read as one region.")
-        label = names.get(category, "")
-        items.append(Annotation(region=region, label=label, source_id=str(value)))
-    check_not_empty(items, path)
-    if regions:
-        notes.append(
-            f"{where} does not list {len(regions)} of the colours of its picture; left out."
-        )
-    return Annotations(
-        shape=shape,
-        items=tuple(items),
-        image=image.name,
-        colors={name: "" for name in names.values() if name},
-        category_ids=numbers_of(names),
-        image_id=image_id_of(chosen),
-        notes=tuple(notes),
-    )
+        where = f"{records[1][0]} is about the same image as {records[0][0]}"
+        raise InputError(f"{where}; keep one of them.")
+    objects: list[Drawn] = []
+    for where, record in records:
+        segments = record.get("segments_info")
+        if not isinstance(segments, list):
+            raise InputError(f"{where} is broken: its segments_info is not a list.")
+        picture = _picture(record.get("file_name"), path, where)
+        regions = _segments_of(picture, size_of_images(chosen, path, image.shape))
+        for number, segment in enumerate(segments, 1):
+            of = f"{where}, segment {number}"
+            value = segment.get("id") if isinstance(segment, dict) else None
+            if type(value) is not int or not 0 < value <= _MAX_ID:
+                raise InputError(f"{of} has no id from 1 to {_MAX_ID}.")
+            region = regions.pop(value, None)
+            if region is None:
+                raise InputError(f"{of} ({value}) has no pixel in its picture, or is listed twice.")
+            objects.append(label_of(region, of, label=label_in(names, segment, of, notes)))
+        if regions:
+            notes.append(
+                f"{where} does not list {len(regions)} of the colours of its picture; left out."
+            )
+    return parsed_of(objects, chosen, names, notes)
 
 
 def _picture(name: Any, path: Path, where: str) -> Path:
@@ -99,7 +76,7 @@ def _picture(name: Any, path: Path, where: str) -> Path:
     raise InputError(f"{where} needs the picture {file}; put it at {places[0]}.")
 
 
-def _segments_of(picture: Path, shape: tuple[int, int]) -> dict[int, Any]:
+def _segments_of(picture: Path, shape: tuple[int, int] | None) -> dict[int, Any]:
     colours = decode(picture, "panoptic picture", colours=True)
     if colours.ndim != 3 or colours.shape[2] < 3 or colours.dtype != np.uint8:
         raise InputError(
@@ -117,5 +94,5 @@ COCO_PANOPTIC: Final = AnnotationFormat(
     markers=((b'"segments_info"', b'"images"'),),
     load=read_json,
     matches=is_panoptic,
-    read=read_panoptic,
+    parse=parse_panoptic,
 )

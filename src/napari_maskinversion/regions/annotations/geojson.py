@@ -7,7 +7,9 @@ World coordinates are those of the image's reference system. The file states whi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
@@ -17,21 +19,15 @@ import numpy as np
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.units import Georeference
-from .annotation import (
-    Annotation,
-    Annotations,
-    as_scalar,
-    check_not_empty,
-    color_of,
-    unique_ids,
-)
-from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
-from .crs import crs_name, find_georeference, to_pixels, to_world
-from .json_files import as_score, read_json, to_json_types, write_json
-from .polygons import draw_region, outline, polygons_of
+from .annotation import Annotation, Annotations, color_of
+from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, as_scalar, first_line
+from .json_files import read_json, to_json_types, write_json
+from .listed_images import ImageReference, ListedImage, whole_size
+from .polygons import outline, polygons_of
 
 OURS: Final = "napari-maskinversion"
 _PLANE_AXES: Final = ("c", "z", "t")
+_LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 
 
 def is_geojson(page: Any) -> bool:
@@ -55,7 +51,7 @@ def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) 
         shape = outline(item.region)
         if geo is not None:
             shape = to_world(shape, geo)
-        geometry = _geometry(shape)
+        geometry = _polygons(shape)
         plane = dict(item.position)
         if any(axis in plane for axis in _PLANE_AXES):
             default = {"c": -1, "z": 0, "t": 0}
@@ -88,7 +84,7 @@ def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) 
     write_json(page, path, indent=None)
 
 
-def _geometry(shape: Any) -> dict[str, Any]:
+def _polygons(shape: Any) -> dict[str, Any]:
     """Convert to GeoJSON: exteriors counter-clockwise, holes clockwise."""
     from shapely.geometry import mapping
     from shapely.geometry.polygon import orient
@@ -129,13 +125,11 @@ def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
     return properties
 
 
-def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
-    """Read polygons of GeoJSON as regions; see `AnnotationFormat.read`.
+def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the features of a file; objects inside others, as QuPath nests them, stand alone.
 
     A file that names a reference system, or was written here in world coordinates, needs an image
-    with a georeference in the same system. All others are in pixels. If neither the image nor the
-    file has a size, the polygons determine it. Objects inside others, as QuPath nests them, are
-    regions of their own.
+    with a georeference in the same system. All others are in pixels.
     """
     head = page if isinstance(page, dict) else {}
     features = page if isinstance(page, list) else head.get("features", [page])
@@ -143,23 +137,42 @@ def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
         raise InputError(f"{path} is not GeoJSON: its features are not a list.")
     ours = head.get(OURS)
     ours = ours if isinstance(ours, dict) else {}
-    notes: list[str] = []
-    shape = _size(ours, path, image, notes)
     geo = find_georeference(head, ours, path, image.geo)
-    drawn: list[tuple[str, dict[str, Any], list[Any]]] = []
-    for where, feature in _with_children(features, path, notes):
-        polygons = _polygons(feature, where, geo, notes)
-        if polygons:
-            drawn.append((where, feature, polygons))
-    check_not_empty(drawn, path, notes)
-    if shape is None:
-        ends = np.array([part.bounds[2:] for _, _, parts in drawn for part in parts]).max(axis=0)
-        wide, high = (max(1, math.ceil(end)) for end in ends)
-        shape = (high, wide)
-        notes.append(f"{path} has no image size; {high} x {wide} px contain all regions.")
-    items = _items(drawn, path, shape, notes, in_pixels=geo is None)
-    return Annotations(
-        shape=shape, items=tuple(items), image=image.name, geo=geo, notes=tuple(notes)
+    notes: list[str] = []
+    named = list(_with_children(features, path, notes))
+    positions = _positions([feature for _, feature in named], path)
+    name = ours.get("image")
+    listed = ListedImage(
+        name=name if isinstance(name, str) else "",
+        size=whole_size(ours.get("height"), ours.get("width")),
+    )
+    return Parsed(
+        objects=[
+            _drawn(where, feature, position, geo)
+            for (where, feature), position in zip(named, positions, strict=True)
+        ],
+        images=[listed],
+        notes=notes,
+        geo=geo,
+        hint="" if geo else " Its coordinates were read as pixels.",
+    )
+
+
+def _drawn(
+    where: str, feature: Mapping[str, Any], position: Position, geo: Georeference | None
+) -> Drawn:
+    values = feature.get("properties") or {}
+    own = feature.get("id")
+    columns = _measured(values)
+    return Drawn(
+        where=where,
+        geometry=partial(_geometry, feature, geo),
+        label=_label(values, where),
+        id=values.get("region"),
+        position=position,
+        score=columns.pop("score", None),
+        values=columns,
+        source_id=str(own) if type(own) in (int, str) else "",
     )
 
 
@@ -195,87 +208,31 @@ def _with_children(
         )
 
 
-def _items(
-    drawn: list[tuple[str, dict[str, Any], list[Any]]],
-    path: Path,
-    shape: tuple[int, int],
-    notes: list[str],
-    *,
-    in_pixels: bool,
-) -> list[Annotation]:
-    positions = _positions([feature for _, feature, _ in drawn], path)
-    properties = [feature.get("properties") or {} for _, feature, _ in drawn]
-    ids = [
-        as_scalar(values.get("region"), "region", where)
-        for values, (where, _, _) in zip(properties, drawn, strict=True)
-    ]
-    numbers = unique_ids(ids, positions, path, notes)
-    items = []
-    for (where, feature, polygons), values, number, position in zip(
-        drawn, properties, numbers, positions, strict=True
-    ):
-        hint = " Its coordinates were read as pixels." if in_pixels else ""
-        region = draw_region(number, polygons, where, shape, notes, hint)
-        score, columns = _measured(values)
-        items.append(
-            Annotation(
-                region=region,
-                label=_label(values, where),
-                score=score,
-                position=position,
-                values=columns,
-                source_id=_id(feature),
-            )
-        )
-    return items
-
-
-def _id(feature: Mapping[str, Any]) -> str:
-    value = feature.get("id")
-    return str(value) if type(value) in (int, str) else ""
-
-
-def _size(
-    ours: Mapping[str, Any], path: Path, image: ImageReference, notes: list[str]
-) -> tuple[int, int] | None:
-    height, width, name = ours.get("height"), ours.get("width"), ours.get("image")
-    if type(height) is not int or type(width) is not int or min(height, width) < 1:
-        return image.shape
-    check_size(path, (height, width), image.shape)
-    note_other_image(path, name if isinstance(name, str) else "", image, notes)
-    return height, width
-
-
-def _polygons(
-    feature: Mapping[str, Any], where: str, geo: Georeference | None, notes: list[str]
-) -> list[Any]:
-    """Return valid polygons of a feature, in pixels; none for points and lines, with a note."""
+def _geometry(feature: Mapping[str, Any], geo: Georeference | None) -> Outline:
+    """Return the polygons of a feature, in pixels."""
     import shapely
     from shapely.geometry import shape as shape_of
 
     if not isinstance(feature.get("geometry"), dict):
-        raise InputError(f"{where} has no geometry.")
+        raise LeftOut("has no geometry")
     try:
         drawn = shapely.force_2d(shape_of(feature["geometry"]))
-        finite = np.isfinite(shapely.get_coordinates(drawn)).all()
     except Exception as error:  # shapely raises many kinds
-        raise InputError(f"{where} is broken: {_first_line(error)}.") from None
-    if not finite:
-        raise InputError(f"{where} is broken: it has coordinates that are not numbers.")
-    if geo is not None:
-        drawn = to_pixels(drawn, geo)
-    polygons = polygons_of(drawn)
+        raise ValueError(first_line(error)) from None
+    if not np.isfinite(shapely.get_coordinates(drawn)).all():
+        raise ValueError("it has coordinates that are not numbers")
+    polygons = polygons_of(drawn if geo is None else to_pixels(drawn, geo))
     if not polygons:
-        notes.append(f"{where} is a {drawn.geom_type} and was left out; regions are polygons.")
-        return []
-    return polygons
+        raise LeftOut(f"is a {drawn.geom_type}")
+    return Outline(polygons)
 
 
-def _positions(features: list[dict[str, Any]], path: Path) -> list[Position]:
+def _positions(features: Sequence[Mapping[str, Any]], path: Path) -> list[Position]:
     """Return the planes of features; QuPath's without axes on which all are 0."""
     ours = [(feature.get("properties") or {}).get("position") for feature in features]
-    planes = [*ours, *(feature["geometry"].get("plane") for feature in features)]
-    numbers = [v for one in planes if isinstance(one, dict) for v in one.values()]
+    drawn = [feature.get("geometry") for feature in features]
+    theirs = [one.get("plane") if isinstance(one, dict) else None for one in drawn]
+    numbers = [v for one in (*ours, *theirs) if isinstance(one, dict) for v in one.values()]
     if any(type(number) is int and number < -1 for number in numbers):  # QuPath's c is -1 for all
         raise InputError(f"{path} has regions on a plane below 0; correct their position.")
     if all(isinstance(one, dict) and all(type(v) is int for v in one.values()) for one in ours):
@@ -284,8 +241,7 @@ def _positions(features: list[dict[str, Any]], path: Path) -> list[Position]:
             for one in ours
             if one is not None
         ]
-    planes = [feature["geometry"].get("plane") for feature in features]
-    planes = [plane if isinstance(plane, dict) else {} for plane in planes]
+    planes = [plane if isinstance(plane, dict) else {} for plane in theirs]
     places = [{axis: plane.get(axis, 0) for axis in ("t", "z")} for plane in planes]
     axes = [axis for axis in ("t", "z") if any(place[axis] not in (0, -1) for place in places)]
     if any(type(place[axis]) is not int for place in places for axis in axes):
@@ -305,20 +261,63 @@ def _label(values: Mapping[str, Any], where: str) -> str:
     return str(label or "")
 
 
-def _measured(values: Mapping[str, Any]) -> tuple[float | None, dict[str, Any]]:
+def _measured(values: Mapping[str, Any]) -> dict[str, Any]:
     numbers, texts = values.get("measurements"), values.get("metadata")
     if isinstance(numbers, list):  # QuPath before 0.4
         numbers = {
             str(one.get("name")): one.get("value") for one in numbers if isinstance(one, dict)
         }
     columns = dict(numbers) if isinstance(numbers, dict) else {}
-    columns |= texts if isinstance(texts, dict) else {}
-    return as_score(columns.pop("score", None)), columns
+    return columns | (texts if isinstance(texts, dict) else {})
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return text[0].rstrip(".") if text else type(error).__name__
+def find_georeference(
+    head: Mapping[str, Any], ours: Mapping[str, Any], path: Path, geo: Georeference | None
+) -> Georeference | None:
+    """Return the georeference that maps a file's coordinates to pixels; None if they are pixels."""
+    crs = head.get("crs")
+    if ours.get("coordinates") == "pixel" or (not crs and ours.get("coordinates") != "world"):
+        return None
+    name = ""
+    if isinstance(crs, dict) and isinstance(crs.get("properties"), dict):
+        name = str(crs["properties"].get("name", ""))
+    match = re.search(r"EPSG:*[\d.]*:(\d+)$", name, re.IGNORECASE)
+    epsg = 4326 if name.endswith("CRS84") else int(match.group(1)) if match else None
+    if geo is None:
+        raise InputError(
+            f"{path} is in world coordinates ({name or 'system unknown'}) and the image has no "
+            "georeference; use GeoJSON in pixels, or the GeoTIFF it belongs to."
+        )
+    if epsg != geo.epsg and None not in (epsg, geo.epsg):
+        raise InputError(
+            f"{path} is in EPSG:{epsg} and the image in EPSG:{geo.epsg}; transform one of them "
+            "first (for example with ogr2ogr)."
+        )
+    return geo
+
+
+def to_world(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from (x, y) in pixels, at pixel edges, to world coordinates."""
+    from shapely.affinity import affine_transform
+
+    a, b, c, d, e, f = geo.transform
+    return affine_transform(shape, (a, b, d, e, c, f))
+
+
+def to_pixels(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from world coordinates to (x, y) in pixels, at pixel edges."""
+    from shapely.affinity import affine_transform, translate
+
+    a, b, c, d, e, f = geo.transform
+    size = a * e - b * d
+    inverse = (e / size, -b / size, -d / size, a / size, 0, 0)
+    return affine_transform(translate(shape, -c, -f), inverse)
+
+
+def crs_name(epsg: int) -> str:
+    """Return the name of a reference system in GeoJSON."""
+    # EPSG:4326 is latitude first; GeoJSON is longitude first.
+    return _LONGITUDE_LATITUDE if epsg == 4326 else f"urn:ogc:def:crs:EPSG::{epsg}"
 
 
 GEOJSON: Final = AnnotationFormat(
@@ -328,5 +327,5 @@ GEOJSON: Final = AnnotationFormat(
     markers=((b'"FeatureCollection"',), (b'"Feature"',)),
     load=read_json,
     matches=is_geojson,
-    read=read_geojson,
+    parse=parse_geojson,
 )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import zipfile
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
-
-import numpy as np
 
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.reading import is_of_macos, read_bytes
-from .annotation import Annotation, Annotations, check_not_empty
-from .annotation_format import AnnotationFormat, ImageReference
-from .polygons import draw_region, ring
+from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
+from .listed_images import ImageReference
+from .polygons import ellipse, ring
 
 _MAX_BYTES: Final = 500_000_000  # of all ROIs, as the archive declares them
 _MAX_ROIS: Final = 1_000_000
@@ -40,80 +39,69 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
                     "save them in several files."
                 )
             return [(Path(one.filename).stem, archive.read(one)) for one in members]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except InputError:
         raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except Exception as error:  # zipfile raises many kinds on damaged files
-        raise InputError(f"{path} is a broken ZIP file: {_first_line(error)}.") from None
+        raise InputError(f"{path} is a broken ZIP file: {first_line(error)}.") from None
 
 
-def read_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReference) -> Annotations:
-    """Read areas as regions, counted from 1; see `AnnotationFormat.read`.
-
-    A ROI's name is its label, unless the ROI Manager made it of numbers.
-    """
-    notes: list[str] = []
-    areas: list[tuple[str, str, Any, list[Any]]] = []
-    for number, (stem, data) in enumerate(rois, 1):
-        roi, outlines = _parsed(data, f"{path}, ROI {number} ({stem})")
-        name = str(roi.name or stem)
-        where = f"{path}, ROI {number} ({name})"
-        if not outlines:
-            kind = roi.roitype.name.lower()
-            notes.append(f"{where} is of type {kind} and was left out; regions are areas.")
-            continue
-        areas.append((where, name, roi, outlines))
-    check_not_empty(areas, path, notes)
-    shape = image.shape
-    if shape is None:
-        ends = np.array([part.bounds[2:] for *_, parts in areas for part in parts]).max(axis=0)
-        wide, high = (max(1, int(np.ceil(end))) for end in ends)
-        shape = (high, wide)
-        notes.append(f"{path} has no image size; {high} x {wide} px contain all regions.")
-    positions = _positions([roi for _, _, roi, _ in areas])
-    items: list[Annotation] = []
-    for (where, name, _, outlines), position in zip(areas, positions, strict=True):
-        # Composite ROIs are filled as ImageJ does it: inside an odd number of outlines.
-        composite = len(outlines) > 1
-        region = draw_region(len(items) + 1, outlines, where, shape, notes, even_odd=composite)
-        label = "" if _AUTOMATIC.fullmatch(name) else name.strip()
-        items.append(Annotation(region=region, label=label, position=position, source_id=name))
-    return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
-
-
-def _parsed(data: bytes, where: str) -> tuple[Any, list[Any]]:
-    """Return a ROI and its polygons; none if it has no area."""
+def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReference) -> Parsed:
+    """Return ROIs; the name of one is its label, unless the ROI Manager made it of numbers."""
     import roifile
 
-    kinds = roifile.ROI_TYPE
-    areas = (kinds.POLYGON, kinds.RECT, kinds.OVAL, kinds.FREEHAND, kinds.TRACED)
+    parsed = []
+    for number, (stem, data) in enumerate(rois, 1):
+        where = f"{path}, ROI {number} ({stem})"
+        try:
+            roi = roifile.ImagejRoi.frombytes(data)
+        except Exception as error:  # the library checks little
+            raise InputError(f"{where} is broken: {first_line(error)}.") from None
+        name = str(roi.name or stem)
+        parsed.append((f"{path}, ROI {number} ({name})", name, roi))
+    positions = _positions([roi for _, _, roi in parsed])
+    return Parsed(
+        objects=[
+            Drawn(
+                where=where,
+                geometry=partial(_geometry, roi),
+                label="" if _AUTOMATIC.fullmatch(name) else name.strip(),
+                position=position,
+                source_id=name,
+            )
+            for (where, name, roi), position in zip(parsed, positions, strict=True)
+        ]
+    )
+
+
+def _areas() -> tuple[Any, ...]:
+    from roifile import ROI_TYPE as KINDS
+
+    return KINDS.POLYGON, KINDS.RECT, KINDS.OVAL, KINDS.FREEHAND, KINDS.TRACED
+
+
+def _geometry(roi: Any) -> Outline:
+    if roi.roitype not in _areas():
+        raise LeftOut(f"is of type {roi.roitype.name.lower()}")
+    if roi.roitype.name == "OVAL":
+        wide, high = (roi.right - roi.left) / 2, (roi.bottom - roi.top) / 2
+        return Outline([ellipse(roi.left + wide, roi.top + high, wide, high)])
     try:
-        roi = roifile.ImagejRoi.frombytes(data)
-        if roi.roitype not in areas:
-            return roi, []
-        if roi.roitype == kinds.OVAL:
-            return roi, [_oval(roi)]
-        return roi, [ring(points) for points in roi.coordinates(multi=True)]
+        outlines = [ring(points) for points in roi.coordinates(multi=True)]
     except NotImplementedError:
-        raise InputError(
-            f"{where} has curves, which are not read; in ImageJ, choose Edit > Selection > "
-            "Interpolate and save it again."
+        raise ValueError(
+            "it has curves, which are not read; in ImageJ, choose Edit > Selection > Interpolate "
+            "and save it again"
         ) from None
     except Exception as error:  # the library checks little
-        raise InputError(f"{where} is broken: {_first_line(error)}.") from None
-
-
-def _oval(roi: Any) -> Any:
-    from shapely import Point, affinity
-
-    wide, high = (roi.right - roi.left) / 2, (roi.bottom - roi.top) / 2
-    circle = Point(0, 0).buffer(1, quad_segs=64)
-    return affinity.affine_transform(circle, (wide, 0, 0, high, roi.left + wide, roi.top + high))
+        raise ValueError(first_line(error)) from None
+    # Composite ROIs are filled as ImageJ does it: inside an odd number of outlines.
+    return Outline(outlines, even_odd=len(outlines) > 1)
 
 
 def _positions(rois: list[Any]) -> list[Position]:
-    """Return the planes of ROIs; without axes on which all are on the first plane or on none.
+    """Return the planes of ROIs; without axes on which all areas are on the first plane or none.
 
     A stack that is no hyperstack has one number, which counts z.
     """
@@ -124,13 +112,9 @@ def _positions(rois: list[Any]) -> list[Position]:
         }
         for roi in rois
     ]
-    axes = [axis for axis in ("t", "z") if any(place[axis] for place in places)]
+    areas = [place for roi, place in zip(rois, places, strict=True) if roi.roitype in _areas()]
+    axes = [axis for axis in ("t", "z") if any(place[axis] for place in areas)]
     return [tuple((axis, int(place[axis])) for axis in axes) for place in places]
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 IMAGEJ: Final = AnnotationFormat(
@@ -140,5 +124,5 @@ IMAGEJ: Final = AnnotationFormat(
     markers=((b"Iout",), (b"PK", b".roi")),
     load=read_rois,
     matches=bool,
-    read=read_imagej,
+    parse=parse_imagej,
 )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ...base.atomic_files import atomic_path
 from ...base.regions import Region
 from .annotation import binary_mask
 
@@ -110,3 +111,27 @@ def _draw(tile: Array, y: int, x: int, box: Box, mask: Array, value: int) -> Non
     bottom, right = min(y1, y + tile.shape[0]), min(x1, x + tile.shape[1])
     part = mask[top - y0 : bottom - y0, left - x0 : right - x0]
     tile[top - y : bottom - y, left - x : right - x][part] = value
+
+
+def draw_labels(regions: Sequence[Region], shape: tuple[int, int]) -> tuple[Array, list[int]]:
+    """Return a label image (H, W) of the regions' ids, and the ids that others hide."""
+    pairs = [(region.id, region) for region in regions]
+    labels = DrawnLabels(pairs, shape, _kind_for(regions)).draw((0, 0, *shape))
+    hidden = []
+    for region in regions:
+        y0, x0, y1, x1 = region.bbox
+        if not (labels[y0:y1, x0:x1] == region.id).any():
+            hidden.append(region.id)
+    return labels, hidden
+
+
+def write_labels(path: Path, regions: Sequence[Region], shape: tuple[int, int]) -> list[int]:
+    """Write the label image that `draw_labels` returns as a TIFF; return the ids that it hides."""
+    pairs = [(region.id, region) for region in regions]
+    with atomic_path(path) as part:
+        visible = write_tiles(part, [pairs], shape, _kind_for(regions))
+    return [region.id for region in regions if (0, region.id) not in visible]
+
+
+def _kind_for(regions: Sequence[Region]) -> np.dtype[Any]:
+    return np.dtype("<u2" if all(region.id < 2**16 for region in regions) else "<u4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from functools import partial
 from io import BytesIO
 from math import hypot
 from pathlib import Path
@@ -13,34 +14,25 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
-from ...base.label_blocks import join
-from ...base.regions import Region
 from ...images.decoding import open_picture
-from .annotation import (
-    Annotation,
-    Annotations,
+from .building import (
+    AnnotationFormat,
+    Drawn,
+    Geometry,
+    LeftOut,
+    Mask,
+    Outline,
+    Parsed,
     as_scalar,
-    check_crop,
-    check_not_empty,
-    on_image,
-    place_mask,
     record_errors,
 )
-from .annotation_format import (
-    AnnotationFormat,
-    ImageReference,
-    ListedImage,
-    note_other_image,
-    size_of_images,
-    whole_size,
-)
 from .json_files import read_json
-from .polygons import draw_region, polygons_of, ring
+from .listed_images import ImageReference, ListedImage, whole_size
+from .polygons import check_crop, ellipse, polygons_of, ring
 
 _POLYGONS: Final = ("polygon", "oriented_rectangle", "rotation")
 _NO_AREA: Final = ("point", "points", "line", "linestrip")
 _MAX_COORDINATE: Final = 1e9
-_QUARTER: Final = 64  # edges of a quarter of a circle
 
 
 def is_labelme(page: Any) -> bool:
@@ -52,17 +44,8 @@ def is_labelme(page: Any) -> bool:
     )
 
 
-def read_labelme(page: Any, path: Path, image: ImageReference) -> Annotations:
-    """Read shapes as regions, counted from 1; see `AnnotationFormat.read`.
-
-    Shapes of the same label and group are parts of one region.
-    """
-    notes: list[str] = []
-    name = page.get("imagePath")
-    name = name if isinstance(name, str) else ""
-    note_other_image(path, name, image, notes)
-    size = whole_size(page.get("imageHeight"), page.get("imageWidth"))
-    shape = size_of_images([ListedImage(key=0, name=name, size=size)], path, image.shape)
+def parse_labelme(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the shapes of a file; those of the same label and group are parts of one region."""
     groups: dict[Any, list[tuple[str, str, Any]]] = {}
     for number, record in enumerate(page["shapes"], 1):
         where = f"{path}, shape {number}"
@@ -70,65 +53,54 @@ def read_labelme(page: Any, path: Path, image: ImageReference) -> Annotations:
             raise InputError(f"{where} is not an object.")
         label = str(as_scalar(record.get("label"), "label", where) or "").strip()
         where += f" ({label})" if label else ""
-        if record.get("shape_type") in _NO_AREA:
-            kind = record["shape_type"]
-            notes.append(f"{where} is a {kind} and was left out; regions are areas.")
-            continue
         group = as_scalar(record.get("group_id"), "group", where)
-        key = number if group is None else (label, group)
-        groups.setdefault(key, []).append((where, label, record))
-    items = []
-    for number, parts in enumerate(groups.values(), 1):
-        where, label, _ = parts[0]
-        region = _region(number, [(at, record) for at, _, record in parts], shape, notes)
-        items.append(Annotation(region=region, label=label))
-    check_not_empty(items, path, notes)
-    return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
+        area = group is not None and record.get("shape_type") not in _NO_AREA
+        groups.setdefault((label, group) if area else number, []).append((where, label, record))
+    objects = [
+        Drawn(where=parts[0][0], geometry=partial(_geometries, parts), label=parts[0][1])
+        for parts in groups.values()
+    ]
+    name = page.get("imagePath")
+    listed = ListedImage(
+        name=name if isinstance(name, str) else "",
+        size=whole_size(page.get("imageHeight"), page.get("imageWidth")),
+    )
+    return Parsed(objects=objects, images=[listed])
 
 
-def _region(
-    number: int, parts: list[tuple[str, Any]], shape: tuple[int, int], notes: list[str]
-) -> Region:
-    """Return the union of shapes."""
-    regions = [_part(number, record, where, shape, notes) for where, record in parts]
-    if len(regions) == 1:
-        return regions[0]
-    box, mask = join([(region.bbox[0], region.bbox[1], region.mask) for region in regions])
-    return Region(number, box, mask)
+def _geometries(parts: list[tuple[str, str, Any]]) -> list[Geometry]:
+    geometries = []
+    for where, _, record in parts:
+        with record_errors(where):
+            geometries.append(_geometry(record))
+    return geometries
 
 
-def _part(number: int, record: Any, where: str, shape: tuple[int, int], notes: list[str]) -> Region:
-    from shapely import MultiPoint, Point
+def _geometry(record: Any) -> Geometry:
+    from shapely import MultiPoint
 
     kind = record.get("shape_type") or "polygon"
-    with record_errors(where):
-        if kind == "mask":
-            region = _mask(number, record, shape)
-        elif kind == "rectangle":
-            points = _points(record)
-            if len(points) not in (2, 4):
-                raise ValueError(
-                    f"it has {len(points)} points, and a rectangle has 2 or 4 corners; save it as "
-                    "a polygon"
-                )
-            # Other programs write all corners, also of turned rectangles.
-            outline = ring(points) if len(points) == 4 else MultiPoint(points).envelope
-            polygons = polygons_of(outline)
-            if not polygons:
-                raise ValueError("it has no area")
-            region = draw_region(number, polygons, where, shape, notes)
-        elif kind == "circle":
-            (x, y), edge = _points(record, 2)
-            radius = float(hypot(edge[0] - x, edge[1] - y))
-            if not radius:
-                raise ValueError("its radius is 0")
-            disc = Point(x, y).buffer(radius, quad_segs=_QUARTER)
-            region = draw_region(number, [disc], where, shape, notes)
-        elif kind in _POLYGONS:
-            region = draw_region(number, [ring(_points(record))], where, shape, notes)
-        else:
-            raise ValueError(f"its shape_type is {kind!r}; save it as a polygon")
-    return on_image(region, where, shape)
+    if kind in _NO_AREA:
+        raise LeftOut(f"is a {kind}")
+    if kind == "mask":
+        return _mask(record)
+    if kind == "rectangle":
+        points = _points(record)
+        if len(points) not in (2, 4):
+            raise ValueError(
+                f"it has {len(points)} points, and a rectangle has 2 or 4 corners; save it as a "
+                "polygon"
+            )
+        # Other programs write all corners, also of turned rectangles.
+        outline = ring(points) if len(points) == 4 else MultiPoint(points).envelope
+        return Outline(polygons_of(outline))
+    if kind == "circle":
+        (x, y), edge = _points(record, 2)
+        radius = float(hypot(edge[0] - x, edge[1] - y))
+        return Outline([ellipse(x, y, radius, radius)])
+    if kind in _POLYGONS:
+        return Outline([ring(_points(record))])
+    raise ValueError(f"its shape_type is {kind!r}; save it as a polygon")
 
 
 def _points(record: Any, count: int | None = None) -> npt.NDArray[np.float64]:
@@ -145,7 +117,7 @@ def _points(record: Any, count: int | None = None) -> npt.NDArray[np.float64]:
     return np.asarray(points, np.float64)
 
 
-def _mask(number: int, record: Any, shape: tuple[int, int]) -> Region | None:
+def _mask(record: Any) -> Mask:
     """Decode a mask: a PNG in base64, with its first and last pixel as points."""
     from PIL import Image, UnidentifiedImageError
 
@@ -157,12 +129,11 @@ def _mask(number: int, record: Any, shape: tuple[int, int]) -> Region | None:
             size, box = picture.size[::-1], (y1 - y0 + 1, x1 - x0 + 1)
             if size != box:
                 raise ValueError(f"its mask has {size} px (height, width), its box {box}")
-            mask = np.asarray(picture.convert("L")) > 0
+            return Mask(y0, x0, np.asarray(picture.convert("L")) > 0)
     except (binascii.Error, UnidentifiedImageError, OSError, SyntaxError):
         raise ValueError("its mask is not a PNG in base64") from None
     except Image.DecompressionBombError:
         raise ValueError("its mask is too large") from None
-    return place_mask(number, y0, x0, mask, shape)
 
 
 LABELME: Final = AnnotationFormat(
@@ -172,5 +143,5 @@ LABELME: Final = AnnotationFormat(
     markers=((b'"shapes"', b'"imageHeight"'), (b'"shapes"', b'"imagePath"')),
     load=read_json,
     matches=is_labelme,
-    read=read_labelme,
+    parse=parse_labelme,
 )

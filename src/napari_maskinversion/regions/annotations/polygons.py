@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import EmptyMaskError, InputError
 from ...base.regions import Region
-from .annotation import binary_mask, check_crop, cut, misses_image, place_mask, record_errors
+from .annotation import binary_mask, place_mask, united
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 FloatArray = npt.NDArray[np.float64]
-_MOST_COORDINATE: Final = 1e9  # of pixels; sums of larger numbers lose the pixels
+_MAX_CROP: Final = 500_000_000  # pixels
 _MAX_EDGES: Final = 50_000_000  # pixel rows crossed by edges, summed over a region's edges
-_MOST_CROSSINGS: Final = 2_000  # each counted twice; GEOS takes a second for them
-_MOST_COMPARED: Final = 5_000_000  # pairs of edges whose boxes touch; outlines have ten an edge
-_MANY_CORNERS: Final = 20_000
-_PIECE: Final = 64  # edges compared with all others at once
+_MANY_CORNERS: Final = 20_000  # GEOS needs a minute where they lie on each other
+_QUARTER: Final = 64  # edges of a quarter of an ellipse
 
 
 def outline(region: Region) -> BaseGeometry:
@@ -88,62 +85,15 @@ def polygons_of(geometry: Any) -> list[Any]:
     return [part for part in parts if part.geom_type == "Polygon" and not part.is_empty]
 
 
-def repair(polygons: list[Any]) -> tuple[list[Any], str]:
-    """Return valid polygons that cover the same area, and what was wrong ("" if nothing).
-
-    Polygons that cross themselves very often stay as they are: `fill` covers the same pixels, but
-    for those that an even number of them cover.
-    """
+def fault(polygons: list[Any]) -> str:
+    """Return what is wrong with polygons; "" if nothing, or if GEOS would need minutes to tell."""
     import shapely
 
     whole: Any = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
-    many = shapely.get_num_coordinates(whole) > _MANY_CORNERS
-    # GEOS needs long to see what is wrong with very many corners on each other.
-    if many and _crosses_often(polygons):
-        return polygons, "self-intersection"
-    # The reason alone: asking for validity first takes as long again.
+    if shapely.get_num_coordinates(whole) > _MANY_CORNERS:
+        return ""
     reason = str(shapely.is_valid_reason(whole)).split("[")[0].strip().lower()
-    if reason == "valid geometry":
-        return polygons, ""
-    if not many and _crosses_often(polygons):
-        return polygons, reason
-    # One by one: pixels that several of them cover belong to all.
-    valid = [part for polygon in polygons for part in polygons_of(shapely.make_valid(polygon))]
-    return polygons_of(shapely.union_all(valid)), reason
-
-
-def _crosses_often(polygons: list[Any]) -> bool:
-    """Return whether so many edges cross that GEOS would take minutes to untangle them."""
-    import shapely
-
-    rings = [
-        np.asarray(ring.coords)
-        for polygon in polygons
-        for ring in (polygon.exterior, *polygon.interiors)
-    ]
-    ends = np.concatenate([np.stack([ring[:-1], ring[1:]], 1) for ring in rings])
-    edges: Any = shapely.linestrings(ends)
-    tree = shapely.STRtree(edges)
-    crossings = compared = 0
-    for start in range(0, len(edges), _PIECE):
-        piece, near = tree.query(edges[start : start + _PIECE])
-        compared += len(near)
-        if compared > _MOST_COMPARED:  # edges that lie on each other do not cross
-            return True
-        crossings += int(shapely.crosses(edges[start + piece], edges[near]).sum())
-        if crossings > _MOST_CROSSINGS:
-            return True
-    return False
-
-
-def exceeds(polygons: list[Any], shape: tuple[int, int]) -> bool:
-    """Return whether polygons extend beyond a plane."""
-    slack = 1e-3  # world coordinates are rounded
-    for polygon in polygons:
-        x0, y0, x1, y1 = polygon.bounds
-        if min(x0, y0) < -slack or x1 > shape[1] + slack or y1 > shape[0] + slack:
-            return True
-    return False
+    return "" if reason == "valid geometry" else reason
 
 
 def ring(points: Any) -> Any:
@@ -161,53 +111,47 @@ def ring(points: Any) -> Any:
     return shapely.Polygon(corners)
 
 
-def draw_region(
-    region_id: int,
-    polygons: list[Any],
-    where: str,
-    shape: tuple[int, int],
-    notes: list[str],
-    hint: str = "",
-    *,
-    even_odd: bool = False,
-) -> Region:
-    """Make a region of polygons; repairs them and cuts them at the plane, with notes."""
-    reason = ""
-    if any(np.abs(polygon.bounds).max(initial=0) > _MOST_COORDINATE for polygon in polygons):
-        raise InputError(f"{where} is broken: its corners lie beyond {_MOST_COORDINATE:.0e}.")
-    if not even_odd:
-        polygons, reason = repair(polygons)
-    if not polygons:
-        raise InputError(f"{where} is broken ({reason}) and covers nothing when repaired.")
-    if reason:
-        notes.append(f"{where} was repaired: {reason}.")
-    with record_errors(where):
-        region = fill_polygons(region_id, polygons, shape)
-    if region is None:
-        raise EmptyMaskError(f"{misses_image(where, shape)}{hint}")
-    if exceeds(polygons, shape):
-        notes.append(cut(where))
-    return region
+def ellipse(x: float, y: float, across: float, down: float) -> Any:
+    """Return the polygon of an ellipse about (x, y) with two radii."""
+    import shapely
+
+    if not across or not down:
+        raise ValueError("its radius is 0")
+    circle = shapely.Point(0, 0).buffer(1, quad_segs=_QUARTER)
+    return shapely.transform(circle, lambda points: points * (abs(across), abs(down)) + (x, y))
 
 
-def fill_polygons(region_id: int, polygons: Iterable[Any], shape: tuple[int, int]) -> Region | None:
+def check_crop(height: int, width: int) -> None:
+    """Refuse the box of a mask that is too large to be filled; raises ValueError."""
+    if height * width > _MAX_CROP:
+        raise ValueError(f"its box of {height} x {width} px is too large")
+
+
+def fill_polygons(
+    region_id: int, polygons: Iterable[Any], shape: tuple[int, int], *, even_odd: bool = False
+) -> Region | None:
     """Make a region of the pixels with centres in polygons; None if it lies outside the plane.
 
-    Polygons that contain no pixel centre become the pixel they lie in.
+    Pixels that several polygons cover belong to the region, but with ``even_odd`` those alone that
+    an odd number of them cover. Polygons that contain no pixel centre become the pixel they lie in.
     """
     import shapely
 
     polygons = list(polygons)
-    rings: list[FloatArray] = []
-    for polygon in polygons:
-        rings += [np.asarray(ring.coords)[:, :2] for ring in (polygon.exterior, *polygon.interiors)]
-    filled = fill(rings, shape)
-    region = None if filled is None else place_mask(region_id, *filled, shape)
-    if region is None and polygons:
+    rings = [
+        [np.asarray(ring.coords)[:, :2] for ring in (polygon.exterior, *polygon.interiors)]
+        for polygon in polygons
+    ]
+    groups = [[ring for group in rings for ring in group]] if even_odd else rings
+    filled = [fill(group, shape) for group in groups]
+    placed = [place_mask(region_id, *one, shape) for one in filled if one is not None]
+    region = united([one for one in placed if one is not None])
+    if region is None:
         clipped: Any = shapely.clip_by_rect(polygons, 0, 0, shape[1], shape[0])
         visible = [part for one in clipped for part in polygons_of(one) if part.area]
-        x, y = shapely.get_coordinates(shapely.point_on_surface([*visible, *polygons][0]))[0]
-        region = place_mask(region_id, int(y // 1), int(x // 1), np.ones((1, 1), bool), shape)
+        if visible:
+            x, y = shapely.get_coordinates(shapely.point_on_surface(visible[0]))[0]
+            region = place_mask(region_id, int(y // 1), int(x // 1), np.ones((1, 1), bool), shape)
     return region
 
 

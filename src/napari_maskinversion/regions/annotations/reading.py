@@ -12,7 +12,7 @@ from ...base.reading import check_kind
 from ...base.units import Georeference
 from ...base.validation import composed, without_hidden
 from .annotation import Annotations
-from .annotation_format import AnnotationFormat, ImageReference
+from .building import AnnotationFormat, build
 from .cellpose import CELLPOSE
 from .coco import COCO
 from .coco_panoptic import COCO_PANOPTIC
@@ -20,6 +20,7 @@ from .cvat import CVAT
 from .geojson import GEOJSON
 from .imagej import IMAGEJ
 from .labelme import LABELME
+from .listed_images import ImageReference
 from .other_programs import UNREAD, way_out
 from .voc import VOC
 from .yolo import YOLO
@@ -110,7 +111,8 @@ class AnnotationFile:
     ) -> Annotations:
         """Return the regions of an image, as `read_annotations` does."""
         reference = ImageReference(name=image, series=series, shape=shape, geo=geo)
-        return _with_plain_labels(self.format.read(self.content, self.path, reference), self.path)
+        parsed = self.format.parse(self.content, self.path, reference)
+        return _with_plain_labels(build(parsed, self.path, reference), self.path)
 
 
 def _with_plain_labels(annotations: Annotations, path: Path) -> Annotations:

@@ -2,58 +2,45 @@
 
 from __future__ import annotations
 
+from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
-from ...base.errors import InputError
-from .annotation import Annotation, Annotations, box_region, check_not_empty, on_image
-from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
-from .xml_files import read_xml
+from .building import AnnotationFormat, Box, Drawn, Parsed
+from .listed_images import ImageReference, ListedImage, whole_size
+from .xml_files import read_xml, whole_number
 
 
-def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
-    """Read the boxes of a VOC file as regions, counted from 1; see `AnnotationFormat.read`.
-
-    VOC counts pixels from 1, and a box includes its last pixel.
-    """
-    notes: list[str] = []
-    height, width = (_whole(root.findtext(f"size/{side}")) for side in ("height", "width"))
-    if min(height, width) > 0:
-        check_size(path, (height, width), image.shape)
-    elif image.shape is None:
-        raise InputError(f"{path} has no image size.")
-    shape = image.shape or (height, width)
-    note_other_image(path, (root.findtext("filename") or "").strip(), image, notes)
-    items = []
+def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the boxes of a VOC file; it counts pixels from 1, and a box includes its last one."""
+    notes, objects = [], []
     for number, item in enumerate(root.findall("object"), 1):
         label = (item.findtext("name") or "").strip()
         where = f"{path}, object {number}" + (f" ({label})" if label else "")
-        try:
-            x0, y0, x1, y1 = (
-                float(str(item.findtext(f"bndbox/{name}")))
-                for name in ("xmin", "ymin", "xmax", "ymax")
-            )
-            region = box_region(number, (y0 - 1, x0 - 1, y1, x1), where, shape, notes)
-        except (ValueError, OverflowError):
-            raise InputError(
-                f"{where} has no box of four numbers (xmin, ymin, xmax, ymax); save turned boxes "
-                "and polygons as COCO JSON."
-            ) from None
         if len(item.findall("bndbox")) > 1 or item.find("polygon") is not None:
             notes.append(
                 f"{where} has more than one box, or a polygon; only its first box was read. Save "
                 "polygons as COCO JSON, and each box as an object of its own."
             )
-        items.append(Annotation(region=on_image(region, where, shape), label=label))
-    check_not_empty(items, path)
-    return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
+        objects.append(Drawn(where=where, geometry=partial(_box, item), label=label))
+    size = whole_size(*(whole_number(root.findtext(f"size/{one}")) for one in ("height", "width")))
+    listed = ListedImage(name=(root.findtext("filename") or "").strip(), size=size)
+    return Parsed(objects=objects, images=[listed], notes=notes)
 
 
-def _whole(text: str | None) -> int:
+def _box(item: Any) -> Box:
+    texts = [item.findtext(f"bndbox/{side}") for side in ("ymin", "xmin", "ymax", "xmax")]
     try:
-        return int(float(text or 0))
-    except (ValueError, OverflowError):
-        return 0
+        y0, x0, y1, x1 = (float(text or "") for text in texts)
+    except ValueError:
+        y0 = x0 = y1 = x1 = float("nan")
+    if not all(map(isfinite, (y0, x0, y1, x1))):
+        raise ValueError(
+            "it has no box of four numbers (xmin, ymin, xmax, ymax); save turned boxes and "
+            "polygons as COCO JSON"
+        )
+    return Box(y0 - 1, x0 - 1, y1, x1)
 
 
 VOC: Final = AnnotationFormat(
@@ -63,5 +50,5 @@ VOC: Final = AnnotationFormat(
     markers=((b"<annotation", b"<bndbox"),),
     load=read_xml,
     matches=lambda root: root.tag == "annotation",
-    read=read_voc,
+    parse=parse_voc,
 )

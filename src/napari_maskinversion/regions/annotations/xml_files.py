@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ...base.errors import InputError
 from ...base.reading import MOST_JSON, check_file
+
+_WHOLE: Final = re.compile(r"\s*([0-9]{1,9})(\.0*)?\s*")
 
 
 def read_xml(path: Path) -> Any:
@@ -27,3 +30,9 @@ def read_xml(path: Path) -> Any:
         ) from None
     except (LookupError, ValueError) as error:  # unknown encoding
         raise InputError(f"{path} cannot be read ({error}); save it as UTF-8.") from None
+
+
+def whole_number(text: str | None) -> int | None:
+    """Return the whole number of a text; None for anything else, also for digits without end."""
+    match = _WHOLE.fullmatch(text or "")
+    return int(match.group(1)) if match else None

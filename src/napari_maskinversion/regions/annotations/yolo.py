@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -11,20 +11,19 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.reading import parse_yaml, read_bytes, read_text
-from .annotation import Annotation, Annotations, box_region, check_not_empty, on_image
-from .annotation_format import AnnotationFormat, ImageReference
-from .polygons import draw_region, ring
+from .building import AnnotationFormat, Box, Drawn, Geometry, Outline, Parsed
+from .listed_images import ImageReference
+from .polygons import ring
 
 _NAMES: Final = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
-_FOLDERS: Final = (
-    4  # where names are looked for: of dataset/labels/train/a.txt, dataset is the third
-)
+# Where names are looked for: of dataset/labels/train/a.txt, dataset is the third.
+_FOLDERS: Final = 4
 _MAX_NAMES_SIZE: Final = 1_000_000  # bytes
 _SLACK: Final = 0.01  # coordinates are rounded
 
 
-def read_yolo(lines: list[str], path: Path, image: ImageReference) -> Annotations:
-    """Read lines as regions, counted from 1; see `AnnotationFormat.read`.
+def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
+    """Return the boxes and outlines of lines.
 
     The file has neither the image's size nor names. Names come from the nearest ``data.yaml``,
     ``dataset.yaml``, ``classes.txt`` or ``obj.names`` in its folder and those above.
@@ -34,7 +33,7 @@ def read_yolo(lines: list[str], path: Path, image: ImageReference) -> Annotation
             f"{path} does not have the size of its image; open the image and read the file from "
             "the panel, or use the command napari-maskinversion run IMAGE FILE."
         )
-    notes: list[str] = []
+    notes = []
     names, source, poses = _names(path)
     if source is None:
         notes.append(
@@ -43,7 +42,7 @@ def read_yolo(lines: list[str], path: Path, image: ImageReference) -> Annotation
         )
     elif source.parent != path.absolute().parent:
         notes.append(f"{path}: the names of its classes are those in {source}.")
-    items: list[Annotation] = []
+    objects = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -51,22 +50,17 @@ def read_yolo(lines: list[str], path: Path, image: ImageReference) -> Annotation
         kind, values = _parsed(line, where, poses=poses)
         if source is not None and kind not in names:
             raise InputError(f"{where} is of class {kind}, which {source} does not name.")
-        score = float(values[-1]) if len(values) % 2 else None
-        values = values[: len(values) // 2 * 2]
-        region = _region(len(items) + 1, values, where, image.shape, notes)
-        items.append(
-            Annotation(
-                region=region, label=names.get(kind, ""), score=score, values={"class": kind}
+        objects.append(
+            Drawn(
+                where=where,
+                geometry=partial(_geometry, values[: len(values) // 2 * 2], image.shape),
+                label=names.get(kind, ""),
+                score=float(values[-1]) if len(values) % 2 else None,
+                values={"class": kind},
             )
         )
-    check_not_empty(items, path, notes)
-    return Annotations(
-        shape=image.shape,
-        items=tuple(items),
-        image=image.name,
-        colors={name: "" for name in names.values() if name},
-        notes=tuple(notes),
-    )
+    colors = {name: "" for name in names.values() if name}
+    return Parsed(objects=objects, notes=notes, colors=colors)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -90,25 +84,22 @@ def _parsed(line: str, where: str, *, poses: bool) -> tuple[int, Any]:
     return int(numbers[0]), values
 
 
-def _region(number: int, values: Any, where: str, shape: tuple[int, int], notes: list[str]) -> Any:
+def _geometry(values: Any, shape: tuple[int, int]) -> Geometry:
     height, width = shape
     if len(values) > 4:
-        corners = values.reshape(-1, 2) * (width, height)
-        return draw_region(number, [ring(corners)], where, shape, notes)
-    x, y, wide, high = values * (width, height, width, height)
-    box = (y - high / 2, x - wide / 2, y + high / 2, x + wide / 2)
-    return on_image(box_region(number, box, where, shape, notes), where, shape)
+        return Outline([ring(values.reshape(-1, 2) * (width, height))])
+    x, y, wide, high = (values * (width, height, width, height)).tolist()
+    return Box(y - high / 2, x - wide / 2, y + high / 2, x + wide / 2)
 
 
 def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
     """Return the names of classes, their file, and whether lines hold poses."""
-    for file in _candidates(path):
+    for file in (folder / name for folder in path.absolute().parents[:_FOLDERS] for name in _NAMES):
+        if not file.is_file() or file == path:
+            continue
         try:
-            if not file.is_file() or file == path:
-                continue
             if file.suffix == ".yaml":
-                content = read_bytes(file, "file of names", most=_MAX_NAMES_SIZE)
-                page = parse_yaml(content, file)
+                page = parse_yaml(read_bytes(file, "file of names", most=_MAX_NAMES_SIZE), file)
             else:
                 text = read_text(file, "file of names", most=_MAX_NAMES_SIZE)
                 page = {"names": text.splitlines()}
@@ -116,10 +107,9 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
                 return _by_class(page["names"]), file, "kpt_shape" in page
         except InputError as error:
             raise InputError(f"{error} It names the classes of {path}.") from None
-        except (OSError, ValueError, TypeError) as error:
-            reason = str(error).splitlines()[0]
+        except ValueError as error:
             raise InputError(
-                f"{file}, which names the classes of {path}, is broken: {reason}."
+                f"{file}, which names the classes of {path}, is broken: {error}."
             ) from None
     return {}, None, False
 
@@ -132,20 +122,14 @@ def class_names(path: Path) -> dict[int, str]:
 def _by_class(names: Any) -> dict[int, str]:
     if not isinstance(names, dict | list):
         raise ValueError(f"names: {names!r} is neither a list nor names by class")
-    pairs = names.items() if isinstance(names, dict) else enumerate(names)
     by_class = {}
-    for kind, name in pairs:
+    for kind, name in names.items() if isinstance(names, dict) else enumerate(names):
         if type(name) is bool:  # YAML takes the words no, off, yes and on for them
             raise ValueError(f"the name of class {kind!r} needs quotes, such as 'no'")
         if type(kind) is not int or type(name) not in (str, int, float):
             raise ValueError(f"class {kind!r} has no name")
         by_class[kind] = str(name).strip()
     return by_class
-
-
-def _candidates(path: Path) -> Iterator[Path]:
-    for folder in path.absolute().parents[:_FOLDERS]:
-        yield from (folder / name for name in _NAMES)
 
 
 YOLO: Final = AnnotationFormat(
@@ -155,6 +139,6 @@ YOLO: Final = AnnotationFormat(
     markers=(),
     load=read_lines,
     matches=lambda lines: True,
-    read=read_yolo,
+    parse=parse_yolo,
     in_viewer=False,
 )

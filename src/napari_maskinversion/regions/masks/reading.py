@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from ...base.errors import EmptyMaskError, InputError, MaskShapeError
-from ...base.label_blocks import as_whole_numbers
 from ...base.reading import is_of_macos
 from ...base.regions import Region, Regions
 from ...images.decoding import LOSSY, PICTURES, Array, decode
+from ...images.lazy_plane import ArrayLike
 from ...images.ome_zarr import is_zarr
 from ...images.opening import open_labels
-from ...images.stack import Stack
 from ...images.tiff import holds_results, is_tiff
 from .label_images import plane_of_labels, regions_of_labels
+
+_SAMPLES: Final = (2, 3, 4)  # grey or RGB, with or without alpha
 
 
 def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int = 0) -> Regions:
@@ -28,12 +31,16 @@ def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int 
     masks stay separate. Of an OME-Zarr image it is the label image within.
     """
     place = Path(path)
-    has_samples = True  # of a picture; an array of a TIFF file may count pages
+    # Of a picture; the last axis of a TIFF file may count columns.
+    samples: tuple[int, ...] = _SAMPLES
     if is_zarr(place) or is_tiff(place):
         with open_labels(place, series) as stack:
-            if not stack.pages and "s" not in stack.axes:
-                return _flat(stack, place, image_shape)
-            has_samples = "s" in stack.axes
+            if not stack.pages and "s" not in stack.axes:  # it need not fit into memory
+                axes = (stack.axes.index("y"), stack.axes.index("x"))
+                index = [0] * len(stack.axes)
+                labels = plane_of_labels(stack.levels[0], axes=axes, index=index)
+                return _labels(labels, place, image_shape)
+            samples = _SAMPLES if "s" in stack.axes else ()
             if is_zarr(place):
                 raise InputError(
                     f"{place} contains labels of shape {tuple(stack.levels[0].shape)}; choose "
@@ -51,45 +58,17 @@ def read_regions(path: str | Path, image_shape: tuple[int, int], *, series: int 
             raise InputError(
                 f"{place} contains no mask pictures (PNG, TIFF, JPEG, ...). {left_out}".strip()
             )
-        masks = (
-            _binary(
-                _plane(decode(file, "mask", colours=False), file), number, str(file), image_shape
-            )
-            for number, file in enumerate(files, 1)
-        )
-        return Regions(image_shape, list(masks))
+        planes = ((_plane(decode(file, "mask", colours=False), file), str(file)) for file in files)
+        return _masks(planes, image_shape)
     array = decode(place, "masks", colours=False)
-    colours = array.ndim == 3 and array.shape[2] in (2, 3, 4) and has_samples
-    if array.ndim == 2 or colours or (array.ndim == 3 and array.shape[0] == 1):
-        plane = _plane(array, place)
-        if place.suffix.lower() in LOSSY:
-            # Lossy compression changes values: black and white survive, labels do not.
-            return Regions(image_shape, [_binary(plane, 1, str(place), image_shape)])
-        return _labels(plane, place, image_shape)
-    if array.ndim != 3:
-        raise InputError(
-            f"{place} contains an array of shape {array.shape}; masks are (H, W) labels or "
-            "(N, H, W) binary masks."
-        )
-    return Regions(
-        image_shape,
-        [
-            _binary(page, number, f"{place}, page {number}", image_shape)
-            for number, page in enumerate(array, 1)
-        ],
-    )
-
-
-def _flat(stack: Stack, path: Path, image_shape: tuple[int, int]) -> Regions:
-    """Read a label image of one plane, which need not fit into memory."""
-    check_size(stack.shape, str(path), image_shape)
-    axes = (stack.axes.index("y"), stack.axes.index("x"))
-    try:
-        plane = plane_of_labels(stack.levels[0], axes=axes, index=[0] * len(stack.axes))
-        regions = regions_of_labels(plane)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    return _named(regions, path)
+    if array.ndim == 3 and array.shape[0] > 1 and array.shape[2] not in samples:
+        pages = ((page, f"{place}, page {number}") for number, page in enumerate(array, 1))
+        return _masks(pages, image_shape)
+    plane = _plane(array, place)
+    if place.suffix.lower() in LOSSY:
+        # Lossy compression changes values: black and white survive, labels do not.
+        return _masks([(plane, str(place))], image_shape)
+    return _labels(plane, place, image_shape)
 
 
 def mask_files(folder: Path) -> list[Path]:
@@ -118,14 +97,15 @@ def mask_notes(path: Path, series: int = 0) -> tuple[str, ...]:
     return (f"{path}: {', '.join(results)} hold results of this program and were left out.",)
 
 
-def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
-    check_size(array.shape, str(path), image_shape)
+def _labels(labels: ArrayLike, path: Path, image_shape: tuple[int, int]) -> Regions:
+    check_size(tuple(labels.shape), str(path), image_shape)
     try:
-        return _named(Regions.from_labels(as_whole_numbers(array)), path)
-    except EmptyMaskError:
-        raise
+        regions = renumber_black_and_white(regions_of_labels(labels))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    if not len(regions):
+        raise EmptyMaskError(f"{path} has no region: every pixel is 0.")
+    return regions
 
 
 def renumber_black_and_white(regions: Regions) -> Regions:
@@ -135,19 +115,16 @@ def renumber_black_and_white(regions: Regions) -> Regions:
     return regions
 
 
-def _named(regions: Regions, path: Path) -> Regions:
-    regions = renumber_black_and_white(regions)
-    if not len(regions):
-        raise EmptyMaskError(f"{path} has no region: every pixel is 0.")
-    return regions
-
-
-def _binary(array: Array, number: int, name: str, image_shape: tuple[int, int]) -> Region:
-    check_size(array.shape, name, image_shape)
-    region = Region.from_mask(number, _threshold(array, name))
-    if region is None:
-        raise EmptyMaskError(f"{name} has no pixel; leave it out or draw it again.")
-    return region
+def _masks(named: Iterable[tuple[Array, str]], image_shape: tuple[int, int]) -> Regions:
+    """Make a region of each binary mask, numbered from 1; overlapping ones stay apart."""
+    regions = []
+    for number, (array, name) in enumerate(named, 1):
+        check_size(array.shape, name, image_shape)
+        region = Region.from_mask(number, _threshold(array, name))
+        if region is None:
+            raise EmptyMaskError(f"{name} has no pixel; leave it out or draw it again.")
+        regions.append(region)
+    return Regions(image_shape, regions)
 
 
 def _threshold(array: Array, name: str) -> Array:
@@ -170,18 +147,22 @@ def _threshold(array: Array, name: str) -> Array:
 
 
 def _plane(array: Array, path: Path) -> Array:
+    """Return the one plane (H, W) of an array, also of a grey picture with colours."""
     if array.ndim == 3 and array.shape[0] == 1:
         array = array[0]
-    if array.ndim == 3 and array.shape[2] in (2, 3, 4):
+    if array.ndim == 3 and array.shape[2] in _SAMPLES:
         colour = array[:, :, : 3 if array.shape[2] > 2 else 1]
-        if (colour == colour[:, :, :1]).all():
-            return np.asarray(colour[:, :, 0])
-        raise InputError(
-            f"{path} is a colour picture; masks are grey: save labels as whole numbers, "
-            "or each mask as black and white."
-        )
+        if (colour != colour[:, :, :1]).any():
+            raise InputError(
+                f"{path} is a colour picture; masks are grey: save labels as whole numbers, "
+                "or each mask as black and white."
+            )
+        array = colour[:, :, 0]
     if array.ndim != 2:
-        raise InputError(f"{path} contains an array of shape {array.shape}; a mask is (H, W).")
+        raise InputError(
+            f"{path} contains an array of shape {array.shape}; masks are (H, W) labels or "
+            "(N, H, W) binary masks."
+        )
     return array
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -28,67 +27,36 @@ with warnings.catch_warnings():
         TwoWayTransformer,
     )
 
-_NAMES: Final = {(768, 12): "vit_b", (1024, 24): "vit_l", (1280, 32): "vit_h"}
 # Not visible in the shapes; the same in all published models.
 _DECODER_HEADS: Final = 8
 _MEAN: Final = (123.675, 116.28, 103.53)
 _STD: Final = (58.395, 57.12, 57.375)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
-    """Sizes of a SAM model."""
-
-    width: int  # Width, blocks and heads of the image encoder
-    depth: int
-    heads: int
-    grid: int  # Patches along a side of its input; pixels along a side of a patch
-    patch: int
-    window: int  # Patches along a side of an attention window
-    global_blocks: tuple[int, ...]  # Indices of the blocks that attend to all patches
-    mlp: int  # Width of its MLPs
-    prompt_width: int  # Channels of prompts and image embeddings
-    mask_channels: int  # Channels of the mask encoder
-    decoder_depth: int
-    decoder_mlp: int
-    masks: int  # Candidates in addition to the single mask
-    score_depth: int  # Depth and width of the head that predicts scores
-    score_width: int
-
-    @property
-    def name(self) -> str:
-        """Name of the published model ("vit_b"), or its sizes."""
-        return _NAMES.get((self.width, self.depth), f"width {self.width}, {self.depth} blocks")
-
-    @property
-    def side(self) -> int:
-        """Pixels along the longer side of the model's input."""
-        return self.grid * self.patch
-
-
-def load_sam(path: str | Path, device: torch.device) -> tuple[Sam, Architecture]:
+def load_sam(path: str | Path, device: torch.device) -> Sam:
     """Load a checkpoint of SAM."""
     place = Path(path)
     state, _ = read_weights(place, instead="the published checkpoint")
-    architecture = recognise(state, place)
     try:
         with torch.device("meta"):
-            sam = _build(architecture)
+            sam = _sam_of(state, place)
+    except ModelError:
+        raise
     except Exception as error:  # sizes that no module can have
         raise ModelError(
             f"{place} contains tensors of sizes that make no SAM ({error}); download or copy the "
             "file again."
         ) from error
-    fill(sam, state, path=place, architecture=f"of SAM ({architecture.name})")
+    fill(sam, state, path=place, architecture="of SAM")
     # Not in the checkpoints.
     for name, values in (("pixel_mean", _MEAN), ("pixel_std", _STD)):
         sam.register_buffer(name, torch.tensor(values).view(-1, 1, 1), persistent=False)
     sam.requires_grad_(False)
-    return sam.to(device).eval(), architecture
+    return sam.to(device).eval()
 
 
-def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
-    """Return the sizes of a SAM model, read off the shapes of its tensors."""
+def _sam_of(state: Mapping[str, Tensor], path: Path) -> Sam:
+    """Return a SAM of the sizes that the shapes of a checkpoint's tensors have."""
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
 
     def shape(name: str, length: int) -> tuple[int, ...]:
@@ -100,9 +68,14 @@ def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
             )
         return sizes
 
+    def count(prefix: str) -> int:
+        """Return the number of modules with this prefix."""
+        return len({n[len(prefix) :].partition(".")[0] for n in shapes if n.startswith(prefix)})
+
     _, grid, other, width = shape("image_encoder.pos_embed", 4)
     patch = shape("image_encoder.patch_embed.proj.weight", 4)[-1]
-    depth = _count(shapes, "image_encoder.blocks.")
+    depth = count("image_encoder.blocks.")
+    # Along a side of each block's attention window: blocks as large as the grid attend to all.
     windows, head = [], 1
     for block in range(depth):
         rows, head = shape(f"image_encoder.blocks.{block}.attn.rel_pos_h", 2)
@@ -112,62 +85,37 @@ def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
         raise ModelError(
             f"{path} contains tensors of sizes that make no SAM; download or copy it again."
         )
-    return Architecture(
-        width=width,
-        depth=depth,
-        heads=width // head,
-        grid=grid,
-        patch=patch,
-        window=local[0] if local else 0,
-        global_blocks=tuple(i for i, side in enumerate(windows) if side == grid),
-        mlp=shape("image_encoder.blocks.0.mlp.lin1.weight", 2)[0],
-        prompt_width=shape("image_encoder.neck.0.weight", 4)[0],
-        mask_channels=shape("prompt_encoder.mask_downscaling.3.weight", 4)[0],
-        decoder_depth=_count(shapes, "mask_decoder.transformer.layers."),
-        decoder_mlp=shape("mask_decoder.transformer.layers.0.mlp.lin1.weight", 2)[0],
-        masks=shape("mask_decoder.mask_tokens.weight", 2)[0] - 1,
-        score_depth=_count(shapes, "mask_decoder.iou_prediction_head.layers."),
-        score_width=shape("mask_decoder.iou_prediction_head.layers.0.weight", 2)[0],
-    )
-
-
-def _count(names: Mapping[str, Any], prefix: str) -> int:
-    """Return the number of modules with this prefix."""
-    return len({n[len(prefix) :].partition(".")[0] for n in names if n.startswith(prefix)})
-
-
-def _build(a: Architecture) -> Sam:
-    norm = partial(nn.LayerNorm, eps=1e-6)
+    channels = shape("image_encoder.neck.0.weight", 4)[0]
     encoder = ImageEncoderViT(
-        img_size=a.side,
-        patch_size=a.patch,
-        embed_dim=a.width,
-        depth=a.depth,
-        num_heads=a.heads,
-        mlp_ratio=a.mlp / a.width,
-        out_chans=a.prompt_width,
+        img_size=grid * patch,
+        patch_size=patch,
+        embed_dim=width,
+        depth=depth,
+        num_heads=width // head,
+        mlp_ratio=shape("image_encoder.blocks.0.mlp.lin1.weight", 2)[0] / width,
+        out_chans=channels,
         qkv_bias=True,
-        norm_layer=norm,
+        norm_layer=partial(nn.LayerNorm, eps=1e-6),
         use_rel_pos=True,
-        window_size=a.window,
-        global_attn_indexes=a.global_blocks,
+        window_size=local[0] if local else 0,
+        global_attn_indexes=tuple(i for i, side in enumerate(windows) if side == grid),
     )
     prompts = PromptEncoder(
-        embed_dim=a.prompt_width,
-        image_embedding_size=(a.grid, a.grid),
-        input_image_size=(a.side, a.side),
-        mask_in_chans=a.mask_channels,
+        embed_dim=channels,
+        image_embedding_size=(grid, grid),
+        input_image_size=(grid * patch, grid * patch),
+        mask_in_chans=shape("prompt_encoder.mask_downscaling.3.weight", 4)[0],
     )
     decoder = MaskDecoder(
-        num_multimask_outputs=a.masks,
+        num_multimask_outputs=shape("mask_decoder.mask_tokens.weight", 2)[0] - 1,
         transformer=TwoWayTransformer(
-            depth=a.decoder_depth,
-            embedding_dim=a.prompt_width,
-            mlp_dim=a.decoder_mlp,
+            depth=count("mask_decoder.transformer.layers."),
+            embedding_dim=channels,
+            mlp_dim=shape("mask_decoder.transformer.layers.0.mlp.lin1.weight", 2)[0],
             num_heads=_DECODER_HEADS,
         ),
-        transformer_dim=a.prompt_width,
-        iou_head_depth=a.score_depth,
-        iou_head_hidden_dim=a.score_width,
+        transformer_dim=channels,
+        iou_head_depth=count("mask_decoder.iou_prediction_head.layers."),
+        iou_head_hidden_dim=shape("mask_decoder.iou_prediction_head.layers.0.weight", 2)[0],
     )
     return Sam(encoder, prompts, decoder, pixel_mean=list(_MEAN), pixel_std=list(_STD))

@@ -1,4 +1,4 @@
-"""Prompts for SAM: boxes and points, in pixels of a plane. Imports no torch.
+"""What SAM is asked for: boxes and points of objects, or everything in an image. Imports no torch.
 
 Coordinates are (y, x); whole numbers are pixel centres, as in napari and SAM. A plane extends from
 -0.5 to its size minus 0.5.
@@ -8,15 +8,76 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pydantic import Field
 
 from ...base.errors import EmptyMaskError, InputError
+from ...base.label_blocks import LARGEST, join
+from ...base.reading import read_rows
+from ...base.regions import Region
+from ...base.validation import FrozenModel
 
 Point = tuple[float, float]
 FloatBox = tuple[float, float, float, float]
-_MOST_ID: Final = 2**31 - 1  # of a Labels layer
+Row = Mapping[str, str]
+_CORNERS: Final = ("y0", "x0", "y1", "x1")
+_YES: Final = {"1", "true", "yes", "positive", "+"}
+_NO: Final = {"0", "false", "no", "negative", "-"}
+_ADVICE: Final = "They say what an object is not; add a positive point or a box to it."
+
+
+class AutomaticConfig(FrozenModel):
+    """How everything in an image is searched for."""
+
+    # Points of the grid along each side
+    points_per_side: int = Field(
+        default=32,
+        title="Points a side",
+        description="Grid points along each side. More points find smaller objects; the time grows "
+        "with their square.",
+        ge=1,
+        json_schema_extra={"ui_max": 256},
+    )
+    # Masks with a lower score are dropped
+    score: float = Field(
+        default=0.88,
+        title="Score from",
+        description="Drop masks with a lower predicted IoU.",
+        ge=0,
+        le=1,
+    )
+    # Masks whose IoU with themselves at another threshold is lower are dropped
+    stability: float = Field(
+        default=0.95,
+        title="Stability from",
+        description="Drop masks with a less certain outline: the IoU of the mask at a higher and a "
+        "lower threshold.",
+        ge=0,
+        le=1,
+    )
+    # Masks whose box overlaps that of a better mask more than this (IoU) are dropped
+    overlap: float = Field(
+        default=0.7,
+        title="Overlap to",
+        description="Keep the better one of two masks whose boxes overlap more.",
+        ge=0,
+        le=1,
+    )
+    # Masks with fewer pixels of the plane are dropped
+    min_area: int = Field(
+        default=0,
+        title="Area from",
+        description="Drop masks with fewer pixels.",
+        ge=0,
+        json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
+    )
+    # Points in the model at once
+    batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +142,15 @@ def gather(
     marks: list[BoxMark | PointMark] = [*boxes, *points]
     _check_numbers(marks)
     free = _free(marks)
-    prompts: dict[int, Prompt] = {}
+    parts: dict[int, tuple[list[FloatBox], list[Point], list[Point]]] = {}
     names: dict[int, str] = {}
-
-    def prompt(number: int, name: str) -> Prompt:
-        names.setdefault(number, name)
-        return prompts.setdefault(number, Prompt(id=number))
-
     placed = []
     for box in inside:
         number = next(free) if box.object is None else box.object
-        own = prompt(number, box.name)
-        prompts[number] = replace(own, boxes=(*own.boxes, box.box))
-        placed.append((_area(box.box), number, box.box))
+        names.setdefault(number, box.name)
+        parts.setdefault(number, ([], [], []))[0].append(box.box)
+        y0, x0, y1, x1 = box.box
+        placed.append(((y1 - y0) * (x1 - x0), number, box.box))
     everywhere: list[Point] = []
     for point in points:
         number_of = point.object or _around(point.point, placed)
@@ -101,20 +158,24 @@ def gather(
             everywhere.append(point.point)
             continue
         number = next(free) if number_of is None else number_of
-        own = prompt(number, point.name)
-        if point.positive:
-            prompts[number] = replace(own, positive=(*own.positive, point.point))
-        else:
-            prompts[number] = replace(own, negative=(*own.negative, point.point))
-    if not prompts:
+        names.setdefault(number, point.name)
+        _, positive, negative = parts.setdefault(number, ([], [], []))
+        (positive if point.positive else negative).append(point.point)
+    if not parts:
         raise InputError(f"There are only negative points ({points[0].name}, ...). {_ADVICE}")
-    for number, own in prompts.items():
-        if not own.boxes and not own.positive:
+    for number, (own, positive, _) in parts.items():
+        if not own and not positive:
             raise InputError(
                 f"Object {number} ({names[number]}) has only negative points. {_ADVICE}"
             )
     return [
-        replace(own, negative=(*own.negative, *everywhere)) for _, own in sorted(prompts.items())
+        Prompt(
+            id=number,
+            boxes=tuple(own),
+            positive=tuple(positive),
+            negative=(*negative, *everywhere),
+        )
+        for number, (own, positive, negative) in sorted(parts.items())
     ]
 
 
@@ -132,14 +193,11 @@ def _free(marks: Sequence[BoxMark | PointMark]) -> Iterator[int]:
 
 def _check_numbers(marks: Sequence[BoxMark | PointMark]) -> None:
     for mark in marks:
-        if mark.object is not None and not 1 <= mark.object <= _MOST_ID:
+        if mark.object is not None and not 1 <= mark.object <= LARGEST:
             raise InputError(
                 f"{mark.name} has the object number {mark.object}; count from 1, and to "
-                f"{_MOST_ID} at most."
+                f"{LARGEST} at most."
             )
-
-
-_ADVICE = "They say what an object is not; add a positive point or a box to it."
 
 
 def _clip(mark: BoxMark, shape: tuple[int, int]) -> FloatBox:
@@ -181,5 +239,139 @@ def _around(point: Point, boxes: list[tuple[float, int, FloatBox]]) -> int | Non
     return min(around)[1] if around else None
 
 
-def _area(box: FloatBox) -> float:
-    return (box[2] - box[0]) * (box[3] - box[1])
+def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
+    """Return the boxes as regions, without a model."""
+    regions = []
+    for prompt in prompts:
+        if not prompt.boxes:
+            raise InputError(
+                f"Object {prompt.id} has points but no box, and there is no SAM checkpoint; "
+                "choose a checkpoint, or draw a box."
+            )
+        parts = []
+        for box in prompt.boxes:
+            (y0, y1), (x0, x1) = _pixels(box[0], box[2]), _pixels(box[1], box[3])
+            parts.append((y0, x0, np.ones((y1 - y0, x1 - x0), bool)))
+        joined, mask = join(parts)
+        regions.append(Region(prompt.id, joined, mask))
+    return regions
+
+
+def _pixels(low: float, high: float) -> tuple[int, int]:
+    """Return first and end of the pixels with centres in an interval, else of its middle pixel."""
+    first, stop = int(np.ceil(low)), int(np.floor(high)) + 1
+    if first < stop:
+        return first, stop
+    middle = int(np.floor((low + high) / 2 + 0.5))
+    return middle, middle + 1
+
+
+def read_boxes(path: Path) -> list[BoxMark]:
+    """Read boxes.
+
+    The file has columns ``y0, x0, y1, x1`` (pixel edges: 0, 0, H, W is the whole plane) and
+    optionally ``object``, or is a Shapes layer saved by napari; then each shape's box is used.
+    """
+    rows = list(read_rows(path, "table of marks"))
+    if "vertex-index" in rows[0][1]:
+        return _shapes(path, rows)
+    _check_columns(path, rows[0][1], _CORNERS, "y0, x0, y1, x1 (optional: object)")
+    boxes = []
+    for line, row in rows:
+        name = f"{path.name}, line {line}"
+        # Edges to centres: the first pixel's centre is 0, its edge -0.5.
+        y0, x0, y1, x1 = (_number(row[key], key, name) - 0.5 for key in _CORNERS)
+        boxes.append(
+            BoxMark(box=(y0, x0, y1, x1), name=name, object=object_of(row.get("object", ""), name))
+        )
+    return boxes
+
+
+def read_points(path: Path) -> list[PointMark]:
+    """Read points.
+
+    The file has columns ``y, x`` (whole numbers are pixel centres), or is a Points layer saved by
+    napari. Optional columns: ``label`` (positive, negative, 1, 0) and ``object``.
+    """
+    rows = list(read_rows(path, "table of marks"))
+    axes = _axes(rows[0][1]) or ("y", "x")
+    _check_columns(path, rows[0][1], axes, "y, x (optional: label, object)")
+    _check_flat(path, rows, axes)
+    points = []
+    for line, row in rows:
+        name = f"{path.name}, line {line}"
+        y, x = (_number(row[key], key, name) for key in axes[-2:])
+        label = row.get("label", "") or row.get("positive", "")
+        positive, number = positive_of(label), object_of(row.get("object", ""), name)
+        if positive is None:
+            raise InputError(f"{name}: label is {label!r}; say positive or negative (1 or 0).")
+        points.append(PointMark(point=(y, x), name=name, positive=positive, object=number))
+    return points
+
+
+def _shapes(path: Path, rows: Sequence[tuple[int, Row]]) -> list[BoxMark]:
+    axes = _axes(rows[0][1])
+    _check_columns(path, rows[0][1], ("index", *axes[-2:]), "index and axes, as napari writes them")
+    _check_flat(path, rows, axes)
+    corners: dict[str, list[tuple[float, float]]] = {}
+    for line, row in rows:
+        name = f"{path.name}, line {line}"
+        y, x = (_number(row[key], key, name) for key in axes[-2:])
+        corners.setdefault(row["index"], []).append((y, x))
+    boxes = []
+    for index, vertices in corners.items():
+        down, across = zip(*vertices, strict=True)
+        box = (min(down), min(across), max(down), max(across))
+        boxes.append(BoxMark(box=box, name=f"{path.name}, shape {index}"))
+    return boxes
+
+
+def _axes(row: Row) -> tuple[str, ...]:
+    """Return the names of napari's coordinate columns."""
+    return tuple(f"axis-{i}" for i in range(len(row)) if f"axis-{i}" in row)
+
+
+def _check_columns(path: Path, row: Row, wanted: Sequence[str], what: str) -> None:
+    missing = [name for name in wanted if name not in row]
+    if missing or len(wanted) < 2:
+        raise InputError(
+            f"{path} has the columns {', '.join(row) or 'none'}; it needs {what}, or those of a "
+            "layer that napari saved as CSV."
+        )
+
+
+def _check_flat(path: Path, rows: Sequence[tuple[int, Row]], axes: Sequence[str]) -> None:
+    """Refuse coordinates on several planes."""
+    for axis in axes[:-2]:
+        if len({row[axis] for _, row in rows}) > 1:
+            raise InputError(
+                f"{path} has rows on several planes ({axis} differs); keep those of one plane, and "
+                "choose it with --plane."
+            )
+
+
+def _number(text: str, column: str, name: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{name}: {column} is {text or 'empty'!r}; a number is needed.")
+    return value
+
+
+def object_of(value: Any, name: str) -> int | None:
+    """Return the number of an object as a table has it; None for none."""
+    text = str(value).strip()
+    if text.lower() in ("", "nan", "none"):
+        return None
+    number = _number(text, "object", name)
+    if number != int(number):
+        raise InputError(f"{name}: object is {text!r}; a whole number is needed.")
+    return int(number)
+
+
+def positive_of(label: Any) -> bool | None:
+    """Return whether a label says that a point is on its object; None for any other word."""
+    word = str(label).strip().lower().removesuffix(".0")
+    return False if word in _NO else True if word in _YES or not word else None

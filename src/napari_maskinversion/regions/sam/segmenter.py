@@ -1,13 +1,18 @@
-"""Segmentation with SAM: the image is encoded once, then prompted with boxes and points."""
+"""Segmentation with SAM: the image is encoded once, then prompted with boxes and points.
+
+Everything in an image is found by segment-anything's own generator: a grid of points, filtered.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,16 +24,22 @@ from ...engine.compute.devices import choose_device
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
 from ..masks.cleanup import CleanUp, clean_region
-from .candidates import Candidate, crop_map
-from .loading import Architecture, load_sam
-from .prompts import FloatBox, Point, Prompt
-from .sam_input import SamInput, resize_for_sam
+from .loading import load_sam
+from .prompts import AutomaticConfig, FloatBox, Point, Prompt
+from .resizing import Candidate, SamInput, crop_map, resize_for_sam
 
-# An embedding takes 4 MB.
-_CACHED: Final = 8
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from segment_anything import SamAutomaticMaskGenerator
+    from segment_anything.utils.amg import MaskData, batch_iterator, rle_to_mask
+    from segment_anything.utils.transforms import ResizeLongestSide
+    from torchvision.ops import nms
+
+_CACHED: Final = 8  # embeddings of 4 MB
 _BATCH: Final = 32
-# Share of the work that is encoding an image, for the progress.
+# Share of the work that is encoding an image, for the progress: with prompts, and with a grid.
 _ENCODING: Final = 0.8
+_ENCODING_OF_GRID: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +74,25 @@ class Segmented:
         return clean_region(region, chosen.stages[-1][1], cleanup)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Query:
-    """One query of the decoder: an object, or a part of one."""
+class _Query(NamedTuple):
+    """One query of the decoder: an object, or a part of one; its first points are positive."""
 
     place: int
     box: FloatBox | None
     points: tuple[Point, ...]
-    labels: tuple[int, ...]
-
-    @property
-    def kind(self) -> tuple[bool, int]:
-        """Queries of the same kind can be batched."""
-        return self.box is not None, len(self.points)
+    positive: int
 
 
 class Segmenter:
     """A SAM model, with a cache of image embeddings."""
 
-    def __init__(self, sam: Any, architecture: Architecture, name: str) -> None:
+    def __init__(self, sam: Any, name: str) -> None:
         self.sam = sam
-        self.architecture = architecture
         self.name = name
         self._embeddings: OrderedDict[str, Tensor] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<Segmenter {self.name} ({self.architecture.name}) on {self.device}>"
+        return f"<Segmenter {self.name} on {self.device}>"
 
     @property
     def device(self) -> torch.device:
@@ -96,16 +100,30 @@ class Segmenter:
         device: torch.device = self.sam.device
         return device
 
+    @property
+    def side(self) -> int:
+        """Pixels along the longer side of the model's input."""
+        return int(self.sam.image_encoder.img_size)
+
     def segment(
         self, source: PlaneSource, prompts: Sequence[Prompt]
     ) -> Generator[SegmentProgress, None, list[Segmented]]:
         """Find candidate masks of objects. A generator; close it to stop."""
         return (yield from locked_steps(self._segment(source, prompts)))
 
+    def segment_everything(
+        self, source: PlaneSource, config: AutomaticConfig
+    ) -> Generator[SegmentProgress, None, list[Segmented]]:
+        """Find masks of everything in a plane, without boxes and points. A generator, too.
+
+        On planes larger than SAM's input, masks are found at the size of the input and enlarged.
+        """
+        return (yield from locked_steps(self._segment_everything(source, config)))
+
     def _segment(
         self, source: PlaneSource, prompts: Sequence[Prompt]
     ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        view, features = yield from self.encode(source)
+        view, features = yield from self._encode(source, _ENCODING)
         answers: dict[int, list[tuple[Tensor, Tensor]]] = {}
         queries = [
             query for place, prompt in enumerate(prompts) for query in _queries(place, prompt)
@@ -122,15 +140,15 @@ class Segmenter:
             self._segmented(prompt, answers[place], view) for place, prompt in enumerate(prompts)
         ]
 
-    def encode(
-        self, source: PlaneSource, share: float = _ENCODING
+    def _encode(
+        self, source: PlaneSource, share: float
     ) -> Generator[SegmentProgress, None, tuple[SamInput, Tensor]]:
         """Return the input of a plane and its embedding (1, c, h, w), cached if possible.
 
         Yields between the blocks of the image encoder; ``share`` is its part of the whole work.
         """
         yield SegmentProgress(words.READING_IMAGE, 0.0)
-        view = resize_for_sam(source, self.architecture.side)
+        view = resize_for_sam(source, self.side)
         if view.key in self._embeddings:
             self._embeddings.move_to_end(view.key)
             return view, self._embeddings[view.key]
@@ -155,14 +173,18 @@ class Segmenter:
     def _decode(
         self, batch: Sequence[_Query], view: SamInput, features: Tensor
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Decode several queries at once; return their maps of logits and scores, on the CPU."""
+        """Decode several queries at once; return their maps of logits and scores, on the CPU.
+
+        Unlike `SamPredictor`, which enlarges each map to the plane and drops a mask of the four.
+        """
         down, across = view.scale
         points = boxes = None
         if batch[0].points:
             coordinates = [[(x * across, y * down) for y, x in query.points] for query in batch]
+            labels = [[at < query.positive for at in range(len(query.points))] for query in batch]
             points = (
                 torch.tensor(coordinates, dtype=torch.float32, device=self.device),
-                torch.tensor([query.labels for query in batch], device=self.device),
+                torch.tensor(labels, device=self.device).int(),
             )
         if batch[0].box is not None:
             corners = [
@@ -189,17 +211,64 @@ class Segmenter:
         # The object is the union of its parts.
         maps = torch.stack([maps for maps, _ in parts]).amax(0)
         scores = torch.stack([scores for _, scores in parts]).mean(0)
-        side = self.architecture.side
-        stages = (((side, side), view.size), (view.plane, view.plane))
+        stages = (((self.side, self.side), view.size), (view.plane, view.plane))
         order = torch.argsort(scores, descending=True, stable=True).tolist()
         candidates = tuple(crop_map(float(scores[i]), maps[i].numpy(), stages) for i in order)
         return Segmented(id=prompt.id, text=prompt.text, candidates=candidates)
 
+    def _segment_everything(
+        self, source: PlaneSource, config: AutomaticConfig
+    ) -> Generator[SegmentProgress, None, list[Segmented]]:
+        view, features = yield from self._encode(source, _ENCODING_OF_GRID)
+        # Never finer than SAM's input: 48 maps of a large plane would not fit into memory.
+        frame = view.plane if max(view.plane) <= max(view.size) else view.size
+        generator = SamAutomaticMaskGenerator(
+            self.sam,
+            points_per_side=config.points_per_side,
+            pred_iou_thresh=config.score,
+            stability_score_thresh=config.stability,
+            box_nms_thresh=config.overlap,
+        )
+        predictor = generator.predictor  # its image is one that is already encoded
+        predictor.transform = _SinglePrecision(max(view.size))
+        predictor.features, predictor.is_image_set = features, True
+        predictor.input_size, predictor.original_size = view.size, frame
+        whole = [0, 0, frame[1], frame[0]]
+        points = generator.point_grids[0] * np.array(frame[::-1])
+        data = MaskData()
+        for number, (batch,) in enumerate(batch_iterator(config.batch, points)):
+            done = number * config.batch
+            share = _ENCODING_OF_GRID + (1 - _ENCODING_OF_GRID) * done / len(points)
+            yield SegmentProgress(words.counted("Point", done, len(points)), share)
+            with forward_only():
+                data.cat(generator._process_batch(batch, frame, whole, frame))
+        data.filter(nms(data["boxes"].float(), data["iou_preds"], config.overlap))
+        ratio = view.plane[0] * view.plane[1] / (frame[0] * frame[1])
+        masks = []
+        for rle, score in zip(data["rles"], data["iou_preds"].tolist(), strict=True):
+            mask = rle_to_mask(rle)
+            area = int(mask.sum())
+            if area and area * ratio >= config.min_area:
+                # The enlarged outline is half way between inside and outside.
+                logits = np.where(mask, 1, -1).astype(np.float32)
+                masks.append((area, crop_map(score, logits, [(view.plane, view.plane)])))
+        masks.sort(key=lambda item: -item[0])
+        return [
+            Segmented(id=number, text="", candidates=(candidate,))
+            for number, (_, candidate) in enumerate(masks, 1)
+        ]
+
+
+class _SinglePrecision(ResizeLongestSide):  # type: ignore[misc]
+    """Point coordinates in a dtype that every device supports."""
+
+    def apply_coords(self, coords: Any, original_size: tuple[int, ...]) -> Any:
+        return super().apply_coords(coords, original_size).astype(np.float32)
+
 
 def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
     """Load a SAM checkpoint."""
-    sam, architecture = load_sam(path, choose_device(device))
-    return Segmenter(sam, architecture, Path(path).name)
+    return Segmenter(load_sam(path, choose_device(device)), Path(path).name)
 
 
 def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
@@ -211,23 +280,17 @@ def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
             for point in prompt.positive
             if box is None or _inside(point, box) or not any(_inside(point, o) for o in others)
         ]
-        yield _Query(
-            place,
-            box,
-            (*positive, *prompt.negative),
-            (1,) * len(positive) + (0,) * len(prompt.negative),
-        )
+        yield _Query(place, box, (*positive, *prompt.negative), len(positive))
 
 
 def _inside(point: Point, box: FloatBox) -> bool:
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
-def _batches(queries: Sequence[_Query]) -> Iterable[list[_Query]]:
-    """Yield batches of queries of the same kind."""
+def _batches(queries: Sequence[_Query]) -> Iterable[Sequence[_Query]]:
+    """Yield batches of queries with as many points, and with or without boxes."""
     kinds: dict[tuple[bool, int], list[_Query]] = {}
     for query in queries:
-        kinds.setdefault(query.kind, []).append(query)
+        kinds.setdefault((query.box is None, len(query.points)), []).append(query)
     for same in kinds.values():
-        for start in range(0, len(same), _BATCH):
-            yield same[start : start + _BATCH]
+        yield from (same[start : start + _BATCH] for start in range(0, len(same), _BATCH))

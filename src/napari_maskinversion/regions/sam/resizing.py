@@ -1,4 +1,4 @@
-"""Candidate masks: small maps of logits, enlarged only where needed. Imports no torch.
+"""Planes of any size as SAM's input, and its maps as masks of planes. Imports no torch.
 
 SAM enlarges every map to the whole image: 1.6 GB for each map of a plane of 20,000 x 20,000 pixels.
 Here a map is stored as a crop around its positive values, and only that part is enlarged.
@@ -6,6 +6,7 @@ Here a map is stored as a crop around its positive values, and only that part is
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +14,79 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from ...base.regions import Region
+from ...images.plane_source import PlaneSource, read_reduced
 
 Array = npt.NDArray[Any]
 Size = tuple[int, int]
 IntBox = tuple[int, int, int, int]
 
+# Larger planes are first averaged down to at least this many times the input size; smaller ones are
+# only resized, as in segment-anything.
+_FINEST: Final = 4
 # Map pixels around the positive values: bilinear enlarging reads one more at each stage.
 _MARGIN: Final = 3
 # Plane pixels enlarged at once.
 _STRIP: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SamInput:
+    """A plane resized so that its longer side is that of the model's input.
+
+    Shapes: pixels (h, w, 3), uint8.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+    plane: tuple[int, int]  # Pixels (H, W) of the plane
+    key: str  # Hash of the pixels and sizes
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Pixels (h, w) of the input."""
+        return int(self.pixels.shape[0]), int(self.pixels.shape[1])
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Input pixels per plane pixel along y and x."""
+        return self.size[0] / self.plane[0], self.size[1] / self.plane[1]
+
+
+def resize_for_sam(source: PlaneSource, side: int) -> SamInput:
+    """Read and resize a plane; a large one is never in memory as a whole."""
+    source.check()
+    height, width = source.shape
+    scale = side / max(height, width)
+    # Rounded as in segment-anything.
+    size = (max(1, int(height * scale + 0.5)), max(1, int(width * scale + 0.5)))
+    fitting = [i for i, level in enumerate(source.levels) if max(level.shape) >= side]
+    level = max(fitting, default=0)
+    rows, columns = source.levels[level].shape
+    reduce = max(1, max(rows, columns) // (_FINEST * side))
+    whole = (0, 0, -(-rows // reduce) * reduce, -(-columns // reduce) * reduce)
+    picture = Image.fromarray(_as_rgb(read_reduced(source, level, whole, reduce)))
+    pixels = np.asarray(picture.resize((size[1], size[0]), Image.Resampling.BILINEAR))
+    key = hashlib.blake2b(pixels.tobytes(), digest_size=16)
+    key.update(repr((size, source.shape)).encode())
+    return SamInput(pixels=pixels, plane=(height, width), key=key.hexdigest())
+
+
+def _as_rgb(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Convert values of a source to RGB of eight bits."""
+    kind = values.dtype.kind
+    if kind == "b":
+        values = values.astype(np.uint8) * np.uint8(255)
+    elif kind == "f":
+        values = np.round(np.clip(values, 0, 1) * 255).astype(np.uint8)
+    elif values.dtype != np.uint8:
+        values = np.round(values * (255 / np.iinfo(values.dtype).max)).astype(np.uint8)
+    if values.ndim == 2:
+        values = values[:, :, None]
+    elif values.shape[2] == 4:  # composited over black
+        values = np.round(values[:, :, :3] * (values[:, :, 3:] / 255)).astype(np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(values[:, :, :3], (*values.shape[:2], 3)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -33,6 +96,7 @@ class Candidate:
     score: float  # IoU with the object as predicted by SAM: about 0..1, higher is better
     values: Array  # The part of the map around its positive values; empty if there are none
     origin: Size  # First row and column of that part in the map
+    box: IntBox  # Around the positive values, in the map
     size: Size  # Size of the whole map
     # Sizes (H, W) to which the map is enlarged in turn, and how much of each is used (SAM's square
     # input is padded below and to the right). The last one is the plane.
@@ -47,14 +111,7 @@ class Candidate:
         """Return the mask at the plane's full resolution; None if it has no pixel there."""
         if self.empty:
             return None
-        rows, columns = _bounds(self.values)
-        box = (
-            rows[0] + self.origin[0],
-            columns[0] + self.origin[1],
-            rows[1] + self.origin[0],
-            columns[1] + self.origin[1],
-        )
-        size = self.size
+        box, size = self.box, self.size
         for target, counts in self.stages:
             box = _reach(box, size, target, counts)
             size = counts
@@ -85,14 +142,18 @@ def crop_map(score: float, logits: Array, stages: Sequence[tuple[Size, Size]]) -
     """Crop a map (h, w) to the part that its mask needs."""
     rows = np.flatnonzero((logits > 0).any(1))
     columns = np.flatnonzero((logits > 0).any(0))
-    size = (int(logits.shape[0]), int(logits.shape[1]))
-    if not len(rows):
-        empty = np.zeros((0, 0), np.float32)
-        return Candidate(score=score, values=empty, origin=(0, 0), size=size, stages=tuple(stages))
-    y0, x0 = max(int(rows[0]) - _MARGIN, 0), max(int(columns[0]) - _MARGIN, 0)
-    part = logits[y0 : int(rows[-1]) + _MARGIN + 1, x0 : int(columns[-1]) + _MARGIN + 1]
+    box = (0, 0, 0, 0)
+    if len(rows):
+        box = (int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1)
+    y, x = max(box[0] - _MARGIN, 0), max(box[1] - _MARGIN, 0)
+    part = logits[y : box[2] + _MARGIN, x : box[3] + _MARGIN] if len(rows) else logits[:0, :0]
     return Candidate(
-        score=score, values=part.copy(), origin=(y0, x0), size=size, stages=tuple(stages)
+        score=score,
+        values=part.copy(),
+        origin=(y, x),
+        box=box,
+        size=(int(logits.shape[0]), int(logits.shape[1])),
+        stages=tuple(stages),
     )
 
 
@@ -141,9 +202,3 @@ def _reach(box: IntBox, size: Size, target: Size, counts: Size) -> IntBox:
         high = math.ceil((stop + 0.5) * factor - 0.5) + 1
         edges.append((min(max(low, 0), limit), min(max(high, 0), limit)))
     return edges[0][0], edges[1][0], edges[0][1], edges[1][1]
-
-
-def _bounds(mask: Array) -> tuple[Size, Size]:
-    """Return rows and columns (first, end) that contain positive values."""
-    rows, columns = np.flatnonzero((mask > 0).any(1)), np.flatnonzero((mask > 0).any(0))
-    return (int(rows[0]), int(rows[-1]) + 1), (int(columns[0]), int(columns[-1]) + 1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import interpolate
 
-from napari_maskinversion.regions.sam.candidates import crop_map
+from napari_maskinversion.regions.sam.resizing import crop_map
 
 STAGES = (((1024, 1024), (700, 1024)), ((20_000, 29_257), (20_000, 29_257)))
 

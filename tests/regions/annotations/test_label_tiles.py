@@ -6,9 +6,9 @@ import tifffile
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
+from napari_maskinversion.regions.annotations.label_tiles import draw_labels, write_labels
 from napari_maskinversion.regions.masks.reading import read_regions
-from napari_maskinversion.regions.sam.label_image import paint, regions_of_boxes, write_labels
-from napari_maskinversion.regions.sam.prompts import BoxMark, Prompt, gather
+from napari_maskinversion.regions.sam.prompts import BoxMark, Prompt, gather, regions_of_boxes
 from tests.disk import full_after
 
 
@@ -17,15 +17,14 @@ def square(name, y, x, side):
 
 
 def test_smaller_regions_lie_over_larger_ones_whatever_their_order():
-    labels = np.zeros((20, 20), np.uint16)
-    assert paint(labels, [square(1, 2, 2, 3), square(2, 0, 0, 10)]) == []
+    labels, hidden = draw_labels([square(1, 2, 2, 3), square(2, 0, 0, 10)], (20, 20))
+    assert hidden == []
     assert labels[3, 3] == 1
     assert labels[8, 8] == 2
 
 
 def test_regions_that_cannot_be_seen_are_told():
-    labels = np.zeros((20, 20), np.uint16)
-    assert paint(labels, [square(1, 2, 2, 3), square(2, 2, 2, 3)]) == [1]
+    assert draw_labels([square(1, 2, 2, 3), square(2, 2, 2, 3)], (20, 20))[1] == [1]
 
 
 @pytest.mark.parametrize("name", [7, 70_000])
@@ -40,8 +39,8 @@ def test_a_label_tiff_is_read_back_as_regions(tmp_path, name):
 def test_a_label_tiff_is_painted_as_layers_are_and_tells_what_is_hidden(tmp_path):
     regions = [square(1, 2, 2, 3), square(2, 0, 0, 10), square(3, 500, 505, 30), square(4, 2, 2, 3)]
     hidden = write_labels(tmp_path / "labels.tif", regions, (700, 800))
-    expected = np.zeros((700, 800), np.uint16)
-    assert paint(expected, regions) == hidden == [1]
+    expected, covered = draw_labels(regions, (700, 800))
+    assert covered == hidden == [1]
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "labels.tif"), expected)
 
 

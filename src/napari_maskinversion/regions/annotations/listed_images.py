@@ -1,17 +1,16 @@
-"""What every annotation format provides, and the image that a file is read for."""
+"""Which image of a file is read: one of several by name, folder or number, and its size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from ...base.errors import InputError, ManyImagesError, MaskShapeError
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
-from .annotation import Annotations, same_image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,29 +30,25 @@ class ImageReference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationFormat:
-    """A format of annotation files; `reading.FORMATS` lists them."""
+class ListedImage:
+    """One image, or plane of an image, as a file lists it."""
 
-    name: str  # As in file dialogs
-    suffixes: tuple[str, ...]  # How names of such files end, in lower case
-    content: str  # What such a file contains, for error messages
-    # A file may be of this format if its first and last bytes contain all markers of one group
-    markers: tuple[tuple[bytes, ...], ...]
-    # Parses a file: `read_json`, `read_xml` or another. Each file is parsed once for all formats
-    # with the same function.
-    load: Callable[[Path], Any]
-    matches: Callable[[Any], bool]  # Whether parsed content is of this format
-    # Takes the parsed content, the path (for messages) and the image. Raises `InputError` with file
-    # and record if the content is broken, `MaskShapeError` if the file is about an image of another
-    # size.
-    read: Callable[[Any, Path, ImageReference], Annotations]
-    # Takes the parsed content and the path; returns what ``read`` takes as content. It is called
-    # once for a file that many images are read from.
-    prepare: Callable[[Any, Path], Any] = lambda content, _: content
-    # Whether napari's *File > Open* reads such files; napari.yaml lists their endings. False if
-    # they need an image to be read.
-    in_viewer: bool = True
-    shared: bool = False  # Whether label images have such names, too; then the markers decide
+    key: Any = None  # What annotations call it
+    name: str = ""  # File name, with or without folders
+    size: tuple[int, int] | None = None  # Pixels (H, W); None if the file has none
+    position: Position = ()  # Of the plane
+    series: int | None = None  # Number of the image in its file; None if the file does not say
+
+    @property
+    def title(self) -> str:
+        """The name, and which image of its file it is."""
+        return self.name if self.series is None else f"{self.name} (series {self.series})"
+
+
+def whole_size(height: Any, width: Any) -> tuple[int, int] | None:
+    """Return a size (H, W); None unless both sides are whole numbers above 0."""
+    sides = (height, width)
+    return sides if all(type(side) is int and side > 0 for side in sides) else None
 
 
 def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None) -> None:
@@ -65,27 +60,23 @@ def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None)
         )
 
 
-def note_other_image(path: Path, name: str, image: ImageReference, notes: list[str]) -> None:
-    """Add a note if a file names another image."""
-    if image.name and name and not same_image(name, image.name):
-        notes.append(f"{path} says it is about {name}, and the image is {image.file}.")
+def size_of_images(
+    chosen: Sequence[ListedImage], path: Path, shape: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Return the size (H, W) of the chosen image; None if neither file nor image has one."""
+    for one in chosen:
+        if one.size is not None:
+            check_size(path, one.size, shape)
+            shape = one.size
+    return shape
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedImage:
-    """One image, or plane of an image, in a file about several."""
-
-    key: Any  # What annotations call it
-    name: str  # File name, with or without folders
-    # Pixels (H, W); None if the file has none, (0, 0) if they make no sense
-    size: tuple[int, int] | None
-    position: Position = ()  # Of the plane
-    series: int | None = None  # Number of the image in its file; None if the file does not say
-
-    @property
-    def title(self) -> str:
-        """The name, and which image of its file it is."""
-        return self.name if self.series is None else f"{self.name} (series {self.series})"
+def same_image(one: str, other: str) -> bool:
+    """Return whether two names mean the same file, ignoring folders and a missing suffix."""
+    first, second = (PurePosixPath(composed(name).replace("\\", "/")) for name in (one, other))
+    if first.suffix and second.suffix:
+        return first.name == second.name
+    return first.name == second.name or first.stem == second.stem
 
 
 def choose_images(
@@ -145,32 +136,6 @@ def _of_series(chosen: list[ListedImage], path: Path, image: ImageReference) -> 
     )
 
 
-def size_of_images(
-    chosen: Sequence[ListedImage], path: Path, shape: tuple[int, int] | None
-) -> tuple[int, int]:
-    """Return the size (H, W) of the chosen image."""
-    for one in chosen:
-        shape = shape or one.size
-        if shape is None or one.size == (0, 0):
-            name = f" '{one.name}'" if one.name else ""
-            raise InputError(
-                f"{path} does not have the size of its image{name}: it needs a height and a width "
-                "in whole pixels."
-            )
-        if one.size is not None:
-            check_size(path, one.size, shape)
-    assert shape is not None  # at least one image was chosen
-    return shape
-
-
-def whole_size(height: Any, width: Any) -> tuple[int, int] | None:
-    """Return a size (H, W) as `ListedImage` has it."""
-    if height is None and width is None:
-        return None
-    sides = (height, width)
-    return sides if all(type(side) is int and side > 0 for side in sides) else (0, 0)
-
-
 def _ends_path(one: str, path: str) -> bool:
     """Return whether a name with folders is the end of a path."""
     parts = PurePath(one).parts
@@ -178,7 +143,7 @@ def _ends_path(one: str, path: str) -> bool:
 
 
 def _same_file(one: str, other: str) -> bool:
-    return Path(one).name == Path(other).name
+    return PurePath(one).name == PurePath(other).name
 
 
 def _fitting(listed: Sequence[ListedImage], shape: tuple[int, int] | None) -> tuple[str, ...]:

@@ -8,8 +8,7 @@ from segment_anything import SamAutomaticMaskGenerator
 from napari_maskinversion.base.errors import ConfigError
 from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.plane_source import as_source
-from napari_maskinversion.regions.sam.automatic import AutomaticConfig, segment_everything
-from napari_maskinversion.regions.sam.prompts import Prompt
+from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
 
 from .tiny import tiny_sam
 
@@ -42,7 +41,7 @@ def theirs(image):
 
 
 def test_masks_are_those_of_segment_anything(segmenter, small):
-    segmented = drive(segment_everything(segmenter, as_source(small), EVERYTHING))
+    segmented = drive(segmenter.segment_everything(as_source(small), EVERYTHING))
     expected = [item for item in theirs(small) if item["area"]]
     assert [one.id for one in segmented] == list(range(1, len(expected) + 1))
     assert segmented
@@ -52,7 +51,7 @@ def test_masks_are_those_of_segment_anything(segmenter, small):
 
 
 def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, photo):
-    segmented = drive(segment_everything(segmenter, as_source(photo), EVERYTHING))
+    segmented = drive(segmenter.segment_everything(as_source(photo), EVERYTHING))
     seen = np.asarray(Image.fromarray(photo).resize((64, 44), Image.Resampling.BILINEAR))
     expected = [item for item in theirs(seen) if item["area"]]
     assert len(segmented) == len(expected)
@@ -63,11 +62,11 @@ def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, 
 
 def test_small_masks_can_be_left_out(segmenter, small):
     smallest = AutomaticConfig(points_per_side=4, score=0, stability=0, min_area=40 * 60 + 1)
-    assert drive(segment_everything(segmenter, as_source(small), smallest)) == []
+    assert drive(segmenter.segment_everything(as_source(small), smallest)) == []
 
 
 def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monkeypatch):
-    news = list(segment_everything(segmenter, as_source(small), EVERYTHING))
+    news = list(segmenter.segment_everything(as_source(small), EVERYTHING))
     fractions = [one.fraction for one in news]
     assert fractions == sorted(fractions)
     assert news[-1].text == "Point 15 of 16"
@@ -76,7 +75,7 @@ def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monke
     monkeypatch.setattr(
         segmenter.sam.mask_decoder, "forward", lambda **k: (asked.append(1), real(**k))[1]
     )
-    work = segment_everything(segmenter, as_source(small), EVERYTHING)
+    work = segmenter.segment_everything(as_source(small), EVERYTHING)
     while not asked:
         next(work)
     work.close()
@@ -85,7 +84,7 @@ def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monke
 
 def test_it_shares_the_embedding_with_boxes_and_points(segmenter, small):
     drive(segmenter.segment(as_source(small), [Prompt(id=1, positive=((20.0, 30.0),))]))
-    news = [one.text for one in segment_everything(segmenter, as_source(small), EVERYTHING)]
+    news = [one.text for one in segmenter.segment_everything(as_source(small), EVERYTHING)]
     assert not any("Encoding" in text for text in news)
 
 
