@@ -202,7 +202,7 @@ def test_the_library_leaves_the_table_of_modules_alone():
 
 
 # Modules that read JSON which comes with the package, or which a process of its own wrote.
-OWN_JSON = {"images/sample_scenes.py", "results/calibrations.py", "doctor/probe.py"}
+OWN_JSON = {"images/sample_scenes.py", "results/calibrations.py", "doctor/checks.py"}
 
 
 def test_json_of_others_is_parsed_in_one_place():

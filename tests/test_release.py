@@ -8,7 +8,7 @@ import pytest
 import yaml
 from npe2 import PluginManifest
 
-from napari_maskinversion.doctor.extras import EXTRAS
+from napari_maskinversion.doctor.checks import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -10,7 +10,7 @@ import pytest
 
 import napari_maskinversion
 from napari_maskinversion.cli import doctor
-from napari_maskinversion.doctor.report import Finding, Report
+from napari_maskinversion.doctor.checks import Finding, Report
 
 SOURCE = str(Path(napari_maskinversion.__file__).parents[1])
 NOTE = Finding("Qt", "note", "none", 'pip install "napari-maskinversion[all]"', {"a": 1})

@@ -21,13 +21,10 @@ def _without_commands(error: Exception) -> NoReturn:
     if "--debug" in sys.argv:
         raise error
     if sys.argv[1:2] == ["doctor"]:
-        import json
-
         from ..doctor.checks import examine
 
         report = examine()
-        as_json = "--json" in sys.argv
-        print(json.dumps(report.as_dict(), indent=1) if as_json else report.text())
+        print(report.json() if "--json" in sys.argv else report.text())
         sys.exit(1)
     what = " ".join(f"{type(error).__name__}: {error}".split())
     print(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from ..doctor.checks import examine
-from ..doctor.report import MARK
+from ..doctor.checks import MARK, examine
 from .console import echo
 
 _COLORS = {"ok": "green", "note": "yellow", "problem": "red"}
@@ -26,7 +24,7 @@ def doctor_command(
     """
     report = examine()
     if as_json:
-        echo(json.dumps(report.as_dict(), indent=1))
+        echo(report.json())
     else:
         console = Console(highlight=False, soft_wrap=True)
         for line in report.text().splitlines():

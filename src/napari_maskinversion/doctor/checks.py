@@ -1,51 +1,524 @@
-"""All checks, in the order in which they are shown; each is isolated from the others."""
+"""All checks of an installation, and the report of them.
+
+Other parts of the package are imported late: they need packages that may be broken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import import_module
-from typing import Final
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .. import __version__
-from .remedies import US, install
-from .report import Finding, Report, one_line
 
-# Title, module, function: a module that cannot be imported is a finding too.
-CHECKS: Final = (
-    ("Python", "machine", "check_python"),
-    ("memory", "machine", "check_memory"),
-    ("torch", "compute", "check_torch"),
-    ("Qt", "window", "check_qt"),
-    ("OpenGL", "window", "check_opengl"),
-    ("napari", "window", "check_napari"),
-    ("models", "machine", "check_models"),
-    ("limits", "machine", "check_limits"),
-    ("cache", "machine", "check_cache"),
-    ("network", "machine", "check_network"),
-    ("packages", "packages", "check_versions"),
-    ("extras", "extras", "check_extras"),
-    ("conflicts", "packages", "check_conflicts"),
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+Facts = dict[str, Any]
+Status = Literal["ok", "note", "problem"]
+US: Final = "napari-maskinversion"
+_PATIENCE: Final = 120.0  # seconds; torch's first import from a cold disk takes a minute
+MARK: Final = 8  # width of the status in the text
+_NAME: Final = 12  # and of the names of the checks
+_PYTHONS: Final = ((3, 11), (3, 14))  # the oldest and the newest that is tested
+BINDINGS: Final = ("PyQt6", "PySide6", "PyQt5", "PySide2")
+_SOFTWARE: Final = ("llvmpipe", "softpipe", "swrast", "swiftshader", "gdi generic", "software")
+LIBRARIES: Final = (
+    "sudo apt-get install libgl1 libegl1 libopengl0 libxkbcommon-x11-0 libxcb-cursor0 "
+    "libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-randr0 libxcb-render-util0 libxcb-shape0 "
+    "libxcb-xinerama0 libdbus-1-3"
 )
-_AT_ONCE: Final = 4  # processes that import torch, Qt and napari
+# What each extra brings. The Qts, [all] and [pyside6], are checked with the window.
+EXTRAS: Final = {
+    "batch": "batches on several machines",
+    "bench": "plots of bench",
+    "bioio": "ND2 and LIF as images",
+    "captioning": "captions by CLIPCap",
+    "diffusion": "pictures of what an embedding shows",
+    "spatial": "GeoPackage, AnnData and SpatialData",
+    "tokenizers": "SigLIP and other models with tokenizers of their own",
+}
+# What a report about an error needs to name.
+_NAMED: Final = ("torchvision", "open_clip_torch", "timm", "numpy", "vispy", "pydantic", "zarr")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check says."""
+
+    name: str  # Of what was checked
+    status: Status  # A note costs speed or a feature; a problem keeps something from working
+    summary: str  # One line
+    # What to do; "" if there is nothing to do. Each command stands on a line of its own.
+    remedy: str = ""
+    # More for ``--json``: values that JSON can hold
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings, in the order of the checks."""
+
+    version: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def problems(self) -> int:
+        """Number of problems."""
+        return sum(finding.status == "problem" for finding in self.findings)
+
+    def text(self) -> str:
+        """Return the report as plain lines, to read and to paste."""
+        lines = [f"{US} {self.version}"]
+        for finding in self.findings:
+            lines.append(f"{finding.status:<{MARK}}{finding.name:<{_NAME}}{finding.summary}")
+            for place, remedy in enumerate(finding.remedy.splitlines()):
+                lines.append(f"{'':<{MARK + _NAME}}{'  ' if place else '->'} {remedy}")
+        notes = sum(finding.status == "note" for finding in self.findings)
+        lines.append(f"{_count(self.problems, 'problem')}, {_count(notes, 'note')}.".capitalize())
+        return without_home("\n".join(lines))
+
+    def json(self) -> str:
+        """Return the report with all facts."""
+        findings = [asdict(finding) for finding in self.findings]
+        values = {US: self.version, "problems": self.problems, "findings": findings}
+        return without_home(json.dumps(values, indent=1))
+
+
+def without_home(text: str) -> str:
+    """Replace the home folder by ``~``: reports are public, and it names the user."""
+    home = str(Path.home())
+    in_json = json.dumps(home)[1:-1]  # with its backslashes doubled
+    return text if len(home) < 2 else text.replace(in_json, "~").replace(home, "~")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+# -- commands that mend an installation -----------------------------------------------------------
+# sh, cmd.exe and PowerShell agree on double quotes around an argument, and on little else: a
+# program in quotes is a text for PowerShell, single quotes stay for cmd.exe, and none of the signs
+# between two commands means the same to all. So a remedy has one command a line.
+
+
+def install(*what: str, command: str = "install") -> str:
+    """Return the command that installs packages or takes options of ``pip install``."""
+    if find_spec("pip") is None:  # as in environments that uv made
+        return _uv("uv", command, *what)
+    return " ".join([_python(), "-m pip", command, *map(_quoted, what)])
+
+
+def install_torch(backend: str = "auto", *options: str) -> str:
+    """Return the commands that install the build of torch for this machine."""
+    what = ("install", *options, "torch", "torchvision", "--torch-backend", backend)
+    if shutil.which("uv"):
+        return _uv("uv", *what)
+    return f"{install('uv')}\n{_uv(f'{_python()} -m uv', *what)}"
+
+
+def _uv(uv: str, *words: str) -> str:
+    command, *arguments = map(_quoted, words)
+    # Named, since uv refuses a Python that is in no virtual environment unless it is named.
+    return " ".join([f"{uv} pip {command} --python {_quoted(sys.executable)}", *arguments])
+
+
+def _python() -> str:
+    """Return what starts this Python: its name where that does, else its path."""
+    on_path = shutil.which("python")
+    # Links are not followed: the Pythons of all virtual environments lead to one file.
+    same = on_path is not None and Path(on_path).absolute() == Path(sys.executable).absolute()
+    return "python" if same else _quoted(sys.executable)
+
+
+def _quoted(argument: str) -> str:
+    return argument if re.fullmatch(r"[\w./:\\+~=-]+", argument, re.ASCII) else f'"{argument}"'
+
+
+# -- what may be broken ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a probe said."""
+
+    facts: Facts = field(default_factory=dict)  # Empty if it failed
+    failure: str = ""  # One line; "" if it did not fail
+    output: str = ""  # What the process printed on standard error
+
+
+def probe(names: Iterable[str]) -> dict[str, Probed]:
+    """Run some of `_PROBES` in one process; where one ends it, the others run in the next."""
+    answers: dict[str, Probed] = {}
+    while left := [name for name in names if name not in answers]:
+        out, error, ending = _process(left)
+        for line in out.splitlines():
+            if line.startswith("["):
+                name, facts, failure = json.loads(line)
+                answers[name] = Probed(facts, failure, error)
+        if ending and (unanswered := [name for name in left if name not in answers]):
+            answers[unanswered[0]] = Probed(failure=ending, output=error)
+    return answers
+
+
+def _process(names: list[str]) -> tuple[str, str, str]:
+    """Return what a process printed on both streams, and how it ended."""
+    # -P: as for the installed command, the folder where the user works holds no packages.
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, *names],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
+    try:
+        out, error = process.communicate(timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return *process.communicate(), f"no answer within {_PATIENCE:.0f} s"
+    code = process.returncode
+    by = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+    return out, error, f"the process {by}"
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error as one line that begins with its type."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+# -- the checks -----------------------------------------------------------------------------------
 
 
 def examine() -> Report:
-    """Run all checks. Takes some seconds, in processes of their own: not for the GUI thread."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        results = list(pool.map(_checked, CHECKS))
-    return Report(__version__, tuple(finding for result in results for finding in result))
+    """Run all checks. Takes some seconds, in a process of its own: not for the GUI thread."""
+    probed = probe(_PROBES)
+    checks: dict[str, Callable[[], list[Finding]]] = {
+        "Python": check_python,
+        "torch": partial(torch_findings, probed["torch"]),
+        "Qt": lambda: [qt_finding(probed["Qt"], versions(BINDINGS))],
+        "napari": lambda: [napari_finding(probed["napari"])],
+        "models": check_models,
+        "cache": check_cache,
+        "packages": check_packages,
+    }
+    findings = (one for name, check in checks.items() for one in _checked(name, check))
+    return Report(__version__, tuple(findings))
 
 
-def _checked(check: tuple[str, str, str]) -> list[Finding]:
+def _checked(name: str, check: Callable[[], list[Finding]]) -> list[Finding]:
     """Run one check; one that breaks off is a finding."""
-    title, module, function = check
     try:
-        run: Callable[[], list[Finding]] = getattr(
-            import_module(f".{module}", __package__), function
-        )
-        return run()
+        return check()
     except Exception as error:
         summary = f"could not be checked: {one_line(error)}"
-        remedy = install("--upgrade", US)
-        return [Finding(title, "problem", summary, remedy)]
+        return [Finding(name, "problem", summary, install("--upgrade", US))]
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    present = {}
+    for name in names:
+        try:
+            present[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return present
+
+
+def check_python() -> list[Finding]:
+    """Check the version of Python and tell the system."""
+    conda = ", conda" if (Path(sys.prefix) / "conda-meta").is_dir() else ""
+    summary = f"{platform.python_version()}{conda}, {platform.platform()}"
+    facts = {"executable": sys.executable, "prefix": sys.prefix}
+    oldest, newest = _PYTHONS
+    if not oldest <= sys.version_info[:2] <= newest:
+        tested = " to ".join(".".join(map(str, one)) for one in _PYTHONS)
+        return [Finding("Python", "note", summary, f"tested are Python {tested}", facts)]
+    return [Finding("Python", "ok", summary, "", facts)]
+
+
+def torch_findings(probed: Probed) -> list[Finding]:
+    """Return what the facts about torch mean: that it works, and which device it uses and why."""
+    if probed.failure:
+        return [Finding("torch", "problem", *_broken_torch(probed))]
+    facts = probed.facts
+    build = f"CUDA {facts['cuda']}" if facts["cuda"] else "CPU only"
+    build = f"ROCm {facts['hip']}" if facts["hip"] else build
+    summary = f"{facts['version']}, built for: {build}; {facts['threads']} threads"
+    device = Finding("device", *_device(facts))
+    return [Finding("torch", "ok", summary, "", facts), device]
+
+
+def _broken_torch(probed: Probed) -> tuple[str, str]:
+    """Return summary and remedy where torch cannot be imported."""
+    text = f"{probed.failure} {probed.output}"
+    if re.search(r"No module named '?torch'?$", probed.failure):
+        return "not installed", install_torch()
+    remedy = install_torch("auto", "--reinstall")
+    if re.search(r"WinError (126|127|1114)|c10\.dll|fbgemm\.dll", text):
+        remedy = "install the current Microsoft Visual C++ Redistributable (x64) and try again"
+    elif re.search(r"nvJitLink|libcudnn|libcublas|libcusparse|libnccl|libcudart", text):
+        first = "another CUDA comes first: unset LD_LIBRARY_PATH; if that does not help:"
+        remedy = f"{first}\n{remedy}"
+    return f"does not work: {probed.failure}", remedy
+
+
+def _device(facts: Mapping[str, Any]) -> tuple[Status, str, str]:
+    """Return status, summary and remedy: the device that torch uses, and why it is no GPU."""
+    said = next((text for text in facts["warnings"] if "driver" in text or "CUDA" in text), "")
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if facts["gpus"] and "not compatible" in said:
+        summary = f"{facts['gpus'][0]} is of another age than this torch ({said.strip()})"
+        first = "choose the device cpu, or install a torch for an older CUDA:"
+        return "problem", summary, f"{first}\n{install_torch('cu126', '--reinstall')}"
+    if facts["gpus"]:
+        return "ok", f"cuda: {', '.join(facts['gpus'])}", ""
+    if facts["mps"]:
+        return "ok", "Apple's GPU (mps)", ""
+    if hidden is not None and hidden.strip() in ("", "-1"):
+        summary = f"cpu: CUDA_VISIBLE_DEVICES={hidden!r} hides the GPU"
+        return "note", summary, "unset CUDA_VISIBLE_DEVICES"
+    if not shutil.which("nvidia-smi"):
+        return "ok", "cpu: no NVIDIA driver and no Apple GPU on this machine", ""
+    if not facts["cuda"] and not facts["hip"]:
+        summary = "cpu: there is an NVIDIA driver, but this torch was built for the CPU only"
+        return "note", summary, install_torch("auto", "--reinstall")
+    if "too old" in said:
+        remedy = f"update the driver, or:\n{install_torch('auto', '--reinstall')}"
+        return "note", f"cpu: the NVIDIA driver is too old for CUDA {facts['cuda']}", remedy
+    remedy = "run nvidia-smi; after an update of the driver, restart the machine"
+    return "note", f"cpu: CUDA does not start{f' ({said})' if said else ''}", remedy
+
+
+def qt_finding(probed: Probed, bindings: Mapping[str, str]) -> Finding:
+    """Return what the facts about Qt and OpenGL mean; ``bindings`` are the installed `BINDINGS`."""
+    say = partial(Finding, "Qt")
+    listed = ", ".join(f"{name} {number}" for name, number in bindings.items())
+    if not bindings:
+        what = "the command line works, the panel needs one ([all]: PyQt6, [pyside6]: PySide6)"
+        return say("note", f"none: {what}", install(f"{US}[all]"))
+    if probed.failure:
+        return say("problem", f"{listed}: {probed.failure}", _remedy_for_qt(probed, bindings))
+    facts = probed.facts
+    summary = f"{facts['binding']} {facts['version']} (Qt {facts['qt']})"
+    if len(bindings) > 1:
+        summary += f" is used of {listed}: two in one process can crash"
+        return say("note", summary, f"uninstall others, or set QT_API={facts['binding'].lower()}")
+    if not facts["renderer"]:
+        summary += "; there is no display: no window can open; the command line works"
+        remedy = "start it on a desktop, or under a virtual display: xvfb-run -a napari"
+        return say("note", summary, remedy, facts)
+    summary += f"; OpenGL {facts['opengl']}, {facts['renderer']}"
+    if any(word in facts["renderer"].lower() for word in _SOFTWARE):
+        remedy = "install the graphics driver; over a network, use a remote desktop with OpenGL"
+        return say("note", f"{summary}: in software, drawing is slow", remedy, facts)
+    return say("ok", summary, "", facts)
+
+
+def _remedy_for_qt(probed: Probed, bindings: Mapping[str, str]) -> str:
+    text, wanted = f"{probed.failure} {probed.output}", os.environ.get("QT_API", "")
+    if wanted and wanted.lower() not in map(str.lower, bindings):
+        return f"unset QT_API ({wanted} is not installed)"
+    if "cv2" in text:  # OpenCV brings a Qt of its own
+        wrong = install("opencv-python", "opencv-contrib-python", command="uninstall")
+        return f"{wrong}\n{install('opencv-python-headless')}"
+    if re.search(r"lib(GL|EGL|OpenGL|xkbcommon|xcb|dbus)[\w-]*\.so|xcb|plugin", text):
+        return LIBRARIES
+    if "OpenGL" in text:
+        return "install or update the graphics driver"
+    parts = [*bindings, *(["PyQt6-Qt6", "PyQt6-sip"] if "PyQt6" in bindings else [])]
+    return f"the versions of its parts may differ:\n{install('--force-reinstall', *parts)}"
+
+
+def napari_finding(probed: Probed) -> Finding:
+    """Return what the facts about napari mean: that it works and knows the plugin."""
+    if probed.failure:
+        remedy = f"napari --info shows more\n{install('--upgrade', 'napari', 'npe2', 'pydantic')}"
+        return Finding("napari", "problem", f"cannot be loaded: {probed.failure}", remedy)
+    facts = probed.facts
+    summary = f"{facts['version']} (npe2 {facts['npe2']})"
+    if facts["disabled"]:
+        summary += "; this plugin is switched off in napari"
+        remedy = f"in napari, Plugins > Install/Uninstall Plugins...: tick {US}"
+        return Finding("napari", "problem", summary, remedy, facts)
+    return Finding("napari", "ok", f"{summary}, which knows this plugin", "", facts)
+
+
+def check_models() -> list[Finding]:
+    """List the models on this machine, and tell whether others may be downloaded."""
+    from ..base.cache_folder import is_offline
+    from ..engine.models.registry import list_models, model_state
+    from ..engine.models.specs import DEMO
+    from ..images.known_images import INSTEAD, how_to_bring
+
+    states = {spec.name: model_state(spec) for spec in list_models()}
+    present = [name for name, state in states.items() if state == "on disk"]
+    summary = ", ".join([f"{DEMO} (bundled)", *present])
+    summary += "; downloads are forbidden (offline)" if is_offline() else ""
+    if not present:
+        remedy = how_to_bring() if is_offline() else f"{US} models fetch {INSTEAD}"
+        summary += "; demo does not know photographs"
+        return [Finding("models", "note", summary, remedy, states)]
+    return [Finding("models", "ok", summary, "", states)]
+
+
+def check_cache() -> list[Finding]:
+    """Tell where downloads and cached results are, their sizes, and the room that is left."""
+    from ..base.cache_folder import VARIABLE, cache_folder
+    from ..pipeline.cache_usage import readable, usage
+
+    folder = cache_folder()
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    remedy = f"set {VARIABLE} to a folder with room, or see {US} models clear"
+    if not os.access(nearest, os.W_OK):
+        return [Finding("cache", "problem", f"{folder} cannot be written to", remedy)]
+    cache, free = usage(), shutil.disk_usage(nearest).free
+    parts = f" ({'; '.join(cache.lines())})" if cache.total else ""
+    summary = f"{folder}: {readable(cache.total)}{parts}, {readable(free)} free"
+    facts = {"folder": str(folder), "total": cache.total, "free": free}
+    if free < 2e9:  # the largest common weights, ViT-L-14, have 1.7 GB
+        return [Finding("cache", "note", summary, remedy, facts)]
+    return [Finding("cache", "ok", summary, "", facts)]
+
+
+def check_packages() -> list[Finding]:
+    """Compare the installed versions with the bounds that this package declares."""
+    from packaging.requirements import Requirement
+
+    wanted = [Requirement(text) for text in requires(US) or []]
+    extras: dict[str, list[Requirement]] = {
+        extra: [one for one in wanted if one.marker and f'extra == "{extra}"' in str(one.marker)]
+        for extra in EXTRAS
+    }
+    needed = [one for one in wanted if "extra" not in str(one.marker)]
+    # A torchvision that was built for another torch ends with odd errors.
+    present = versions(one.name for one in wanted)
+    if "torchvision" in present:
+        pairs = map(Requirement, requires("torchvision") or [])
+        needed += [one for one in pairs if one.name == "torch"]
+    return [packages_finding(needed, present), *extras_findings(extras, present)]
+
+
+def packages_finding(needed: Iterable[Requirement], present: Mapping[str, str]) -> Finding:
+    """Return what the installed versions mean."""
+    facts = {"versions": dict(sorted(present.items()))}
+    if problems := _unfit(needed, present):
+        return Finding("packages", "problem", problems, install("--upgrade", US), facts)
+    named = [f"{name} {n}" for name, n in present.items() if name.replace("-", "_") in _NAMED]
+    return Finding("packages", "ok", f"fit their bounds: {', '.join(named)}", "", facts)
+
+
+def _unfit(needed: Iterable[Requirement], present: Mapping[str, str]) -> str:
+    """Return what is missing or outside of its bounds; "" if nothing is."""
+    needed = [one for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
+    outside = [
+        f"{one.name} {present[one.name]} (needs {one.specifier})"
+        for one in needed
+        if one.name in present
+        # Without the build: torch 2.9.0+cu130 is 2.9.0.
+        and not one.specifier.contains(present[one.name].partition("+")[0], prereleases=True)
+    ]
+    missing = [one.name for one in needed if one.name not in present]
+    parts = [f"missing: {', '.join(missing)}"] if missing else []
+    parts += [f"outside of the bounds: {', '.join(outside)}"] if outside else []
+    return "; ".join(parts)
+
+
+def extras_findings(
+    extras: Mapping[str, Iterable[Requirement]], present: Mapping[str, str]
+) -> list[Finding]:
+    """Tell which extras are installed, and what the others are for."""
+    whole = [name for name, group in extras.items() if all(r.name in present for r in group)]
+    absent = [name for name in extras if name not in whole]
+    said = [f"installed: {', '.join(whole)}"] if whole else []
+    if absent:
+        said.append("not installed: " + "; ".join(f"{one} ({EXTRAS[one]})" for one in absent))
+    names = f"{US}[{','.join(absent)}]"
+    remedy = f"for those that you need:\n{install(names)}" if absent else ""
+    return [Finding("extras", "ok", "; ".join(said), remedy, {"installed": whole})]
+
+
+# -- what runs in a process of its own -----------------------------------------------------------
+
+
+def _torch() -> Facts:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch = import_module("torch")
+        cuda = bool(torch.cuda.is_available())
+        about = torch.cuda.get_device_properties
+        gpus = [about(index) for index in range(torch.cuda.device_count() if cuda else 0)]
+        torch.zeros(1).numpy()  # fails where torch is older than NumPy
+    return {
+        "version": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "hip": getattr(torch.version, "hip", None),
+        "gpus": [f"{gpu.name} ({gpu.total_memory / 2**30:.0f} GiB)" for gpu in gpus],
+        "mps": bool(torch.backends.mps.is_available()),
+        "threads": int(torch.get_num_threads()),
+        "warnings": [" ".join(str(warning.message).split()) for warning in caught],
+    }
+
+
+def _qt() -> Facts:
+    # By name, here and below: only the panel depends on Qt and napari.
+    qtpy = import_module("qtpy")
+    widgets, gui = import_module("qtpy.QtWidgets"), import_module("qtpy.QtGui")
+    version = str(qtpy.PYQT_VERSION or qtpy.PYSIDE_VERSION or "")
+    facts = {"binding": qtpy.API_NAME, "version": version, "qt": qtpy.QT_VERSION, "renderer": ""}
+    displays = map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))
+    if sys.platform.startswith("linux") and not any(displays):
+        return facts  # an application would end the process
+    application = widgets.QApplication(["doctor"])
+    surface, context = gui.QOffscreenSurface(), gui.QOpenGLContext()
+    surface.create()
+    if not context.create() or not context.makeCurrent(surface):
+        raise RuntimeError("Qt cannot make an OpenGL context")
+    gl = import_module("vispy.gloo.gl")
+    opengl, renderer = (str(gl.glGetParameter(name)) for name in (gl.GL_VERSION, gl.GL_RENDERER))
+    facts |= {"opengl": opengl.partition(" ")[0], "renderer": renderer}
+    return facts | {"platform": str(application.platformName())}
+
+
+def _napari() -> Facts:
+    napari = import_module("napari")
+    settings = import_module("napari.settings").get_settings()
+    npe2 = import_module("npe2")
+    npe2.PluginManifest.from_distribution(US)
+    return {
+        "version": str(napari.__version__),
+        "npe2": str(npe2.__version__),
+        "disabled": US in settings.plugins.disabled_plugins,
+    }
+
+
+_PROBES: Final = {"torch": _torch, "napari": _napari, "Qt": _qt}
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        facts: Facts = {}
+        failure = ""
+        try:
+            facts = _PROBES[name]()
+        except BaseException as error:  # whatever a broken library raises
+            failure = one_line(error)
+        print("\n" + json.dumps([name, facts, failure]), flush=True)
+    os._exit(0)  # a broken library may crash when it is unloaded

@@ -5,7 +5,7 @@ import threading
 from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.panel import doctor_dialog
-from napari_maskinversion.doctor.report import Finding, Report
+from napari_maskinversion.doctor.checks import Finding, Report
 
 REPORT = Report("0.2", (Finding("Qt", "ok", "PyQt6 6.11.0"),))
 

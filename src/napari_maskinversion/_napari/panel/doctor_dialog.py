@@ -5,8 +5,7 @@ from __future__ import annotations
 from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QApplication, QPlainTextEdit, QPushButton, QWidget
 
-from ...doctor.checks import examine
-from ...doctor.report import Report
+from ...doctor.checks import Report, examine
 from ..widgets.dialogs import ToolDialog
 from ..widgets.sections import column
 from ..workers.worker import Worker
