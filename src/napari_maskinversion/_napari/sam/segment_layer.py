@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..layers.coordinates import Plane
-from ..layers.feature_rows import whole, with_index, with_labels
+from ..layers.label_layers import whole, with_index, with_labels
 from .segment_task import Painted, SegmentedObject
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from ..workers.updates import Update
 if TYPE_CHECKING:
     from ...regions.sam.automatic_config import AutomaticConfig
     from ...regions.sam.segmenter import Segmenter
-    from ..layers.affine import Affine2D
+    from ..layers.coordinates import Affine2D
 
 
 class SegmentedObject(Protocol):

@@ -20,8 +20,7 @@ from qtpy.QtWidgets import (
 from ...regions.masks.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
-from ..widgets.fetch_row import FetchRow
-from ..widgets.progress_row import ProgressRow
+from ..widgets.progress import FetchRow, ProgressRow
 from ..widgets.sections import LayerCombo, Note, form, line, stack
 from .everything_widget import EverythingWidget
 from .prompt_layers import NEGATIVE, POSITIVE
