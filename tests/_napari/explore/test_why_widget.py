@@ -562,7 +562,7 @@ def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
     titles = [part.what.itemText(i) for i in range(part.what.count())]
     assert titles[-3:] == ["Patience", "Windows", "Model"]
     assert "Keep heatmaps of the last step" not in titles
-    choose(qtbot, part.what, "Patience")
+    part.what.setCurrentIndex(part.what.findText("Patience"))
     part.form["inversion.patience"].setValue(4)
     assert part.estimator.busy
     assert part.changed == "patience"
