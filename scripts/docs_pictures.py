@@ -209,7 +209,8 @@ def drawings(window: Window, folder: Path) -> None:
 
 def close_sections(panel: Any) -> None:
     for section in (
-        *panel.details.sections,
+        panel.why.section,
+        panel.compare.section,
         panel.finder.section,
         panel.captions.section,
         panel.imagine.section,
@@ -220,12 +221,12 @@ def close_sections(panel: Any) -> None:
 def why(window: Window) -> None:
     panel = window.panel
     panel.reveal("explore")
-    panel.details.sections[0].open()
+    panel.why.section.open()
     window.rest()
-    mode = panel.details.why_widget.mode
+    mode = panel.why.mode
     mode.setCurrentIndex(1)
     mode.activated.emit(1)
-    window.wait(lambda: not panel.details.why.worker.busy)
+    window.wait(lambda: not panel.why.worker.busy)
     window.rest(0.6)
     window.shoot("why")
     mode.setCurrentIndex(0)
@@ -233,14 +234,14 @@ def why(window: Window) -> None:
 
 
 def compare(window: Window) -> None:
-    details = window.panel.details
-    details.sections[1].open()
+    section = window.panel.compare
+    section.section.open()
     window.rest()
-    details.compare_widget.compare.click()
-    window.wait(lambda: not details.compare.worker.busy)
+    section.compare.click()
+    window.wait(lambda: not section.worker.busy)
     window.shoot_tabs("compare", "explore")
-    right = window.truth[details.compare.region.id]
-    for side in details.compare_widget.sides:
+    right = window.truth[section.region.id]
+    for side in section.sides:
         if right not in side.labels.text().splitlines()[0]:
             window.problems.append(f"compare: one answer for a {right} is {side.labels.text()!r}")
 
@@ -248,9 +249,9 @@ def compare(window: Window) -> None:
 def find(window: Window) -> None:
     panel = window.panel
     panel.finder.section.open()
-    panel.finder.part.words.setText("a green frog")
-    panel.finder.find()
-    window.wait(lambda: not panel.finder.runner.busy)
+    panel.finder.words.setText("a green frog")
+    panel.finder.run()
+    window.wait(lambda: not panel.finder.worker.busy)
     window.rest()
     window.shoot_tabs("find", "explore")
     best = window.truth[panel.session.results.regions[panel.session.row].id]
@@ -263,12 +264,12 @@ def captions(window: Window, folder: Path) -> None:
     file = folder / "legends.txt"
     file.write_text("\n".join(CAPTIONS), "utf-8")
     panel.captions.section.open()
-    panel.captions.build(file)
-    window.wait(lambda: not panel.captions.runner.busy)
-    panel.captions.search()
-    window.wait(lambda: not panel.captions.runner.busy)
-    panel.captions.generating.generate()
-    window.wait(lambda: not panel.captions.generating.runner.busy)
+    panel.captions.build_from(file)
+    window.wait(lambda: not panel.captions.worker.busy)
+    panel.captions.run()
+    window.wait(lambda: not panel.captions.worker.busy)
+    panel.captions.generated.run()
+    window.wait(lambda: not panel.captions.generated.worker.busy)
     window.rest()
     window.shoot_tabs("captions", "explore", "label")
     for region in panel.session.results.regions:
@@ -277,8 +278,8 @@ def captions(window: Window, folder: Path) -> None:
             window.problems.append(f"captions: region {region.id} is said to be {best!r}")
         if region.uncertainty.sure and region.suggestion not in written:
             window.problems.append(f"captions: region {region.id} is written to be {written!r}")
-    panel.captions.part.banks.setCurrentIndex(0)
-    panel.captions.part.banks.activated.emit(0)
+    panel.captions.banks.setCurrentIndex(0)
+    panel.captions.banks.activated.emit(0)
 
 
 def live(window: Window, _: Path) -> None:

@@ -1,7 +1,5 @@
 """Captions and finding by words, as their user meets them; on the bundled model."""
 
-import time
-
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
@@ -11,9 +9,7 @@ from qtpy.QtWidgets import QFileDialog, QLabel
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.samples import everyday_1
 from napari_maskinversion._napari.workers import driver
-from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
-from tests.scenes import demo_model, picture
 
 CAPTIONS = [
     "a picture of grapes",
@@ -39,27 +35,6 @@ def panel(make_napari_viewer, qtbot):
     made.shut_down()
 
 
-@pytest.fixture
-def counted(monkeypatch):
-    """Sentences that were embedded, and runs that were made."""
-    from napari_maskinversion.pipeline import run as pipeline
-
-    seen = {"sentences": 0, "runs": []}
-    encode, run = Backbone.encode_text, pipeline.run_planes
-
-    def encode_text(self, texts):
-        seen["sentences"] += len(texts)
-        return encode(self, texts)
-
-    def run_planes(model, tasks, vocabulary, config, **options):
-        seen["runs"].append(config.inversion)
-        return run(model, tasks, vocabulary, config, **options)
-
-    monkeypatch.setattr(Backbone, "encode_text", encode_text)
-    monkeypatch.setattr(pipeline, "run_planes", run_planes)
-    return seen
-
-
 def press(qtbot, button):
     assert not button.isHidden()
     assert button.isEnabled()
@@ -67,16 +42,16 @@ def press(qtbot, button):
 
 
 def built(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.captions.runner.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.captions.worker.busy, timeout=120_000)
 
 
 def found(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.finder.runner.busy, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.finder.worker.busy, timeout=120_000)
 
 
 def build(qtbot, panel, monkeypatch, file):
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a, **k: (str(file), ""))
-    press(qtbot, panel.captions.part.build)
+    press(qtbot, panel.captions.build)
 
 
 def shown(panel):
@@ -87,7 +62,7 @@ def shown(panel):
 def test_regions_get_captions_of_a_bank(
     qtbot, panel, monkeypatch, tmp_path, run_to_end, messages, counted, export
 ):
-    part = panel.captions.part
+    part = panel.captions
     texts = []
     monkeypatch.setattr(driver, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
     panel.runner.progressed.connect(lambda update: texts.append(update.text))
@@ -133,97 +108,10 @@ def test_regions_get_captions_of_a_bank(
     assert len(messages) == 1  # of the table saved
 
 
-def test_building_can_be_stopped_and_gone_on_with(
-    qtbot, panel, monkeypatch, tmp_path, messages, run_to_end, counted
-):
-    part, encode = panel.captions.part, Backbone.encode_text
-
-    def slowly(self, texts):
-        time.sleep(0.1)
-        if len(texts) > 16:
-            raise MemoryError
-        return encode(self, texts)
-
-    monkeypatch.setattr(Backbone, "encode_text", slowly)
-    file = tmp_path / "many.txt"
-    file.write_text("\n".join(f"caption {number}" for number in range(700)))
-    build(qtbot, panel, monkeypatch, file)
-    assert not part.build.isEnabled()
-    qtbot.waitUntil(lambda: "of 700" in part.progress.bar.text(), timeout=60_000)
-    short = "Not enough memory for captions: 16 sentences at once"
-    qtbot.waitUntil(lambda: part.about.text() == short, timeout=60_000)
-    assert not part.about.isHidden()
-    press(qtbot, part.progress.cancel)
-    built(qtbot, panel)
-    assert part.banks.currentText() == "many.txt, half built"
-    done = part.bank.done
-    assert 0 < done < 700
-    assert "press Continue" in part.about.text()
-    run_to_end(panel)
-    assert "cannot be used yet" in messages[-1]
-    monkeypatch.setattr(Backbone, "encode_text", encode)
-    counted["sentences"] = 0
-    press(qtbot, part.resume)
-    built(qtbot, panel)
-    assert counted["sentences"] == 700 - done
-    assert part.banks.currentText() == "many.txt, 700 captions"
-    assert part.banks.count() == 2
-    # Another session opens its folder; another model is refused in words.
-    folder = part.bank.folder
-    part.banks.setCurrentIndex(0)
-    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *a, **k: str(folder))
-    press(qtbot, part.open)
-    qtbot.waitUntil(lambda: part.banks.currentIndex() == 1)
-    panel.model.choose("ViT-B-16/openai")
-    assert "was built with the model demo, not with ViT-B-16/openai" in part.about.text()
-    run_to_end(panel)
-    assert "was built with the model demo" in messages[-1]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("latin.txt", b"caf\xe9", "not UTF-8"),
-        ("none.txt", b"\n\n", "no captions"),
-        ("table.csv", b"a,b\n1,2", "no column caption"),
-    ],
-)
-def test_captions_that_cannot_be_used_are_refused(
-    qtbot, panel, monkeypatch, tmp_path, messages, name, content, says
-):
-    file = tmp_path / name
-    file.write_bytes(content)
-    build(qtbot, panel, monkeypatch, file)
-    built(qtbot, panel)
-    assert says in messages[-1]
-    assert panel.captions.part.banks.count() == 1
-    assert panel.captions.part.build.isEnabled()
-    panel.captions.open(tmp_path)
-    qtbot.waitUntil(lambda: len(messages) == 2)
-    assert "no caption bank" in messages[-1]
-
-
-def test_captions_in_another_encoding_are_read_once_it_is_named(
-    qtbot, panel, monkeypatch, tmp_path, messages
-):
-    file = tmp_path / "latin.txt"
-    file.write_bytes("caf\u00e9\nbistro".encode("latin-1"))
-    build(qtbot, panel, monkeypatch, file)
-    built(qtbot, panel)
-    assert "not UTF-8" in messages[-1]
-    qtbot.keyClicks(panel.captions.part.encoding, "latin-1")
-    build(qtbot, panel, monkeypatch, file)
-    built(qtbot, panel)
-    bank = panel.captions.part.bank.bank
-    (matches,) = bank.search(demo_model().encode_text(["anything"]))
-    assert sorted(matches.captions) == ["bistro", "caf\u00e9"]
-    assert len(messages) == 1
-
-
 def test_words_find_a_region_and_embeddings_are_used_again(
     qtbot, panel, messages, run_to_end, counted
 ):
-    part = panel.finder.part
+    part = panel.finder
     part.find.click()
     assert "expression is blank" in messages[-1]
     run_to_end(panel)
@@ -273,7 +161,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
     qtbot, panel, run_to_end, counted
 ):
-    part = panel.finder.part
+    part = panel.finder
     panel._viewer.window.resize(1366, 768)
     panel._viewer.show()  # a hidden window is not laid out
     run_to_end(panel)
@@ -293,32 +181,11 @@ def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
     assert any(text.startswith(f"'a green frog': {count} regions ranked, from ") for text in shown)
 
 
-def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):
-    part, image = panel.finder.part, panel.input.image.layer
-    panel.model.form.set_values({"inversion.steps": 1})
-    part.words.setText("a green frog")
-
-    def reused():
-        press(qtbot, part.find)
-        found(qtbot, panel)
-        return part.model.finding.reused
-
-    assert not reused()
-    assert reused()
-    # Changed in place, where nobody is told; and another array.
-    image.data[:40] = 255 - image.data[:40]
-    assert not reused()
-    image.data = np.ascontiguousarray(image.data[::-1])
-    assert not reused()
-    assert reused()
-    assert not messages
-
-
 def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, run_to_end, counted):
     grey = panel.input.image.layer.data.mean(axis=2).astype(np.uint8)
     layer = panel._viewer.add_image(grey, name="grey")
     panel.input.image.choose(layer)
-    part = panel.finder.part
+    part = panel.finder
     panel.model.form.set_values({"inversion.steps": 1})
     part.alpha.setValue(panel.session.settings.inversion.alpha)
     part.whole.setChecked(False)
@@ -329,39 +196,6 @@ def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, ru
         press(qtbot, part.find)
         found(qtbot, panel)
         assert len(counted["runs"]) == runs  # the table keeps those of the first limits
-
-
-def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(qtbot, panel, counted):
-    viewer, part = panel._viewer, panel.finder.part
-    stack = viewer.add_image(np.stack([picture(60, 80, seed=seed) for seed in (1, 2)]), rgb=True)
-    labels = np.zeros((2, 60, 80), np.uint8)
-    labels[0, 5:25, 5:30], labels[1, 30:50, 40:70] = 1, 2
-    panel.input.image.choose(stack)
-    panel.input.regions.choose(viewer.add_labels(labels, name="planes"))
-    panel.input.scope.planes.setCurrentIndex(2)
-    panel.model.form.set_values({"inversion.steps": 1})
-    part.words.setText("a green frog")
-    for plane in (0, 1):
-        viewer.dims.set_current_step(0, plane)
-        press(qtbot, part.find)
-        found(qtbot, panel)
-    assert part.model.rowCount() == 2
-    assert len(counted["runs"]) == 1
-
-
-def test_finding_can_be_cancelled(qtbot, widget, slow, messages):
-    part = widget.finder.part
-    part.words.setText("the dog on the left")
-    part.find.click()
-    qtbot.waitUntil(lambda: len(slow.reached) > 0, timeout=20_000)
-    assert not part.find.isEnabled()
-    part.progress.cancel.click()
-    slow.go.release(3)
-    found(qtbot, widget)
-    assert slow.closed.is_set()
-    assert part.find.isEnabled()
-    assert part.table.isHidden()
-    assert not messages
 
 
 def is_map_of(layer, region):

@@ -11,8 +11,10 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
+from napari_maskinversion._napari.explore.work_section import Shared
 from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models import loading
@@ -97,7 +99,7 @@ def answered(make_napari_viewer, qtbot, monkeypatch, run_to_end):
 
 
 def opened(qtbot, widget, which):
-    section = widget.details.sections[which]
+    section = (widget.why, widget.compare)[which].section
     qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
     return section.content()
 
@@ -123,7 +125,7 @@ def wait(qtbot, worker):
 def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, run_to_end):
     slow.free = True
     run_to_end(widget)
-    why, compare = widget.details.sections
+    why, compare = widget.why.section, widget.compare.section
     assert not why.isExpanded()
     assert not compare.isExpanded()
     shown = heat(widget)
@@ -137,11 +139,11 @@ def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, 
     assert "low margin 0.400." in text
     widget.results.table.selectRow(1)
     assert "The region covers " in part.numbers.text()
-    assert not widget.details.why.worker.busy
+    assert not widget.why.worker.busy
 
 
 def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messages):
-    why, viewer = answered.details.why, answered._viewer
+    why, viewer = answered.why, answered._viewer
     region = answered.results.results.regions[0]
     own = heat(answered)
     part = opened(qtbot, answered, 0)
@@ -198,14 +200,14 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert f"{region.losses[4]:.3f}" in part.curve.text
     # Closed, the heatmap is the region's own.
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
-    qtbot.keyClick(answered.details.sections[0].toggleButton(), Qt.Key.Key_Return)
+    qtbot.keyClick(answered.why.section.toggleButton(), Qt.Key.Key_Return)
     np.testing.assert_array_equal(heat(answered), own)
     assert not messages
     assert viewer.layers.selection.active is not layer
 
 
 def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, answered, run_to_end):
-    why = answered.details.why
+    why = answered.why
     part = opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
@@ -232,7 +234,7 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
 
 
 def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answered):
-    why, part = answered.details.why, opened(qtbot, answered, 0)
+    why, part = answered.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, why.worker)
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
@@ -250,7 +252,7 @@ def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answ
 
 
 def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answered, messages):
-    why, viewer = answered.details.why, answered._viewer
+    why, viewer = answered.why, answered._viewer
     part = opened(qtbot, answered, 0)
     photo, cells = viewer.layers["photo"], viewer.layers["cells"]
     photo.data = photo.data[::-1].copy()
@@ -287,7 +289,7 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
 def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_told(
     qtbot, answered
 ):
-    why, viewer = answered.details.why, answered._viewer
+    why, viewer = answered.why, answered._viewer
     part, photo = opened(qtbot, answered, 0), viewer.layers["photo"]
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a word is")
@@ -305,7 +307,7 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
 
 
 def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
-    why, part = answered.details.why, opened(qtbot, answered, 0)
+    why, part = answered.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     opened(qtbot, answered, 0)  # the same key closes it
@@ -316,7 +318,7 @@ def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, ans
 
 
 def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch):
-    why, compare = answered.details.why, answered.details.compare
+    why, compare = answered.why, answered.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
 
     def endless(*_, **how):
@@ -351,7 +353,7 @@ def thinking(*_, **how):
 
 
 def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_to_end):
-    why, compare = answered.details.why, answered.details.compare
+    why, compare = answered.why, answered.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
     choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
@@ -369,7 +371,7 @@ def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_
 
 
 def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages, monkeypatch):
-    why = answered.details.why
+    why = answered.why
     part = opened(qtbot, answered, 0)
     going, go = [], threading.Event()
     original = Explainer.labels
@@ -415,7 +417,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
 
 
 def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
-    compare = answered.details.compare
+    compare = answered.compare
     part = opened(qtbot, answered, 1)
     assert part.form["inversion.alpha"].value() == 5  # a value that differs is filled in
     press(qtbot, part.compare)
@@ -457,7 +459,7 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
 def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     qtbot, answered, monkeypatch
 ):
-    compare, original = answered.details.compare, comparing.run_planes
+    compare, original = answered.compare, comparing.run_planes
     asked = []
 
     def slow_at_first(model, tasks, vocabulary, settings):
@@ -470,7 +472,7 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
         return (yield from original(model, tasks, vocabulary, settings))
 
     monkeypatch.setattr(comparing, "run_planes", slow_at_first)
-    from napari_maskinversion._napari.explore import compare_controller as module
+    from napari_maskinversion._napari.explore import compare as module
 
     monkeypatch.setattr(module, "model_state", lambda spec: "on disk")
     part = opened(qtbot, answered, 1)
@@ -506,7 +508,7 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
 def test_averaged_methods_and_those_with_weights_are_compared(
     qtbot, answered, messages, monkeypatch, tmp_path
 ):
-    compare, method = answered.details.compare, answered.model.method
+    compare, method = answered.compare, answered.model.method
     method.choose("maskinversion+crop")
     part = opened(qtbot, answered, 1)
     choose(qtbot, part.what, "Method")
@@ -541,12 +543,12 @@ def test_averaged_methods_and_those_with_weights_are_compared(
 
 
 def test_find_and_compare_take_the_same_alphas(answered):
-    assert answered.details.compare_widget.form["inversion.alpha"].maximum() == 20
-    assert answered.finder.part.alpha.maximum() == 20
+    assert answered.compare.form["inversion.alpha"].maximum() == 20
+    assert answered.finder.alpha.maximum() == 20
 
 
 def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
-    from napari_maskinversion._napari.explore import compare_widget as module
+    from napari_maskinversion._napari.explore import compare as module
 
     def more_fields(*groups):
         fields = fields_of(*groups)
@@ -554,15 +556,15 @@ def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
         return [*fields, replace(steps, key="inversion.patience", title="Patience", default=3)]
 
     monkeypatch.setattr(module, "fields_of", more_fields)
-    part = module.CompareWidget()
+    part = module.CompareSection(Shared(None, Session(), None, ModelStore()))
     qtbot.addWidget(part)
     part.offer(["demo"], {})
     titles = [part.what.itemText(i) for i in range(part.what.count())]
     assert titles[-3:] == ["Patience", "Windows", "Model"]
     assert "Keep heatmaps of the last step" not in titles
-    choose(qtbot, part.what, "Patience")
-    with qtbot.waitSignal(part.edited):
-        part.form["inversion.patience"].setValue(4)
+    part.what.setCurrentIndex(part.what.findText("Patience"))
+    part.form["inversion.patience"].setValue(4)
+    assert part.estimator.busy
     assert part.changed == "patience"
     assert part.value == 4
     assert part.stack.currentWidget() is part.form["inversion.patience"]
@@ -612,7 +614,7 @@ def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
     answered.model.method.choose("alphaclip")
     wait_for(lambda: "AlphaCLIP needs weights" in part.estimate.text())
     answered.model.method.choose("maskinversion")
-    words = answered.finder.part
+    words = answered.finder
     monkeypatch.setattr(words, "isVisible", lambda: False)
     words.alpha.setValue(3)
     qtbot.waitUntil(lambda: not answered.finder.estimator.busy)

@@ -11,7 +11,7 @@ from napari.layers._source import layer_source
 from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
-from napari_maskinversion._napari.inputs.regions_file_controller import RegionsFileController
+from napari_maskinversion._napari.inputs.regions_file import RegionsFileController
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.images.opening import open_image

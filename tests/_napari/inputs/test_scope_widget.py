@@ -6,8 +6,7 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.run_requests.chosen_regions import parse_ids
-from napari_maskinversion._napari.run_requests.preparing import units_of
+from napari_maskinversion._napari.run_requests.preparing import parse_ids, units_of
 from napari_maskinversion.base.errors import InputError
 from tests._napari.layers.test_coordinates import run_input
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.layers.accepted_texts import (
+from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint
+from napari_maskinversion._napari.layers.layers import is_ours
+from napari_maskinversion._napari.layers.overlays import (
     MOST,
     AcceptedText,
     AcceptedTexts,
     nearest,
 )
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint
-from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.layers.tasks import PlaneFinder
 from tests._napari.review.reviewing import canvas, press
 

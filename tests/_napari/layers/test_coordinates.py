@@ -6,8 +6,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.layers.affine import Affine2D
-from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
+from napari_maskinversion._napari.layers.coordinates import Affine2D, Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
 from napari_maskinversion._napari.layers.layers import count_regions
 from napari_maskinversion._napari.layers.pictures import copy_picture

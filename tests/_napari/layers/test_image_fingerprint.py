@@ -3,7 +3,7 @@
 import numpy as np
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.layers.image_fingerprint import ImageFingerprint
+from napari_maskinversion._napari.layers.tasks import ImageFingerprint
 from napari_maskinversion._napari.run_requests.preparing import prepare
 from napari_maskinversion._napari.session import Session
 from tests.scenes import label_image, picture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
-from napari_maskinversion._napari.layers.region_border import (
+from napari_maskinversion._napari.layers.overlays import (
     DARK,
     LIGHT,
     RegionBorder,

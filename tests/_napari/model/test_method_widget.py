@@ -114,9 +114,9 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     assert overlap == ["\N{EN DASH}"] * 2
     widget.results.table.selectRow(1)
     assert widget.canvas.heatmap.layer.data.max() == 0
-    why = widget.details.sections[0]
+    why = widget.why.section
     qtbot.keyClick(why.toggleButton(), Qt.Key.Key_Space)
-    assert widget.details.why_widget.line.text() == "Crop has no heatmaps, overlaps or losses."
+    assert widget.why.line.text() == "Crop has no heatmaps, overlaps or losses."
 
     widget.model.method.choose("alphaclip")
     widget.start()

@@ -58,14 +58,14 @@ def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
         "panel": small,
         "words": words.viewport(),
         "foot": small.foot.status,
-        "find": small.finder.part.words,
+        "find": small.finder.words,
     }[place]
     assert drop(onto, tmp_path / name)
     qtbot.waitUntil(lambda: small.session.regions is not None, timeout=20_000)
     qtbot.waitUntil(lambda: not small.from_file.reading.busy, timeout=20_000)
     assert len(small._viewer.layers) == 2
     assert np.count_nonzero(small.session.regions.data) == RING.area
-    assert (words.toPlainText(), small.finder.part.words.text()) == ("cat\ndog", "")
+    assert (words.toPlainText(), small.finder.words.text()) == ("cat\ndog", "")
 
 
 def test_results_are_opened_again(widget, slow, run_to_end, export, tmp_path, qtbot):

@@ -15,8 +15,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_maskinversion._napari.results.region_details import Bars
 from napari_maskinversion._napari.review.review_options import BY_WORD
-from napari_maskinversion._napari.widgets.bars import Bars
 from napari_maskinversion._napari.widgets.sections import Section
 from napari_maskinversion.results.settings import fields_of
 

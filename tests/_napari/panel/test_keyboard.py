@@ -99,7 +99,12 @@ def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
     qtbot.waitUntil(lambda: widget.images.shown is not None, timeout=60_000)
     widget.input.image.choose(widget._viewer.layers["photo"])
     bring(qtbot, widget)
-    sections = [*widget.details.sections, widget.finder.section, widget.captions.section]
+    sections = [
+        widget.why.section,
+        widget.compare.section,
+        widget.finder.section,
+        widget.captions.section,
+    ]
     for name, opened in [
         *((name, None) for name in TABS),
         *(("explore", section) for section in (*sections, widget.imagine.section)),

@@ -37,7 +37,7 @@ def test_a_new_topic_is_a_package_and_a_name(make_napari_viewer, monkeypatch):
 
 def test_of_what_explores_one_thing_is_open_at_a_time(widget, qtbot):
     widget.reveal("explore")
-    why, compare = widget.details.sections
+    why, compare = widget.why.section, widget.compare.section
     find, captions = widget.finder.section, widget.captions.section
     assert not any(section.isExpanded() for section in (why, compare, find, captions))
     for section in (why, captions):

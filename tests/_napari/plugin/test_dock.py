@@ -92,7 +92,7 @@ def test_the_panel_is_shown_before_the_pages_that_are_not_in_view_one_a_step(ope
     (image,) = (one for one in panel._viewer.layers)
     assert image.name == "photo"
     windows = [one for one in QApplication.topLevelWidgets() if not one.isHidden()]
-    parts = (*panel.details.sections, panel.review.part, panel.images.part)
+    parts = (panel.why.section, panel.compare.section, panel.review.part, panel.images.part)
     assert not {*parts} & {*windows}
 
 

@@ -61,7 +61,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     messages,
 ):
     part = opened(qtbot, answered, 0)
-    why, compare = answered.details.why, answered.details.compare
+    why, compare = answered.why, answered.compare
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, why.worker)
     before, curve = heat(answered), part.curve.text
@@ -127,7 +127,7 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, answered.details.why.worker)
+    wait(qtbot, answered.why.worker)
     assert says in answered.foot.status.text()
 
 
@@ -151,7 +151,7 @@ def test_results_of_an_own_model_are_explained_by_the_file_that_is_chosen(
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, answered.details.why.worker)
+    wait(qtbot, answered.why.worker)
     assert loaded[-1] == str(own)
     assert answered.session.record.snapshot.settings.architecture == "ViT-B-32"
     assert f"The model {own.stem} is not the one of this run" in answered.foot.status.text()
@@ -188,5 +188,5 @@ def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_pat
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, answered.details.why.worker)
+    wait(qtbot, answered.why.worker)
     assert "The file of these results holds no regions; run again." in answered.foot.status.text()

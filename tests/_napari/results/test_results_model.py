@@ -6,7 +6,7 @@ from napari.layers import Labels
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 
-from napari_maskinversion._napari.results.result_features import write_features
+from napari_maskinversion._napari.results.export_controller import write_features
 from napari_maskinversion._napari.results.results_model import ResultsModel
 from napari_maskinversion._napari.results.results_widget import ResultsWidget
 from napari_maskinversion._napari.session import ResultRecord, Session

@@ -349,12 +349,12 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
 
 
 def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
-    part = live.finder.part
+    part = live.finder
     part.alpha.setValue(live.session.settings.inversion.alpha)
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
-    qtbot.waitUntil(lambda: not live.finder.runner.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.finder.worker.busy, timeout=20_000)
     assert part.model.finding.reused
     assert inverted == []
 

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
 from napari_maskinversion._napari.layers.layers import is_ours
-from napari_maskinversion._napari.layers.outline import OutlineLayer
+from napari_maskinversion._napari.layers.overlays import OutlineLayer
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.images.windows import WindowConfig
 

@@ -5,7 +5,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication, QStandardItem, QStandardItemModel
 from qtpy.QtWidgets import QListWidgetItem
 
-from napari_maskinversion._napari.results.caption_list import CaptionList
+from napari_maskinversion._napari.results.region_details import CaptionList
 from napari_maskinversion._napari.widgets.sections import table_view
 
 

@@ -1,6 +1,6 @@
 """Bars of progress."""
 
-from napari_maskinversion._napari.widgets.progress_bar import ProgressBar
+from napari_maskinversion._napari.widgets.progress import ProgressBar
 
 
 class Counted(ProgressBar):

@@ -99,7 +99,7 @@ def test_unload_says_so_only_when_compare_has_ended(widget, gpu, qtbot, work, me
     gpu.load(widget.store)
     widget.controller.show_settings("Storage")
     qtbot.waitUntil(lambda: widget.controller.pages.usage is not None, timeout=20_000)
-    compare = widget.details.compare.worker
+    compare = widget.compare.worker
     compare.start(work.on(widget.store))
     assert work.begun.wait(20)
     compare.drop()  # its thread goes on to the next step

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from napari_maskinversion._napari.workers.quiet_imports import without_collections
+from napari_maskinversion._napari.workers.preload import without_collections
 
 
 @pytest.fixture

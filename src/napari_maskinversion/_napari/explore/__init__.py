@@ -14,9 +14,5 @@ def content(panel: Any) -> QWidget:
     """Return the content of the tab."""
     from ..widgets.sections import one_at_a_time
 
-    return one_at_a_time(
-        *panel.details.sections,
-        panel.finder.section,
-        panel.captions.section,
-        panel.imagine.section,
-    )
+    parts = (panel.why, panel.compare, panel.finder, panel.captions, panel.imagine)
+    return one_at_a_time(*(part.section for part in parts))

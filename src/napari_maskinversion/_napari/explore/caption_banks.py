@@ -94,10 +94,7 @@ def build(request: BuildRequest, store: ModelStore) -> Generator[Any, None, Know
     if request.file is not None:
         captions = read_captions(request.file, column=request.column, encoding=request.encoding)
     check_stopped()
-    if not store.has(request.model, request.device):
-        yield words.loading_model(request.model)
-        preload_torch()
-    model, notes = store.get(request.model, request.device), [""]
+    model, notes = (yield from store.load(request.model, request.device)), [""]
     if captions is not None:
         folder = default_folder(model, captions)
         building = build_bank_steps(model, captions, folder, notes.append)

@@ -86,10 +86,7 @@ def draw_region(
     except NotEnoughMemoryError:
         kept.release()  # what another decoder took
         carried = plan(wanted.request, info.model, loaded=loaded)
-    if not loaded:
-        origin.check_model()
-        yield words.loading_model(origin.model)
-    model = store.get(origin.model, origin.device)
+    model = yield from origin.load(store)
     yield words.READING_IMAGE
     seen = look_again(wanted.run_input, wanted.region, info, drawn=False)
     shown = targets(carried, model, [wanted.region], overview(seen.source), info.settings)

@@ -15,7 +15,7 @@ from ...base.identity import RegionKey
 from ...batch.decided import Accepted
 from ...batch.exporting import FILES
 from ..session import ManyImages, Session
-from ..widgets.questions import may_replace
+from ..widgets.dialogs import may_replace
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker

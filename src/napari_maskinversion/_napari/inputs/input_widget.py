@@ -1,23 +1,28 @@
-"""Choice of the image and of the regions on it."""
+"""Choice of the image and of the regions on it, and a layer to draw them on."""
 
 from __future__ import annotations
 
-from typing import Any
+from math import prod
+from typing import Any, Final
 
+import numpy as np
 from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
-from ..layers.layers import EDITS, MOVES, count_regions, is_ours
+from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_shapes, levels_of
+from ..layers.placing import REGIONS_OPACITY, place_of
 from ..session import Bindings, Session
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
-from .channels_first import add_in_colour, is_channels_first
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
 # The selection in the layer may decide what is run on.
 _PICKS = ("selected_label", "highlight")
+_COLOURS = 3
+# A label image of more pixels would take gigabytes: shapes instead.
+_MOST_PIXELS: Final = 2**28
 
 
 class InputWidget(QWidget):
@@ -175,3 +180,53 @@ def _is_regions(layer: Any) -> bool:
     from napari.layers import Labels, Shapes
 
     return isinstance(layer, (Labels, Shapes)) and not is_ours(layer)
+
+
+def is_channels_first(image: Any) -> bool:
+    """Return whether the planes of an image may be red, green and blue."""
+    if image is None or image.rgb or image.multiscale or image.ndim != 3:
+        return False
+    data = image.data
+    # NumPy and dask turn the axes without reading the data.
+    return data.shape[0] == _COLOURS and data.dtype.kind in "uf" and hasattr(data, "transpose")
+
+
+def add_in_colour(viewer: Any, image: Any) -> Any:
+    """Add the three planes as one colour image in the same place, and hide the stack."""
+    layer = viewer.add_image(
+        image.data.transpose(1, 2, 0),
+        rgb=True,
+        name=f"{image.name} (RGB)",
+        scale=image.scale[1:],
+        translate=image.translate[1:],
+        rotate=image.rotate[1:, 1:],
+        shear=image.shear[-1:],
+        affine=image.affine.affine_matrix[1:, 1:],
+        units=image.units[1:],
+    )
+    image.visible = False
+    return layer
+
+
+def draw_regions(viewer: Any, image: Any, regions: Any = None) -> Any:
+    """Make a layer for regions ready to be drawn on, and return it."""
+    if regions is None:
+        regions = _new_layer(viewer, image)
+    viewer.layers.selection.active = regions
+    if is_shapes(regions):
+        regions.mode = "add_polygon_lasso"
+    else:
+        highest = int(np.max(regions.data)) if isinstance(regions.data, np.ndarray) else 0
+        regions.selected_label = highest + 1
+        regions.mode = "paint"
+    return regions
+
+
+def _new_layer(viewer: Any, image: Any) -> Any:
+    shape = levels_of(image)[0].shape[: image.ndim]
+    place = place_of(image)
+    name = f"{image.name}: regions"
+    if prod(shape) > _MOST_PIXELS:
+        return viewer.add_shapes(ndim=image.ndim, name=name, **place)
+    blank = np.zeros(shape, dtype=np.int32)
+    return viewer.add_labels(blank, name=name, opacity=REGIONS_OPACITY, **place)

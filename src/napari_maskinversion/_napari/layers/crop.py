@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ...base.regions import Region
 from ...images.plane_source import read_reduced
+from .overlays import FloatArray, border_of
 from .pictures import copy_layer
-from .region_border import FloatArray, border_of
 from .tasks import PlaneFinder
 
 _CONTEXT: Final = 1.7  # side of the crop, in sides of the region

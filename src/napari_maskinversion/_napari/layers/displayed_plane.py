@@ -17,7 +17,7 @@ from ...base.errors import InputError
 from ...images.contrast_limits import scale_to_unit
 from ...images.lazy_plane import LazyPlane, blocks
 from ...images.plane_source import Box, Level, nothing_to_see
-from .affine import Affine2D
+from .coordinates import Affine2D
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]

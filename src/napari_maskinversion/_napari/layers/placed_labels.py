@@ -12,7 +12,7 @@ from ...base.label_blocks import read_blocks
 from ...base.regions import Region, Regions
 from ...images.lazy_plane import ArrayLike
 from ...regions.masks.label_images import areas_of_labels, regions_of_labels
-from .affine import Affine2D
+from .coordinates import Affine2D
 
 
 class LabelsOnPlane:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...base.errors import EmptyMaskError
 from ...base.regions import Region, Regions
-from .affine import Affine2D, FloatArray
+from .coordinates import Affine2D, FloatArray
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -1,29 +1,29 @@
-"""Results on the canvas: heatmap, window, plane."""
+"""Results on the canvas: heatmap, border, window, and the view of the selected region."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.identity import Position
 from ...base.regions import Region
 from ...images.windows import FloatBox
 from ...results.compressed_region import CompressedRegion
 from ...results.region_result import RegionResult
 from ..workers.notify import inform
 from ..workers.updates import Forming
-from .accepted_texts import AcceptedText, AcceptedTexts, nearest
-from .coordinates import Grid, Plane, ViewPoint
+from .coordinates import Grid, Plane, ViewPoint, slice_of
 from .crop import Crop, crop_reader
 from .heatmap import HeatmapLayer
-from .outline import OutlineLayer
-from .region_border import RegionBorder
+from .overlays import AcceptedText, AcceptedTexts, OutlineLayer, RegionBorder, nearest
 from .tasks import PlaneFinder
-from .view import bring_into_view
 
 Masks = Mapping[int, Region | CompressedRegion]
+Box = tuple[int, int, int, int]
 
 
 class ResultsOnCanvas:
@@ -70,11 +70,11 @@ class ResultsOnCanvas:
     ) -> None:
         """Show a region's heatmap and plane, if its image is still there and unchanged."""
         image, finder = of or (self.image, self._finder)
-        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
+        plane = self._plane(image, finder, region.position)
+        if plane is None:
             self.outline.remove()
             self._mark(None)
             return
-        plane = finder.plane(region.position if finder.all_planes else ())
         self._show(region, region.grid_map, image, plane)
         if outlined:
             self.outline.show(image, plane, region.window.box)
@@ -96,12 +96,10 @@ class ResultsOnCanvas:
 
         It lies in the region's window, or in another ``box`` of the plane.
         """
-        image, finder = self.image, self._finder
-        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
-            return
-        plane = finder.plane(region.position if finder.all_planes else ())
-        self._show(region, grid_map, image, plane, signed=signed, box=box)
-        self._mark(region, image, plane)
+        plane = self._plane(self.image, self._finder, region.position)
+        if plane is not None:
+            self._show(region, grid_map, self.image, plane, signed=signed, box=box)
+            self._mark(region, self.image, plane)
 
     def blank(self) -> None:
         """Show no region."""
@@ -163,11 +161,9 @@ class ResultsOnCanvas:
 
     def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
         """Show an intermediate heatmap; the view stays."""
-        finder = finder or self._finder
-        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
-            return
-        plane = finder.plane(forming.position if finder.all_planes else ())
-        self.heatmap.show(forming.grid_map, image, plane, forming.box)
+        plane = self._plane(image, finder or self._finder, forming.position)
+        if plane is not None:
+            self.heatmap.show(forming.grid_map, image, plane, forming.box)
 
     def show_texts(
         self, texts: Sequence[AcceptedText], above: Any, near: RegionResult | None
@@ -180,6 +176,12 @@ class ResultsOnCanvas:
             self.texts.remove()
         else:
             self.texts.show(nearest(texts, near), image, finder, above)
+
+    def _plane(self, image: Any, finder: PlaneFinder | None, position: Position) -> Plane | None:
+        """Return the plane of a region; None if its image is gone or has another size."""
+        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
+            return None
+        return finder.plane(position if finder.all_planes else ())
 
     def _fits(self, image: Any, finder: PlaneFinder) -> bool:
         """Whether the layer still holds an image of the shape that the run saw."""
@@ -194,3 +196,32 @@ class ResultsOnCanvas:
             self._told = True
             inform(f"{reason} Its heatmaps cannot be shown; run again to see them.")
         return False
+
+
+def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
+    """Show a region: turn to its plane, and centre the camera on it if it is off-screen."""
+    view = ViewPoint.of(viewer)
+    grid = Grid.of(image, view)
+    y0, x0, y1, x1 = bbox
+    centre = plane.to_data([((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2)])[0]
+    world = grid.to_world(centre)
+    shift = viewer.dims.ndim - image.ndim
+    others = plane.cut.others
+    shown = slice_of(grid, view)
+    if shown.axes != plane.cut.axes:
+        return  # the viewer was rotated: there is no such plane to show
+    if any(shown.index[axis] != plane.cut.index[axis] for axis in others):
+        axes = [axis + shift for axis in others]
+        viewer.dims.set_point(axes, [float(world[axis]) for axis in others])
+    if not _visible(image, plane, centre):
+        camera = viewer.scene.camera
+        centre_now = list(camera.center)
+        centre_now[-2:] = [float(world[axis]) for axis in plane.cut.axes]
+        camera.center = tuple(centre_now)
+
+
+def _visible(image: Any, plane: Plane, centre: Any) -> bool:
+    corners = np.asarray(image.corner_pixels, dtype=float)
+    if image.multiscale:
+        corners = corners * image.downsample_factors[image.data_level]
+    return all(corners[0, axis] <= centre[axis] <= corners[1, axis] for axis in plane.cut.axes)

@@ -1,16 +1,22 @@
-"""Choice of the method that embeds regions, and its cost."""
+"""Choice of the method that embeds regions, and of its explainability map."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QWidget
 
+from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, MethodSpec, list_methods
 from ..widgets.sections import Note, combo_box, form, stack
 
 NOTHING = "nothing"
+_TIP: Final = (
+    "The explainability map matched with a region. LeGrad is the paper's choice; the others are "
+    "for comparison."
+)
 
 
 class MethodWidget(QWidget):
@@ -99,3 +105,42 @@ def _combo(specs: list[MethodSpec], tip: str, none: str = "") -> QComboBox:
         about = f"{spec.about} {Method(spec.name).cost}."
         box.setItemData(box.count() - 1, about, Qt.ItemDataRole.ToolTipRole)
     return box
+
+
+class ExplainerWidget(QWidget):
+    """A combo box of maps, and a line about the chosen one."""
+
+    changed = Signal()
+
+    def __init__(self, layers: Any) -> None:
+        super().__init__()
+        self._layers = layers
+        self.combo = combo_box(name="Explainability map", tip=_TIP)
+        for place, spec in enumerate(MAPS.values()):
+            self.combo.addItem(spec.title, spec.name)
+            self.combo.setItemData(place, spec.about, Qt.ItemDataRole.ToolTipRole)
+        self.about = Note()
+        stack(self, self.combo, self.about, spacing=2)
+        self.combo.currentIndexChanged.connect(lambda _: self._show())
+        self._show()
+
+    @property
+    def name(self) -> str:
+        """The chosen map."""
+        return str(self.combo.currentData())
+
+    @property
+    def last_only(self) -> bool:
+        """Whether the chosen map looks at the last layer only."""
+        return MAPS[self.name].last_layer_only
+
+    def choose(self, name: str) -> None:
+        """Choose a map by name."""
+        self.combo.setCurrentIndex(self.combo.findData(name))
+
+    def _show(self) -> None:
+        self.about.setText(MAPS[self.name].about)
+        if self.last_only:
+            self._layers.setValue(1)
+        self._layers.setEnabled(not self.last_only)
+        self.changed.emit()

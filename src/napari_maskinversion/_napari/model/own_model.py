@@ -1,4 +1,4 @@
-"""Reads a model of the user's own before it is chosen."""
+"""Reads a model of the user's own, or downloads one, before it is chosen."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QObject
 
 from ...base import progress_words as words
+from ...engine.models.registry import model_state, unread_spec
+from ..run_requests.fetching import Fetching
 from ..session import Bindings, Session
 from ..workers.model_store import ModelStore
+from ..workers.notify import inform
 from ..workers.preload import start_torch
 from ..workers.worker import Worker
 from .model_widget import ModelWidget
@@ -91,3 +94,29 @@ def _read(
     store.use_architecture(name, architecture)
     store.get(name, device)
     return replace(spec, name=name, title=name), architecture
+
+
+class ModelDownload(Fetching):
+    """Downloads one model at a time, and chooses it."""
+
+    def __init__(self, session: Session, part: ModelWidget, parent: QObject) -> None:
+        super().__init__(session, part, parent)
+        self.fetched.connect(self._choose)
+
+    @staticmethod
+    def fetch(name: str, **how: Any) -> None:
+        """Download a model's weights."""
+        from ...engine.models.weights_download import fetch
+
+        fetch(name, **how)
+
+    def choose(self, name: str) -> None:
+        """Choose a model; one that is not on this machine is downloaded before."""
+        if model_state(unread_spec(name)) == "to fetch":
+            self.start(name)
+        else:
+            self._part.choose(name)
+
+    def _choose(self, name: str) -> None:
+        self._part.choose(name)
+        inform(f"{name} is now on this machine, and chosen.")

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QFrame, QPushButton
 from ...base import progress_words as words
 from ..session import Bindings, NextStep, Session, Staleness
 from ..widgets.keys import PANEL, named, shortcut
-from ..widgets.progress_bar import ProgressBar
+from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar

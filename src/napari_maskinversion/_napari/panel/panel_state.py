@@ -20,7 +20,7 @@ from pydantic import (
 from ...base.config_file import ConfigFile
 from ...base.errors import ConfigError
 from ...results.settings import RunSettings, settings_by_key, without_dropped
-from ..results.column_state import ColumnState
+from ..results.results_columns import ColumnState
 
 FILE: Final = ConfigFile("panel.json", 1)
 

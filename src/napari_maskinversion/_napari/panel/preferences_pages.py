@@ -13,8 +13,8 @@ from ...base.errors import ConfigError
 from ...base.preferences import Preferences
 from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
 from ...results.settings import fields_of
+from ..widgets.dialogs import confirm
 from ..widgets.form import SettingsForm
-from ..widgets.questions import confirm
 from ..widgets.sections import Note, form, line, stack
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker

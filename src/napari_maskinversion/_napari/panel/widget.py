@@ -14,19 +14,19 @@ from qtpy.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QPushButton, QWidget
 
-from ..explore.captions_controller import CaptionsController
-from ..explore.find_controller import FindController
-from ..explore.imagine_controller import ImagineController
-from ..explore.region_details import RegionDetails
+from ..explore.captions import CaptionsSection
+from ..explore.compare import CompareSection
+from ..explore.find import FindSection
+from ..explore.imagine import ImagineSection
+from ..explore.why import WhySection
+from ..explore.work_section import Shared
 from ..images.images_controller import ImagesController
-from ..inputs.drawing import draw_regions
-from ..inputs.input_widget import InputWidget
-from ..inputs.regions_file_controller import RegionsFileController
+from ..inputs.input_widget import InputWidget, draw_regions
+from ..inputs.regions_file import RegionsFileController
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.image_check import ImageCheck
-from ..model.model_download import ModelDownload
 from ..model.model_widget import ModelWidget
-from ..model.own_model import OwnModel
+from ..model.own_model import ModelDownload, OwnModel
 from ..results.export_controller import ExportController
 from ..results.region_on_canvas import RegionOnCanvas
 from ..results.results_widget import ResultsWidget
@@ -99,17 +99,17 @@ class MaskInversionWidget(QWidget):
         yield False
         self.review = ReviewController(self.canvas, self)
         yield False
-        self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
+        shared = Shared(self._viewer, session, self.canvas, self.store)
+        self.why, self.compare = WhySection(shared), CompareSection(shared)
         yield False
-        self.captions = CaptionsController(session, self.store, self)
-        self.finder = FindController(self._viewer, session, self.canvas, self.store, self)
+        self.captions, self.finder = CaptionsSection(shared), FindSection(shared)
         yield False
-        self.imagine = ImagineController(self._viewer, session, self.store, self)
+        self.imagine = ImagineSection(shared)
         yield False
         self.live = LiveController(self._viewer, session, self.store, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
-        self.estimator = Estimator(self)
+        self.estimator = Estimator(self._estimation, self)
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
         yield False
@@ -166,7 +166,6 @@ class MaskInversionWidget(QWidget):
 
     def _connect_parts(self) -> None:
         self._connect_images()
-        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.estimator.ready.connect(self.foot.show_estimate)
         self.foot.asked.connect(self.do)
         self.tabs.filled.connect(self._order_foot)
@@ -212,7 +211,8 @@ class MaskInversionWidget(QWidget):
             self.from_file,
             self.results,
             self.region,
-            self.details,
+            self.why,
+            self.compare,
             self.captions,
             self.finder,
             self.imagine,
@@ -231,7 +231,7 @@ class MaskInversionWidget(QWidget):
     def _follow_session(self) -> None:
         events = self.session.events
         names = ("layers", "settings", "scope", "live")
-        self._bindings.connect([events[name] for name in names], self._estimate_later)
+        self._bindings.connect([events[name] for name in names], self.estimator.later)
         self._bindings.connect(events.edits, self._edited)
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect((events.record, events.decided), self._count_decided)
@@ -240,9 +240,6 @@ class MaskInversionWidget(QWidget):
         self._running = False
         self._count_decided()
         self._count_images()
-        self.estimator.later()
-
-    def _estimate_later(self, _: Any) -> None:
         self.estimator.later()
 
     def _edited(self, _: int) -> None:
@@ -450,7 +447,7 @@ class MaskInversionWidget(QWidget):
         when_idle(self._unload_now)
 
     def _unload_now(self) -> None:
-        self.details.why.stop()
+        self.why.drop()
         self.live.release()
         self.imagine.release()
         self.segment.store.clear()
@@ -466,7 +463,7 @@ class MaskInversionWidget(QWidget):
         theme = get_theme(self._viewer.theme)
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
-        self.details.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        self.why.set_colors(theme.current.as_hex(), theme.text.as_hex())
         colors = colors_of(theme)
         self.controller.part.set_colors(colors)
         self.foot.set_colors(colors)

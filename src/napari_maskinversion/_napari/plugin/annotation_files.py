@@ -10,12 +10,12 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
-from ..layers.feature_rows import whole
 from ..layers.label_layers import (
     LabelLayer,
     draw_label_layers,
     features_of,
     source_names,
+    whole,
     words_of,
 )
 

@@ -1,9 +1,9 @@
-"""Export of results, and opening of saved results."""
+"""Export of results, also into the features of the regions' layer, and opening of saved results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -14,21 +14,27 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QCheckBox, QFileDialog, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
+from ...results.columns import columns_in
 from ...results.export.bundle import Bundle, compress_masks
-from ..layers.layers import file_of, levels_of
+from ..layers.label_layers import with_index, with_labels
+from ..layers.layers import file_of, is_shapes, levels_of
 from ..session import Bindings, Session
-from ..widgets.questions import may_replace
+from ..widgets.dialogs import may_replace
 from ..widgets.sections import debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ...results.export.export_format import ExportFormat
 
 _UNSAFE: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]+')  # in file names, on some system
 _QUIET: Final = 500  # milliseconds after the last decision until the layer's features follow
 _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
+# The panel's word for it.
+_RENAMED: Final = {"probability": "confidence"}
 
 
 class ExportWidget(QWidget):
@@ -208,8 +214,6 @@ class ExportController(QObject):
             inform(f"'{layer.name}' now has the columns {', '.join(columns)}.")
 
     def _into_layer(self) -> tuple[Any, list[str]]:
-        from .result_features import write_features
-
         record, target = self._session.record, self._session.reviewable
         if record is None or target is None:
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
@@ -254,3 +258,52 @@ class ExportController(QObject):
 
 def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
     return [file for entry, path in targets for file in entry.files(path)]
+
+
+def write_features(
+    layer: Any, table: pd.DataFrame, image: str = "", decisions: Mapping[int, str] | None = None
+) -> list[str]:
+    """Merge columns into a layer's features; the user's columns stay, even with the same names.
+
+    Other plugins find a region by ``label`` (its number) and ``roi_id`` (the image). A label on
+    several planes gets the first plane's values.
+    """
+    import pandas as pd
+
+    table = table.drop_duplicates("region").set_index("region")
+    table = table[[column.name for column in columns_in("layer")]].rename(columns=_RENAMED)
+    # It can be missing, and stays whole.
+    table.insert(0, "label", pd.Series(table.index, index=table.index, dtype="Int64"))
+    table.insert(1, "roi_id", image)
+    table["decision"] = [(decisions or {}).get(number, "") for number in table.index]
+    before = layer.features
+    ours: dict[str, str] = layer.metadata.get("napari-maskinversion-features", {})
+    names = {column: _free(column, before, ours) for column in map(str, table)}
+    if is_shapes(layer):
+        frame = before.copy()
+        rows = list(range(len(layer.data)))
+    else:
+        frame = with_labels(with_index(before), table.index)
+        rows = list(frame["index"])
+    for column, name in names.items():
+        frame[name] = table[column].reindex(rows).array
+    if not frame.equals(before):
+        layer.features = frame
+    if is_shapes(layer):
+        # Otherwise the next shape drawn would inherit the last one's values.
+        defaults = layer.feature_defaults.copy()
+        for name in names.values():
+            defaults[name] = pd.Series([None], dtype=defaults[name].dtype)
+        layer.feature_defaults = defaults
+    layer.metadata["napari-maskinversion-features"] = names
+    return list(names.values())
+
+
+def _free(column: str, features: Any, ours: dict[str, str]) -> str:
+    """Return a free name for a column: its own, or a numbered one."""
+    if column in ours:
+        return ours[column]
+    name, number = column, 2
+    while name in features:
+        name, number = f"{column}_{number}", number + 1
+    return name

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..session import Bindings, ResultRecord, RunState, Session, same_run
-from .region_masks import masks_of
+
+if TYPE_CHECKING:
+    from ..layers.results_on_canvas import Masks
+    from ..session import ResultRecord
 
 
 class RegionOnCanvas:
@@ -72,3 +77,23 @@ class RegionOnCanvas:
 
 def _map_of(region: RegionResult | None) -> object:
     return None if region is None else region.grid_map
+
+
+def masks_of(record: ResultRecord) -> Masks:
+    """Return the pixels of regions by the ``id()`` of their embedding; empty while a run goes on.
+
+    An embedding tells a region from one of another run under the same number.
+    """
+    results, masks = record.results, record.masks
+    if masks is None:
+        return {}
+    pixels = (
+        masks
+        if isinstance(masks, dict)
+        else {(plane.position, one.id): one for plane in masks for one in plane.regions}
+    )
+    return {
+        id(one.raw_embedding): pixels[one.position, one.id]
+        for one in results.regions
+        if (one.position, one.id) in pixels
+    }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict, Field
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QHeaderView, QMenu, QPushButton, QTableView
 
 from ..widgets.keys import TABLE, pressed
-from .column_state import ColumnState
 from .results_model import ResultsModel
 
 # Takes the remaining width and cannot be hidden.
@@ -167,3 +167,14 @@ class ResultColumns(QObject):
 
     def _open_menu(self, where: Any) -> None:
         self.menu.popup(self.header.viewport().mapToGlobal(where))
+
+
+class ColumnState(BaseModel):
+    """Order, visibility and widths of the columns."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    order: tuple[str, ...] = ()  # Names of columns; empty ones are the default
+    shown: tuple[str, ...] = ()
+    # Pixels, of the columns that the user has resized
+    widths: dict[str, int] = Field(default_factory=dict)

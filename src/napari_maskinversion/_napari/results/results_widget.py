@@ -12,10 +12,9 @@ from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 from ...base.identity import RegionKey
 from ...language.labels.colors import colors_of
 from ..session import Bindings, ResultRecord, Session, same_run
-from ..widgets.bars import SHOWN, Bars
 from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
 from ..workers.notify import inform
-from .caption_list import CaptionList
+from .region_details import SHOWN, Bars, CaptionList
 from .results_columns import ResultColumns
 from .results_model import BarDelegate, ResultsModel
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..layers.feature_rows import whole, with_labels
+from ..layers.label_layers import whole, with_labels
 from ..layers.layers import is_shapes
 from ..layers.shape_rows import ShapeRows
 

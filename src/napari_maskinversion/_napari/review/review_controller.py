@@ -13,8 +13,8 @@ from qtpy.QtWidgets import QWidget
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...base.identity import RegionKey
-from ..layers.accepted_texts import AcceptedText
 from ..layers.layers import is_shapes
+from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..session import Bindings, ResultRecord, RunState, Snapshot, same_regions, same_run, session_of
 from ..widgets.sections import debouncer

@@ -21,7 +21,7 @@ from ...results.settings import fields_of
 from ...review.queue import Order
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
-from ..widgets.progress_bar import ProgressBar
+from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, combo_box, form, line, stack
 from ..widgets.suggestion_button import SuggestionButton
 from .crop_view import CropView

@@ -1,4 +1,4 @@
-"""Finds out what has changed since the results shown were made."""
+"""Finds out what has changed since the results shown were made, and when the image changes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,39 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from psygnal import Signal
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import ViewPoint
-from ..run_requests.chosen_regions import chosen_ids
-from ..run_requests.preparing import prepare
+from ..run_requests.preparing import chosen_ids, image_layers, prepare
 from ..session import Bindings, ResultRecord, Session, same_run
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
-from .image_watch import ImageWatch
 
 if TYPE_CHECKING:
+    from ..layers.pictures import Picture
     from ..layers.tasks import RunInput
+    from ..run_requests.run_task import Request
 
 _QUIET: Final = 500  # milliseconds without an edit
+_LOOKS: Final = (
+    "data",
+    "set_data",
+    "contrast_limits",
+    "gamma",
+    "colormap",
+    "blending",
+    "opacity",
+    "visible",
+    "interpolation2d",
+    "scale",
+    "translate",
+    "rotate",
+    "shear",
+    "affine",
+    "units",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,8 +143,7 @@ class Changes(QObject):
 
 
 def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
-    from ..layers.image_fingerprint import ImageFingerprint
-    from ..layers.tasks import identities
+    from ..layers.tasks import ImageFingerprint, identities
 
     # Of chosen regions some may be gone, which a run would refuse.
     every = run_input if run_input.merge else replace(run_input, only=None)
@@ -140,3 +157,57 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
     return Change(
         record, keys, ImageFingerprint.of(run_input) != record.fingerprint if image else None
     )
+
+
+class ImageWatch:
+    """Reuses one copy of the pixels while they do not change: copying blocks the GUI thread."""
+
+    changed = Signal()  # the copy is out of date
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._watched: list[Any] = []
+        self._all = False  # image layers are watched, also those to come
+        self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
+
+    def picture(self, image: Any, channels: str) -> Picture | None:
+        """Return the copy if it shows this image as it is displayed now."""
+        now = (image, ViewPoint.of(self._viewer), channels)
+        return self._kept[0] if self._kept is not None and self._kept[1:] == now else None
+
+    def keep(self, request: Request, image: Any, channels: str) -> None:
+        """Keep the copy of a request, and watch the layers in it."""
+        self._kept = (request.input.picture, image, request.input.view, channels)
+        self.watch(image, channels)
+
+    def watch(self, image: Any, channels: str) -> None:
+        """Watch an image, or with "displayed" channels all of them."""
+        self._all = channels == "displayed"
+        layers = image_layers(self._viewer) if self._all else [image]
+        if layers != self._watched:
+            self._watch(layers)
+
+    def drop(self) -> None:
+        """Release the copy and the layers."""
+        self._kept = None
+        self._watch([])
+
+    def _watch(self, layers: list[Any]) -> None:
+        listed = self._viewer.layers.events
+        for connect, many in ((False, self._watched), (True, layers)):
+            for layer in many:
+                for name in _LOOKS:
+                    emitter = getattr(layer.events, name, None)
+                    if emitter is not None:
+                        (emitter.connect if connect else emitter.disconnect)(self._touched)
+            for emitter in (listed.inserted, listed.removed, listed.reordered) if many else ():
+                (emitter.connect if connect else emitter.disconnect)(self._listed)
+        self._watched = list(layers)
+
+    def _listed(self, event: Any = None) -> None:
+        if self._all and image_layers(self._viewer) != self._watched:
+            self._touched()
+
+    def _touched(self, event: Any = None) -> None:
+        self._kept = None
+        self.changed.emit()

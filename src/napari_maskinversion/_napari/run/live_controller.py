@@ -1,4 +1,4 @@
-"""Live mode: when it updates the results, and what it does with them."""
+"""Live mode: its switch, when it updates the results, and what it does with them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QObject
+import numpy as np
+from napari.utils.colormaps.standardize_color import transform_color
+from qtpy.QtCore import QObject, QSignalBlocker
+from qtpy.QtWidgets import QCheckBox
 
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
-from ..run_requests.preparing import make_request
-from ..session import Bindings, RunState, Session
-from ..widgets.sections import pause
+from ..layers.overlays import COLOR
+from ..run_requests.preparing import make_request, record_of
+from ..session import Bindings, ResultRecord, RunState, Session
+from ..widgets.sections import Note, debouncer, pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
-from .image_watch import ImageWatch
-from .live_results import LiveResults
+from .changes import ImageWatch
 from .live_updater import LiveAnswer, LiveUpdater
-from .live_widget import LiveWidget
-from .shape_look import show_outlines
 
 if TYPE_CHECKING:
+    from ...results.results import Results
     from ..workers.model_store import ModelStore
 
 # Milliseconds without an edit before an update, and the longest wait while edits continue.
@@ -31,6 +33,8 @@ QUIET: Final = 80
 LATEST: Final = 250
 # Regions and image are copied on the GUI thread: 4 million numbers take 5 ms.
 MOST_PIXELS: Final = 2**22
+# Milliseconds without an edit before the changed regions can be reviewed.
+_REST: Final = 1000
 
 
 class LiveController(QObject):
@@ -202,3 +206,121 @@ class LiveController(QObject):
             self._session.settle("live")
             self.part.line.say(f"Live: {count} region{'s' * (count != 1)} up to date.")
             self.results.show(answer)
+
+
+class LiveWidget:
+    """The switch, and a line below it."""
+
+    def __init__(self) -> None:
+        self.switch = QCheckBox("Live")
+        self.switch.setAccessibleName("Live: follow the regions as they are edited")
+        self.switch.setToolTip(
+            "Regions that you paint, move, add or remove get their suggestion at once. Only "
+            "changed regions are computed, on the displayed plane."
+        )
+        self.line = Note(name="Status of live mode")
+        self.line.hide()
+
+    def show_switch(self, on: bool) -> None:
+        """Set the switch without emitting its signal."""
+        with QSignalBlocker(self.switch):
+            self.switch.setChecked(on)
+
+
+class LiveResults(QObject):
+    """Keeps the run of results while they follow one image and one regions layer."""
+
+    def __init__(self, session: Session, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._series: tuple[Any, ...] = ()  # what the last results belong to
+        self._shown: ResultRecord | None = None
+        self._rest = debouncer(self, _REST, self._settle)
+
+    def show(self, answer: LiveAnswer) -> None:
+        """Show new results, unless nothing has changed."""
+        session, request, results = self._session, answer.request, answer.results
+        if results is None:
+            session.forget_results()
+            return
+        before = session.record
+        series = (*session.layers, request.input.picture)
+        ours = before is not None and before is self._shown and series == self._series
+        if before is not None and ours:  # what they were made with is kept with the run
+            then = before.snapshot
+            ours = session.scope.chosen == then.scope.chosen
+            ours = ours and session.settings.same_embeddings(then.settings)
+        if ours and not answer.inverted and self._same(results):
+            return
+        snapshot = before.snapshot if ours and before is not None else session.snapshot()
+        # A shape that was just drawn is what its user looks at, unless a review is open.
+        free = ours and before is not None and is_shapes(session.regions) and not session.review
+        row = _added(before.results, results) if free and before is not None else -1
+        if before is not None and not ours:  # the region selected stays selected
+            row = _row_of(before.results, session.row, results)
+        self._series = series
+        self._shown = ResultRecord(
+            results=results,
+            snapshot=snapshot,
+            table=answer.table,
+            only=request.input.only,
+            finder=request.input.finder,
+            source=record_of(request, snapshot),
+            identities=answer.identities,
+            masks=answer.planes,
+            fingerprint=answer.pixels,
+            live=True,
+        )
+        session.show(self._shown)
+        if row >= 0:
+            session.select(row, picked=False)
+        self._rest.throttle()
+
+    def forget(self) -> None:
+        """Release layers and results; the review gets the last ones."""
+        self._rest.flush()
+        self._series, self._shown = (), None
+
+    def _same(self, results: Results) -> bool:
+        shown = None if self._shown is None else self._shown.results
+        if shown is None or shown.info != results.info:
+            return False
+        pairs = zip(shown.regions, results.regions, strict=False)
+        return len(shown) == len(results) and all(a is b for a, b in pairs)
+
+    def _settle(self) -> None:
+        shown = self._shown
+        if shown is not None and self._session.record is shown:
+            self._shown = shown.changed(settled=True)
+            self._session.show(self._shown)
+
+
+def _row_of(before: Results, row: int, after: Results) -> int:
+    """Return the row of a region in other results; -1 if it is in none."""
+    keys = [[(one.id, one.position) for one in results.regions] for results in (before, after)]
+    key = keys[0][row] if 0 <= row < len(before) else None
+    return keys[1].index(key) if key in keys[1] else -1
+
+
+def _added(before: Results, after: Results) -> int:
+    """Return the row of the one region that was drawn since; -1 if there is none, or several."""
+    known = {(region.id, region.position) for region in before.regions}
+    rows = [row for row, one in enumerate(after.regions) if (one.id, one.position) not in known]
+    return rows[0] if len(rows) == 1 else -1
+
+
+def show_outlines(layer: Any) -> None:
+    """Show shapes without a fill where they have napari's white one; a look of the user stays."""
+    selected = set(layer.selected_data)
+    # napari gives a new look to the selected shapes.
+    layer.selected_data = set()
+    if bool((transform_color(layer.current_face_color)[0] == 1).all()):
+        layer.current_face_color, layer.current_edge_color = "transparent", COLOR
+    faces = np.array(layer.face_color)
+    white = (faces == 1).all(axis=1) if len(faces) else np.zeros(0, bool)
+    if white.any():
+        edges = np.array(layer.edge_color)
+        faces[white, 3] = 0
+        edges[white] = transform_color(COLOR)[0]
+        layer.face_color, layer.edge_color = faces, edges
+    layer.selected_data = selected

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base import progress_words as words
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...regions.masks.label_images import PlaneRegions
-from ..layers.image_fingerprint import ImageFingerprint, picture_digest
-from ..run_requests.request import Request
+from ..layers.tasks import ImageFingerprint, picture_digest
+from ..run_requests.run_task import Request
 from ..workers.driver import often
 from ..workers.model_store import ModelStore
-from ..workers.preload import start_torch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,13 +55,9 @@ class LiveUpdater:
 
     def update(self, request: Request) -> Generator[Any, None, LiveAnswer]:
         """Update the results; yields progress for a `Worker`."""
-        yield from start_torch()
+        model = yield from self._store.load(request.settings.model, request.settings.device)
         from ...pipeline.live import LiveRun
 
-        name, device = request.settings.model, request.settings.device
-        if not self._store.has(name, device):
-            yield words.loading_model(name)
-        model = self._store.get(name, device)
         request = request.located()
         digest = self._digest(request.input.picture)
         pixels = ImageFingerprint.of(request.input, digest)

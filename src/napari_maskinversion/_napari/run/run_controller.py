@@ -18,7 +18,7 @@ from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
-    from ..run_requests.request import Request
+    from ..run_requests.run_task import Request
     from ..workers.updates import Update
 
 

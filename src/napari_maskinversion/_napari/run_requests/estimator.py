@@ -29,26 +29,20 @@ Work = Callable[[], str]
 class Estimator(QObject):
     """Estimates a run shortly after the last change, outside the GUI thread.
 
-    Signals
-    -------
-    due
-        Nothing has changed for a while: whoever follows passes the work to `estimate`.
-    ready : str
-        The estimate, or why there is none.
+    ``prepare`` returns the work, or None where there is nothing to say.
     """
 
-    due = Signal()
-    ready = Signal(str)
+    ready = Signal(str)  # the estimate, or why there is none
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, prepare: Callable[[], Work | None], parent: QObject) -> None:
         super().__init__(parent)
-        self._waiting = False
+        self._prepare, self._waiting = prepare, False
         self._pause = debouncer(self, QUIET, self._begin)
         self._worker = Worker("latest", "The estimate", parent=self)
         self._worker.done.connect(self.ready.emit)
         self._worker.failed.connect(self.ready)
 
-    def later(self) -> None:
+    def later(self, _: object = None) -> None:
         """Estimate again when nothing has changed for a while."""
         self._worker.drop()
         self._waiting = True
@@ -67,12 +61,8 @@ class Estimator(QObject):
 
     def _begin(self) -> None:
         self._waiting = False
-        self.due.emit()
-
-    def estimate(self, prepare: Callable[[], Work | None]) -> None:
-        """Run the work of a function in a worker; what cannot be estimated is `ready` at once."""
         try:
-            work = prepare()
+            work = self._prepare()
         except MaskInversionError as error:
             self.ready.emit(str(error))
             return

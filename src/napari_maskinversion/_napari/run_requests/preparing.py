@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,14 +15,13 @@ from ...engine.models.specs import DEMO
 from ...regions.annotations.annotation import COCO_NUMBERS
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
-from ..layers.layers import file_of, is_ours
+from ..layers.layers import file_of, is_ours, is_shapes
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
-from ..session import Session, Snapshot
+from ..session import Scope, Session, Snapshot
 from ..workers.model_store import ModelStore
-from .chosen_regions import chosen_ids
 from .estimator import Work, estimation
-from .request import Request
+from .run_task import Request
 
 NO_WORDS: Final = "There are no words to choose from; type some on the tab Label, or take a preset."
 
@@ -207,3 +207,40 @@ def units_of(image: Any, axes: tuple[int, int]) -> Units | None:
         return None
     lengths = lengths * np.sqrt(area / float(np.prod(lengths)))
     return Units.of_layer(list(lengths), [units[axis] for axis in axes])
+
+
+def chosen_ids(scope: Scope, layer: Any) -> frozenset[int] | None:
+    """Return the ids of the chosen regions of a layer; None for all."""
+    if not scope.limited:
+        return None
+    if scope.ids.strip():
+        return parse_ids(scope.ids)
+    if is_shapes(layer):
+        rows = frozenset(int(row) for row in layer.selected_data)
+        if not rows:
+            raise InputError(
+                "No shape is selected; select some with the arrow tool, or choose 'all "
+                "regions' under Use."
+            )
+        return rows
+    label = int(getattr(layer, "selected_label", 0))
+    if label == 0:
+        raise InputError(
+            "The selected label is 0, the background; select another one, or type numbers."
+        )
+    return frozenset({label})
+
+
+def parse_ids(text: str) -> frozenset[int]:
+    """Read ``"3, 7-9"``."""
+    ids: set[int] = set()
+    for part in re.split(r"[,;\s]+", re.sub(r"(?<=\d)\s*-\s*(?=\d)", "-", text.strip())):
+        match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", part)
+        if match is None:
+            raise InputError(f"Regions are chosen by number, such as 3, 7-9; got '{part}'.")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        if last < first or last - first > 100_000:
+            raise InputError(f"'{part}' is not a range of regions; the lower number comes first.")
+        ids.update(range(first, last + 1))
+    return frozenset(ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,12 @@ from ...base.errors import InputError, ModelError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.pictures import Channels, copy_picture
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
+from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
 from .preparing import background_of, image_layers
 
 if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
     from ...pipeline.explaining import Seen
     from ...results.region_result import RegionResult
     from ...results.run_info import RunInfo
@@ -86,8 +90,15 @@ class RunSource:
                 "run again."
             )
 
-    def check_model(self) -> None:
-        """Check that the model is on this machine; in a worker."""
+    def load(self, store: ModelStore) -> Generator[str, None, Backbone]:
+        """Load the model of the results, in a worker; yields what to show meanwhile."""
+        if not store.has(self.model, self.device):
+            yield from start_torch()
+            self._check_model()
+        return (yield from store.load(self.model, self.device))
+
+    def _check_model(self) -> None:
+        """Check that the model is on this machine."""
         if not self.reopened:
             return
         from ...engine.models.registry import model_state, unread_spec

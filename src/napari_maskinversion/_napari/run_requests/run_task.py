@@ -1,4 +1,4 @@
-"""A run as a task of a worker. Knows neither Qt nor napari.
+"""A run: what it needs, copied from the panel, and the task of a worker. Knows no Qt and no napari.
 
 Nothing here imports torch before a run has started: the first import takes seconds, which the GUI
 thread must not spend.
@@ -8,32 +8,86 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled
 from ...base.steps import Steps
+from ...images.file_units import with_georeference
 from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
 from ..workers.updates import Forming, Update
-from .request import Request
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
+    from ...base.units import Units
     from ...engine.models.backbone import Backbone
+    from ...language.captions.bank import CaptionBank
+    from ...language.labels.vocabulary import Vocabulary
+    from ...pipeline.live import LiveRun
     from ...pipeline.progress import Progress
     from ...pipeline.run import PlaneTask
     from ...results.export.bundle import Masks
     from ...results.results import Results
-    from ..layers.image_fingerprint import ImageFingerprint
+    from ...results.settings import RunSettings
+    from ..layers.tasks import ImageFingerprint, RunInput
+    from ..session import ResultRecord
 
 # The next table comes no sooner than 25 times what the last took to make and to show, or 2 s; but
 # always later than ten times what it took to make.
 _TABLE_SHARE: Final = 25
 _TABLE_PAUSE: Final = 4 * LONGEST_INTERVAL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BankChoice:
+    """The caption bank of a run, and the number of captions for each region."""
+
+    bank: CaptionBank
+    top: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything that one run needs, copied from the panel."""
+
+    input: RunInput
+    vocabulary: Vocabulary | None
+    settings: RunSettings
+    units: Units | None = None  # Of the image's layer; `located` adds what its file says
+    file: Path | None = None  # Of the image
+    forming: bool = False  # Pass on heatmaps as they form
+    captions: BankChoice | None = None
+    before: ResultRecord | None = None  # Results whose unchanged regions are kept
+
+    def located(self) -> Request:
+        """Return the request with the place of a GeoTIFF on earth; for a worker."""
+        finder = self.input.finder
+        rows, columns = finder.axes
+        shape = finder.image.shape[rows], finder.image.shape[columns]
+        return replace(
+            self, file=None, units=with_georeference(self.units, self.file, shape, finder.axes)
+        )
+
+    def continued(self, model: Backbone, pixels: ImageFingerprint) -> LiveRun | None:
+        """Return a run that goes on with the results of before; None if they would differ."""
+        before = self.before
+        if before is None or before.fingerprint != pixels:
+            return None
+        info, now = before.results.info, self.settings.changed({"model": model.name})
+        same = info.fingerprint == model.fingerprint and info.units == self.units
+        if not (same and now.same_embeddings(info.settings)):
+            return None
+        from ...pipeline.live import LiveRun
+
+        live = LiveRun(model, self.settings, units=self.units)
+        live.adopt(before.results, before.identities)
+        live.judge(self.settings.unsure)
+        return live
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -78,15 +132,13 @@ class RunTask:
         """Run, and yield progress for a `Worker`."""
         settings = self._request.settings
         model_name, device = settings.model, settings.device
-        loaded = self._store.has(model_name, device)
-        if not loaded:
+        if not self._store.has(model_name, device):
             yield from start_torch()
         yield words.READING_IMAGE
         self._request = self._request.located()
         from ...pipeline import run
         from ...results.export.bundle import compress_masks
-        from ..layers.image_fingerprint import ImageFingerprint
-        from ..layers.tasks import identities
+        from ..layers.tasks import ImageFingerprint, identities
 
         self._tasks = self._request.input.tasks(check_stopped)
         self._request.input.left_out(self._tasks)
@@ -95,9 +147,7 @@ class RunTask:
         self._identities = identities(self._tasks)
         self._masks = compress_masks(self._tasks)
         self.pixels = ImageFingerprint.of(self._request.input)
-        if not loaded:
-            yield words.loading_model(model_name)
-        model = self._store.get(model_name, device)
+        model = yield from self._store.load(model_name, device)
         yield Update(text=words.encoding(), fraction=0.0, note=self._store.note)
         with Steps(self._run(model, self.pixels)) as steps:
             for progress in steps:

@@ -20,7 +20,7 @@ from ...regions.annotations.label_tiles import draw_labels
 from ...regions.masks.cleanup import CleanUp, clean_region
 from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layers.coordinates import Plane, ViewPoint
-from ..layers.feature_rows import whole, with_index, with_labels
+from ..layers.label_layers import whole, with_index, with_labels
 from ..layers.pictures import Picture
 from ..layers.rasterise import Shape, rasterise
 from ..workers.driver import often
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...regions.sam.segmenter import Segmented, Segmenter
-    from ..layers.affine import Affine2D
+    from ..layers.coordinates import Affine2D
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,9 +22,8 @@ from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
 from ...regions.sam.prompts import AutomaticConfig
 from ...results.settings import fields_of
-from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm
-from ..widgets.progress_row import ProgressRow
+from ..widgets.progress import FetchRow, ProgressRow
 from ..widgets.sections import LayerCombo, Note, form, line, stack
 from .prompt_layers import NEGATIVE, POSITIVE
 

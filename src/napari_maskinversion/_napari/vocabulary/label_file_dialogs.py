@@ -12,8 +12,7 @@ from ...base.errors import InputError
 from ...language.labels.files import FORMATS, SUFFIXES, read_label_file, unsupported_fields
 from ...language.labels.label_file import LabelFile
 from ...language.labels.vocabulary import Vocabulary
-from ..widgets.file_filters import file_filter
-from ..widgets.questions import may_replace
+from ..widgets.dialogs import file_filter, may_replace
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 

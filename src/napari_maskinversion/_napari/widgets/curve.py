@@ -13,14 +13,9 @@ _MARGIN = 6
 
 
 class LossCurve(QWidget):
-    """Loss by step; a click selects a step, hovering shows its values.
+    """Loss by step; a click selects a step, hovering shows its values."""
 
-    Signals
-    -------
-    picked : int
-    """
-
-    picked = Signal(int)
+    picked = Signal(int)  # a step
 
     def __init__(self) -> None:
         super().__init__()

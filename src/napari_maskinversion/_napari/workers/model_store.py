@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...base import progress_words as words
 from ...engine.compute.lazy_torch import torch_if_loaded
+from .preload import start_torch
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -42,6 +45,13 @@ class ModelStore:
                 self._model, self._key = loaded.model, (name, device)
                 self.note = loaded.note
             return loaded.model
+
+    def load(self, name: str, device: str) -> Generator[str, None, Backbone]:
+        """Load a model as `get` does, in a worker; yields what to show meanwhile."""
+        if not self.has(name, device):
+            yield from start_torch()
+            yield words.loading_model(name)
+        return self.get(name, device)
 
     def use_architecture(self, name: str, architecture: str | None) -> None:
         """Load a checkpoint file with this architecture from now on."""

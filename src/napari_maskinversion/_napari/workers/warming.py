@@ -8,8 +8,7 @@ from contextlib import suppress
 from qtpy.QtCore import QEvent, QObject, Signal
 from qtpy.QtWidgets import QWidget
 
-from .preload import is_warm, warm_up
-from .quiet_imports import without_collections
+from .preload import is_warm, warm_up, without_collections
 
 _only_one = threading.Lock()
 
@@ -19,14 +18,9 @@ class Warming(QObject):
 
     It is a Python thread: napari may be closed meanwhile, and an import cannot be stopped. Python
     waits for the thread when it exits; Qt would abort.
-
-    Signals
-    -------
-    done
-        PyTorch is loaded; comes once for each widget.
     """
 
-    done = Signal()
+    done = Signal()  # PyTorch is loaded; comes once for each widget
 
     def __init__(self, widget: QWidget) -> None:
         super().__init__(widget)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication, QImage, QPixmap
 from qtpy.QtWidgets import (
     QDoubleSpinBox,
@@ -19,8 +20,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...base.errors import InputError, MaskInversionError
 from ...diffusion.decoders import DECODERS, Decoder, default_folder, get_decoder
-from ...diffusion.pictures import Picture
+from ...diffusion.pictures import Imagined, Picture, title_of
 from ...diffusion.settings import (
     LARGEST,
     MOST_GUIDANCE,
@@ -33,9 +35,16 @@ from ...diffusion.settings import (
     Precision,
 )
 from ...pipeline.imagining import ImagineRequest
-from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import Note, Section, combo_box, form, line, stack
+from ..run_requests.run_source import RunSource
+from ..session import ResultRecord, same_run
+from ..widgets.sections import Note, Section, combo_box, debouncer, form, line, stack
+from ..workers.notify import inform, refusing
+from ..workers.updates import Update
+from ..workers.worker import Worker
+from .imagine_task import DrawRequest, KeptDecoder, check, draw_region
+from .work_section import ProgressSection, Shared
 
+_PAUSE: Final = 300  # milliseconds after an edit
 _LARGEST_SEED: Final = 2**31 - 1  # of a spin box
 _SIDE: Final = 256  # pixels of a picture in the panel
 _NORMS: Final = {"optimised": "as optimised", "cls": "that of [CLS]"}
@@ -46,24 +55,24 @@ _OPTIONS: Final = ("--weights", "--prior")
 _FETCHING: Final = "hf download"  # what the command of a message begins with
 
 
-class ImagineWidget(QWidget):
-    """Decoder, prompt and numbers; what they need; the pictures.
+class ImagineSection(ProgressSection):
+    """Decoder, prompt and numbers; what they need; the pictures."""
 
-    Signals
-    -------
-    edited
-        Something was changed.
-    draw_requested
-    save_requested : Path
-        The folder to write to.
-    """
+    title, tip = "What the embedding shows", "Pictures drawn from the region's embedding"
+    work, source, follows = "The drawing", "imagine", ("record", "row", "settings")
+    doing, cancel_tip = "drawing", "Stop after the current step"
 
-    edited = Signal()
-    draw_requested = Signal()
-    save_requested = Signal(object)
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._decoder = KeptDecoder()  # used in the worker
+        self._record: ResultRecord | None = None
+        self._imagined: Imagined | None = None
+        self._first_seed: int | None = None  # of the pictures in view
+        self.checker = Worker("latest", "The check of the decoder", parent=self)
+        self.checker.done.connect(self.say)
+        self.checker.failed.connect(self.say)
+        self._checking = debouncer(self, _PAUSE, self._check)
+        self.section.toggled.connect(self._toggled)
         self._folders: dict[str, Path] = {}
         self._prior: Path | None = None
         self._command = ""
@@ -105,14 +114,13 @@ class ImagineWidget(QWidget):
         self.draw = QPushButton("Draw")
         self.save = QPushButton("Save...")
         self.save.setToolTip("Write these pictures and imagine.json to a folder")
-        self.progress = ProgressRow("drawing", "Stop after the current step")
         self._grid = QWidget()
         self._cells = QGridLayout(self._grid)
         self._cells.setContentsMargins(6, 2, 6, 2)
         self._cells.setHorizontalSpacing(8)
         self._build()
         self._show_defaults()
-        self.show_state(running=False, region="", saveable=False)
+        self._show_state()
         self.say("")
 
     def _build(self) -> None:
@@ -144,15 +152,15 @@ class ImagineWidget(QWidget):
         self.decoder.currentIndexChanged.connect(lambda _: self._show_defaults())
         numbers = (self.pictures, self.seed, self.steps, self.size, self.guidance)
         for number in numbers:
-            number.valueChanged.connect(lambda _: self.edited.emit())
+            number.valueChanged.connect(lambda _: self.refresh())
         for box in (self.decoder, self.norm, self.dtype):
-            box.currentIndexChanged.connect(lambda _: self.edited.emit())
+            box.currentIndexChanged.connect(lambda _: self.refresh())
         for text in (self.prompt, self.subject):
-            text.textChanged.connect(lambda _: self.edited.emit())
+            text.textChanged.connect(lambda _: self.refresh())
         self.folder.clicked.connect(lambda _=False: self.ask_folder())
         self.prior.clicked.connect(lambda _=False: self.ask_prior())
         self.copy.clicked.connect(lambda _=False: self._copy())
-        self.draw.clicked.connect(lambda _=False: self.draw_requested.emit())
+        self.draw.clicked.connect(lambda _=False: self.run())
         self.save.clicked.connect(lambda _=False: self.ask_target())
 
     @property
@@ -185,7 +193,7 @@ class ImagineWidget(QWidget):
         """Look for the chosen decoder in a folder."""
         self._folders[self.spec.name] = folder
         self._show_folder()
-        self.edited.emit()
+        self.refresh()
 
     def ask_folder(self) -> None:
         """Ask for the folder of the decoder."""
@@ -197,7 +205,7 @@ class ImagineWidget(QWidget):
         """Look for the prior in a folder."""
         self._prior = folder
         self.prior.setToolTip(f"The prior, which reads the prompt, from {folder}")
-        self.edited.emit()
+        self.refresh()
 
     def ask_prior(self) -> None:
         """Ask for the folder of the prior."""
@@ -209,7 +217,7 @@ class ImagineWidget(QWidget):
         """Ask where to save."""
         folder = QFileDialog.getExistingDirectory(self, "Save the pictures in a folder")
         if folder:
-            self.save_requested.emit(Path(folder))
+            self.save_in(Path(folder))
 
     def say(self, text: str) -> None:
         """Show what the drawing needs, or why it is not possible; a command only to copy."""
@@ -221,26 +229,16 @@ class ImagineWidget(QWidget):
         self.needs.say(reason.replace("/", f"/{_BREAK}").replace("_", f"_{_BREAK}"))
         self.copy.setVisible(bool(command))
 
-    def show_state(self, *, running: bool, region: str, saveable: bool) -> None:
-        """Enable what can be done now."""
-        self.draw.setText(f"Draw {region[:1].lower()}{region[1:]}" if region else "Draw")
-        self.draw.setEnabled(bool(region) and not running)
-        self.draw.setToolTip(
-            "Draw this region's embedding and that of the whole image, [CLS]"
-            if region
-            else "Suggest words first, and select a region in the table"
-        )
-        self.save.setEnabled(saveable and not running)
-
-    def clear(self) -> None:
+    def _clear(self) -> None:
         """Remove the pictures."""
+        self._imagined = None
         while (item := self._cells.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
         self._grid.hide()
 
-    def add(self, picture: Picture, column: int, row: int) -> None:
+    def _add(self, picture: Picture, column: int, row: int) -> None:
         """Show a finished picture: regions in the first column, [CLS] in the second."""
         if row == 0:
             title = Note(picture.title)
@@ -277,6 +275,128 @@ class ImagineWidget(QWidget):
         clipboard = QGuiApplication.clipboard()
         if clipboard is not None:
             clipboard.setText(self._command)
+
+    # -- for the panel ------------------------------------------------------------------------
+
+    def refresh(self, _: object = None) -> None:
+        """Show what can be drawn now, and what it needs."""
+        record = self._session.record
+        before, self._record = self._record, record
+        if before is not None and (record is None or not same_run(before, record)):
+            self.worker.drop()
+            self._clear()
+            self.progress.hide()
+        self._show_state()
+        if self.section.isExpanded() and not self.worker.busy:
+            self._checking.throttle()
+
+    def stop(self) -> None:
+        """Follow the session no more, and release decoder and pictures."""
+        self.checker.drop()
+        self._record = None
+        self._clear()
+        super().stop()
+        self.release()
+
+    def release(self) -> None:
+        """Forget the decoder; the next picture loads it again."""
+        self._decoder.release()
+
+    def _toggled(self, opened: bool) -> None:
+        if opened:
+            self.refresh()
+        elif not self.worker.busy:
+            self.release()
+
+    def _show_state(self) -> None:
+        """Enable what can be done now."""
+        results, row, idle = self._session.results, self._session.row, not self.worker.busy
+        region = ""
+        if results is not None and 0 <= row < len(results):
+            chosen = results.regions[row]
+            region = title_of(chosen.members or (chosen.id,))
+        self.draw.setText(f"Draw {region[:1].lower()}{region[1:]}" if region else "Draw")
+        self.draw.setEnabled(bool(region) and idle)
+        self.draw.setToolTip(
+            "Draw this region's embedding and that of the whole image, [CLS]"
+            if region
+            else "Suggest words first, and select a region in the table"
+        )
+        self.save.setEnabled(self._imagined is not None and idle)
+
+    # -- the work -----------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Check in a worker whether it can be drawn."""
+        settings = self._session.settings
+        model = settings.model if self._record is None else self._record.results.info.model
+        try:
+            request = self.request(settings.device)
+        except MaskInversionError as error:
+            self.checker.drop()
+            self.say(str(error))
+            return
+        loaded = self._store.has(model, settings.device)
+        self.checker.start(partial(check, request, model, loaded=loaded))
+
+    def run(self) -> None:
+        """Draw the selected region, or say why not."""
+        if self.worker.busy:
+            return
+        try:
+            wanted = self._wanted()
+        except MaskInversionError as error:
+            self.refuse(str(error))
+            return
+        self._session.settle(self.source)
+        self._first_seed = None  # earlier pictures stay in view until the first new one
+        self.start(partial(draw_region, wanted, self._store, self._decoder))
+
+    def _wanted(self) -> DrawRequest:
+        record, row = self._session.record, self._session.row
+        if record is None or not 0 <= row < len(record.results):
+            raise InputError("Suggest words first, and select the region to draw in the table.")
+        if self._session.run.running:
+            raise InputError("Wait until the run is over.")
+        origin, region = RunSource.of(record), record.results.regions[row]
+        return DrawRequest(
+            request=self.request(self._session.settings.device),
+            origin=origin,
+            run_input=origin.again(self._viewer, region, drawn=False),
+            region=region,
+            info=record.results.info,
+        )
+
+    def show_progress(self, news: Any) -> None:
+        """Show it in the bar, or a picture that is finished."""
+        if isinstance(news, Update):
+            super().show_progress(news)
+        elif isinstance(news, Picture):
+            if self._first_seed is None:
+                self._clear()
+                self._first_seed = news.seed
+            self._add(news, 0 if news.regions else 1, news.seed - self._first_seed)
+
+    def answered(self, answer: Imagined) -> None:
+        """Let the pictures be saved."""
+        self._imagined = answer
+
+    def ended(self) -> None:
+        """Hide the bar; nothing has changed for the decoder."""
+        self.progress.hide()
+        self._show_state()
+
+    def refuse(self, reason: str) -> None:
+        """Show why it cannot be drawn, unless the line above the button says it already."""
+        if reason != self.said:
+            super().refuse(reason)
+
+    def save_in(self, folder: Path) -> None:
+        """Write the pictures to a folder."""
+        if self._imagined is not None:
+            with refusing():
+                files = self._imagined.save(folder)
+                inform(f"Wrote {', '.join(file.name for file in files)} in {folder}")
 
 
 class _PictureLabel(QLabel):

@@ -1,0 +1,382 @@
+"""Compare the selected region with and without a change of one setting."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import numpy as np
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QImage, QPixmap
+from qtpy.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStackedWidget,
+    QWidget,
+)
+
+from ...base.errors import InputError, MaskInversionError
+from ...engine.methods.registry import Method, list_methods
+from ...engine.models.registry import list_models, model_state
+from ...images.windows import MODES
+from ...results.settings import Setting, fields_of
+from ..run_requests.estimator import Estimator, Work, comparison
+from ..run_requests.preparing import usable_settings
+from ..widgets.form import SettingsForm
+from ..widgets.sections import Note, combo_box, form, line, stack
+from ..workers.driver import often
+from .work_section import RegionSection, Shared
+
+if TYPE_CHECKING:
+    from ...pipeline.comparing import Answer
+    from ...results.region_result import RegionResult
+    from ...results.settings import RunSettings
+
+_SIDE: Final = 150  # pixels of a thumbnail
+
+
+class CompareSection(RegionSection):
+    """Computes the selected region with the current settings and with one of them changed."""
+
+    title, tip = "Compare", "The region with another model, method or setting"
+    work, source, follows = "The comparison", "compare", ("settings",)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._names = ("", "")  # of the two results
+        self.estimator = Estimator(self._estimation, self)
+        self.what = combo_box(tip="The setting to change")
+        self.model = combo_box(tip="The other model, of those on this machine")
+        self.method = combo_box(tip="The other method")
+        self.window = combo_box(tip="What the model sees with the region")
+        for mode in ("auto", "whole"):
+            self.window.addItem(MODES[mode], mode)
+        for box in (self.model, self.method, self.window):
+            box.currentIndexChanged.connect(self.estimator.later)
+        settings = {setting.key: setting for setting in fields_of()}
+        # Settings that only an inversion has, by name.
+        self.inversion: dict[str, Setting] = {
+            setting.name: setting
+            for setting in fields_of("inversion")
+            if setting.extra.get("ui", True)
+        }
+        self.form = SettingsForm(self.inversion.values(), parent=self)
+        self.form.changed.connect(self.estimator.later)
+        self._titles = {name: setting.title for name, setting in self.inversion.items()} | {
+            "window": settings["window"].title,
+            "model": settings["model"].title,
+            "method": settings["method.name"].title,
+        }
+        self._fields: dict[str, QWidget] = {
+            name: self.form[setting.key] for name, setting in self.inversion.items()
+        } | {"window": self.window, "model": self.model, "method": self.method}
+        self.stack = QStackedWidget()
+        self.compare = QPushButton("Compare")
+        self.compare.setToolTip("Compute the selected region with and without this change")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setToolTip("Stop comparing")
+        self.estimate = Note(name="Estimate for the comparison")
+        self.verdict = Note(name="How well both results agree")
+        self.sides = (_Side(), _Side())
+        self._build()
+        self.ended()
+        self.estimate.hide()
+        self._clear()
+
+    def _build(self) -> None:
+        for field in self._fields.values():
+            self.stack.addWidget(field)
+        self.what.currentIndexChanged.connect(self.estimator.later)
+        self.stack.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.what.currentIndexChanged.connect(
+            lambda _: self.stack.setCurrentWidget(self._fields.get(self.changed, self.window))
+        )
+        buttons = line(self.compare, self.cancel, shares=(2, 1))
+        self._both = QWidget()
+        grid = QGridLayout(self._both)
+        grid.setContentsMargins(6, 2, 2, 2)
+        grid.setHorizontalSpacing(8)
+        for column, side in enumerate(self.sides):
+            grid.setColumnStretch(column, 1)
+            for place, item in enumerate(side.items):
+                grid.addWidget(item, place, column, Qt.AlignmentFlag.AlignTop)
+        rows = [("Change", self.what), ("to", self.stack), self.estimate, buttons, self.line]
+        stack(self, form(rows), self._both, form([self.verdict]), margins=(0, 0, 0, 4))
+        self.what.activated.connect(lambda _: self._suggest())
+        self.compare.clicked.connect(lambda _=False: self.run())
+        self.cancel.clicked.connect(lambda _=False: self._cancel())
+        self.estimator.ready.connect(self.estimate.say)
+
+    # -- the form -----------------------------------------------------------------------------
+
+    def offer(
+        self, models: Sequence[str], methods: Mapping[str, Method], *, inverts: bool = True
+    ) -> None:
+        """Offer the settings that can be changed."""
+        for box, choices in (
+            (self.model, dict.fromkeys(models)),
+            (self.method, dict(methods)),
+        ):
+            before = box.currentText()
+            box.clear()
+            for title, data in choices.items():
+                box.addItem(title, data)
+            box.setCurrentIndex(max(box.findText(before), 0))
+        absent = {name for name, box in (("model", models), ("method", methods)) if not box}
+        absent |= set() if inverts else self.inversion.keys()
+        keys = [key for key in self._titles if key not in absent]
+        if [self.what.itemData(i) for i in range(self.what.count())] == keys:
+            return
+        before = self.changed
+        self.what.clear()
+        for key in keys:
+            self.what.addItem(self._titles[key], key)
+        places = (self.what.findData(name) for name in (before, "alpha", "window"))
+        self.what.setCurrentIndex(next(place for place in places if place >= 0))
+
+    @property
+    def changed(self) -> str:
+        """The setting to change."""
+        return str(self.what.currentData())
+
+    @property
+    def value(self) -> Any:
+        """Its other value."""
+        if self.changed in self.inversion:
+            return self.form.values()[self.inversion[self.changed].key]
+        field = self._fields[self.changed]
+        assert isinstance(field, QComboBox)
+        data = field.currentData()
+        return field.currentText() if data is None else data
+
+    def title_of(self, value: Any) -> str:
+        """Return a value of the setting as text."""
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        if self.changed == "window":
+            return MODES[value]
+        if isinstance(value, Method):
+            return value.title
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def _offer_all(self) -> None:
+        here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
+        own = self._session.settings.method
+        methods = {
+            spec.title: Method(spec.name, own.weights)
+            for spec in list_methods()
+            if own.weights is not None or not spec.weights
+        }
+        self.offer(here if len(here) > 1 else [], methods, inverts=own.uses_inversion)
+
+    def _suggest(self) -> None:
+        """Suggest a value that differs from the current one."""
+        try:
+            now = self._present()
+        except MaskInversionError:
+            return
+        config = now.inversion
+        self.form.set_values(
+            {
+                setting.key: _other(setting, getattr(config, name))
+                for name, setting in self.inversion.items()
+            }
+        )
+        self.window.setCurrentIndex(0 if now.window.mode == "whole" else 1)
+        for box, own in ((self.model, now.model), (self.method, now.method.title)):
+            names = [box.itemText(place) for place in range(box.count())]
+            box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
+
+    # -- the region ---------------------------------------------------------------------------
+
+    def refresh(self, _: object = None) -> None:
+        """Follow the panel's model and method while the section is open."""
+        if self.is_open:
+            self._offer_all()
+            self.estimator.later()
+
+    def toggled(self, opened: bool) -> None:
+        """Fill the choices when the section opens."""
+        if opened:
+            self._offer_all()
+            self._suggest()
+            self.estimator.later()
+
+    def drop(self) -> None:
+        """Stop at the next step, without an answer."""
+        super().drop()
+        self.ended()
+
+    def ended(self) -> None:
+        """Offer Compare, not Cancel."""
+        self.compare.setEnabled(True)
+        self.cancel.setEnabled(False)
+
+    def forget(self) -> None:
+        """Show nothing."""
+        if self._record is None:
+            self.estimator.stop()
+        self._clear()
+
+    def show_region(self, before: RegionResult | None) -> None:
+        """Hide the results of the region before."""
+        if self.region is not before:
+            self.drop()
+            self._clear()
+        if before is None:
+            self.estimator.later()
+
+    def _clear(self) -> None:
+        self._both.hide()
+        self.verdict.say("")
+        self.say("")
+        self._session.settle(self.source)
+
+    def _cancel(self) -> None:
+        if self.worker.busy:
+            self.drop()
+            self.say("Stopped.")
+
+    # -- the comparison -----------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Compute both results."""
+        from ...pipeline.comparing import answer, cosine, with_one_change
+
+        try:
+            now = self._present()
+            other = with_one_change(now, self.changed, self.value)
+            origin = self.source_of_region()
+            if self.region is None or self._info is None:
+                raise InputError("Select a region in the table.")
+            run_input = origin.again(self._viewer, self.region, drawn=True)
+        except MaskInversionError as error:
+            self._clear()
+            self.refuse(str(error))
+            return
+        vocabulary, store = self._info.vocabulary, self._store
+        # The panel's own model last: the store keeps one, and the next run needs it.
+        order = (other, now) if other.model != now.model else (now, other)
+
+        def both() -> Generator[Any, None, Any]:
+            (task,) = run_input.tasks()
+            answers = {}
+            for place, setting in enumerate(order, 1):
+                model = yield from store.load(setting.model, setting.device)
+                work = answer(model, task, vocabulary, setting)
+                answers[id(setting)] = yield from often(work, f"{place} of 2: {{}}".format)
+            pair = [answers[id(setting)] for setting in (now, other)]
+            return pair, cosine(*pair)
+
+        self._names = self._name(now), self._name(other)
+        self._clear()
+        self.compare.setEnabled(False)
+        self.cancel.setEnabled(True)
+        self.start(both)
+
+    def answered(self, answer: Any) -> None:
+        """Show both results side by side, and how well they agree."""
+        both, same = answer
+        self.say("")
+        for side, name, one in zip(self.sides, self._names, both, strict=True):
+            side.show(name, one)
+        self._both.show()
+        self.verdict.say(
+            f"Cosine of the two embeddings: {same:.3f}"
+            if same is not None
+            else "Embeddings of different models cannot be compared."
+        )
+
+    def _present(self) -> RunSettings:
+        session = self._session
+        return usable_settings(session.settings, session.settings_problem)
+
+    def _name(self, settings: RunSettings) -> str:
+        """Return what tells one of the two settings from the other."""
+        value = self.title_of(_value(settings, self.changed))
+        return f"{self.what.currentText()} {value}" if self.changed in self.inversion else value
+
+    def _estimation(self) -> Work | None:
+        from ...pipeline.comparing import with_one_change
+
+        idle = self.is_open and not self._session.run.running
+        if not idle or self.region is None or not self.what.count():
+            return None
+        now = self._present()
+        return comparison((now, with_one_change(now, self.changed, self.value)), self._store)
+
+
+def _other(setting: Setting, value: Any) -> Any:
+    """Return a value of an inversion's setting that differs from the current one."""
+    if setting.name == "alpha":
+        return 0.0 if value >= 2.5 else 5.0  # with or without its context
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return next(choice for choice in get_args(setting.annotation) if choice != value)
+    if isinstance(value, int):
+        return 2 * value if 2 * value <= setting.extra.get("ui_max", 2 * value) else value // 2
+    return value / 2 or 0.01
+
+
+def _value(settings: RunSettings, what: str) -> Any:
+    if what == "window":
+        return settings.window.mode
+    source = settings if what in ("model", "method") else settings.inversion
+    return getattr(source, what)
+
+
+class _Side:
+    """One result: title, thumbnail, labels, numbers."""
+
+    def __init__(self) -> None:
+        self.title, self.picture, self.labels, self.numbers = Note(), QLabel(), Note(), Note()
+        self.title.setStyleSheet("font-weight: bold;")
+        self.picture.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.items = (self.title, self.picture, self.labels, self.numbers)
+
+    def show(self, title: str, answer: Answer) -> None:
+        result = answer.result
+        self.title.setText(title)
+        self.picture.setPixmap(thumbnail(answer))
+        self.picture.setAccessibleName(f"Heatmap with {title}")
+        self.picture.setToolTip("The region's heatmap over what the model saw")
+        ranking = result.ranking
+        rows = (
+            []
+            if ranking is None
+            else list(zip(ranking.labels[:5], ranking.similarities[:5].tolist(), strict=True))
+        )
+        self.labels.setText("\n".join(f"{value:.2f} {name}" for name, value in rows))
+        margin = "" if ranking is None or len(ranking.labels) < 2 else f"{ranking.margin:.3f}"
+        overlap = f"IoU {result.iou:.2f}" if result.has_heatmap else "no heatmap"
+        lines = [overlap, margin and f"margin {margin}", f"{answer.seconds:.2f} s"]
+        if result.flagged:
+            lines.append(result.status)
+        self.numbers.setToolTip("Overlap of heatmap and region, margin, and time")
+        self.numbers.setText("\n".join(filter(None, lines)))
+
+
+def thumbnail(answer: Answer) -> QPixmap:
+    """Draw a heatmap over what the model saw."""
+    from napari.utils.colormaps import ensure_colormap
+
+    heat = ensure_colormap("turbo").map(answer.heatmap.ravel())[:, :3]
+    heat = heat.reshape(*answer.heatmap.shape, 3) * 255
+    strength = (0.7 * np.clip(1.6 * answer.heatmap, 0, 1))[..., None]
+    mixed = (1 - strength) * answer.picture + strength * heat
+    pixels = np.ascontiguousarray(mixed.round().astype(np.uint8))
+    height, width = pixels.shape[:2]
+    data = pixels.tobytes()  # Qt reads it until the image is drawn
+    image = QImage(data, width, height, 3 * width, QImage.Format.Format_RGB888)
+    return QPixmap.fromImage(
+        image.scaled(
+            _SIDE,
+            _SIDE,
+            Qt.AspectRatioMode.KeepAspectRatio,
+            Qt.TransformationMode.SmoothTransformation,
+        )
+    )

@@ -1,0 +1,368 @@
+"""Find by words: an expression, and the regions ranked by how well it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import QAbstractTableModel, QObject, Qt
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QCheckBox,
+    QHeaderView,
+    QLineEdit,
+    QPushButton,
+)
+
+from ...base import progress_words as words
+from ...base.errors import InputError
+from ...language.ranking.finding import (
+    EXPRESSION_ALPHA,
+    RegionMatch,
+    check_expression,
+    find,
+)
+from ...results.settings import fields_of
+from ..layers.tasks import ImageFingerprint, PlaneFinder
+from ..run_requests.estimator import Estimator, Work
+from ..run_requests.preparing import estimate_of, find_request
+from ..run_requests.run_task import Request, RunTask
+from ..widgets.form import SettingsForm
+from ..widgets.sections import Note, form, line, stack, table_view
+from ..workers.driver import check_stopped
+from ..workers.model_store import ModelStore
+from ..workers.notify import refusing
+from ..workers.updates import Update
+from .work_section import ProgressSection, Shared
+
+if TYPE_CHECKING:
+    from ...pipeline.run import PlaneTask
+    from ...results.results import Results
+
+_ROWS_SHOWN: Final = 6
+_WHY: Final = (
+    "How much of its surroundings a region's embedding keeps: alpha. For words about places, "
+    "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, "
+    "56 % at 5, 21 % at 20."
+)
+_COLUMNS: Final = (
+    ("Place", "Rank; 1 fits the words best"),
+    ("Region", "Label value or shape row, and the plane"),
+    ("Sim.", "Cosine similarity of region and words"),
+    ("Margin", "Similarity minus that of the next region"),
+)
+
+
+class FindSection(ProgressSection):
+    """The words, the settings and the ranked regions."""
+
+    title, tip = "Find by words", "Show where typed words are"
+    work = "The search"
+    doing, cancel_tip = "finding", "Stop; nothing is shown"
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        # The last finding, its image layer and planes; and those of the search that goes on.
+        self._shown: tuple[Finding, Any, PlaneFinder] | None = None
+        self._next: tuple[Any, PlaneFinder] | None = None
+        self.words = QLineEdit()
+        self.words.setPlaceholderText("the dog on the left")
+        self.words.setAccessibleName("Words that describe a region")
+        self.words.setToolTip("Say which region you mean, and press Enter")
+        self.words.setClearButtonEnabled(True)
+        self.find = QPushButton("Find")
+        self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
+        (alpha,) = (field for field in fields_of("inversion") if field.name == "alpha")
+        self.form = SettingsForm(
+            [replace(alpha, default=EXPRESSION_ALPHA, help=_WHY)],
+            options={alpha.key: {"step": 0.5}},
+            parent=self,
+        )
+        self.alpha = self.form[alpha.key]
+        self.whole = QCheckBox("See the whole image with each region")
+        self.whole.setChecked(True)
+        self.whole.setToolTip(
+            "For words about places in the image. Off: windows as chosen in the settings, "
+            "for small regions of large images."
+        )
+        self.estimate = Note(name="What finding would take")
+        self.estimate.hide()
+        self.about = Note("Describe one region and what is around it.")
+        self.model = MatchesModel(self)
+        self.table = table_view(self.model, "Regions by how well the words fit them")
+        self._build()
+        self.estimator = Estimator(self._estimation, self)
+        self.estimator.ready.connect(self.estimate.say)
+        self.form.changed.connect(self.estimator.later)
+        self.whole.toggled.connect(self.estimator.later)
+        self.words.returnPressed.connect(self.run)
+        self.find.clicked.connect(lambda _=False: self.run())
+
+    def _build(self) -> None:
+        table = self.table
+        table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        header = table.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setResizeContentsPrecision(_ROWS_SHOWN)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
+        table.selectionModel().currentRowChanged.connect(lambda now, _: self._show(now.row()))
+        table.hide()
+        rows = [
+            line(self.words, self.find, shares=(1, 0)),
+            self.progress,
+            self.about,
+            table,
+            ("Surroundings", self.alpha),
+            self.whole,
+            self.estimate,
+        ]
+        stack(self, form(rows))
+
+    def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Ask for an estimate when the widget is shown."""
+        super().showEvent(event)
+        self.estimator.later()
+
+    # -- for the panel ------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Follow the session."""
+        super().follow()
+        events = self._session.events
+        names = ("layers", "settings", "scope", "live")
+        self._bindings.connect([events[name] for name in names], self.estimator.later)
+        self._bindings.connect(events.edits, self._edited)
+
+    def stop(self) -> None:
+        """Follow the session no more, and release image and results."""
+        super().stop()
+        self.estimator.stop()
+        self._shown = self._next = None
+        self._show_finding(None)
+
+    def refresh(self, _: object = None) -> None:
+        """Show what can be done now."""
+        self.find.setEnabled(not self.worker.busy)
+
+    def ended(self) -> None:
+        """Estimate the next search."""
+        super().ended()
+        self.estimator.later()
+
+    def _edited(self, _: int) -> None:
+        if not self._session.live:  # each stroke is answered anyway
+            self.estimator.later()
+
+    def _estimation(self) -> Work | None:
+        if not self.isVisible() or self.worker.busy:
+            return None
+        return estimate_of(self._viewer, self._session, self._store, self._how)
+
+    # -- the search ---------------------------------------------------------------------------
+
+    @property
+    def _how(self) -> tuple[float, bool]:
+        """Alpha, and whether the whole image is seen with each region."""
+        return self.alpha.value(), self.whole.isChecked()
+
+    def run(self) -> None:
+        """Find the typed words, or say why not."""
+        if self.worker.busy:
+            return
+        expression = " ".join(self.words.text().split())
+        with refusing():
+            check_expression(expression)
+            run, image = find_request(self._viewer, self._session, *self._how)
+            self._next = image, run.input.finder
+            known = usable(self._known(image), run)
+            self.start(partial(find_regions, expression, run, known, self._store))
+
+    def _known(self, image: Any) -> list[Known]:
+        """Return results of the same image layer; the worker compares the pixels."""
+        known: list[Known] = []
+        record = self._session.record
+        if record is not None and record.fingerprint is not None and record.snapshot.image is image:
+            known.append(Known(record.results, record.fingerprint))
+        if self._shown is not None and self._shown[1] is image:
+            known.append(Known(self._shown[0].results, self._shown[0].pixels))
+        return known
+
+    def answered(self, answer: Finding) -> None:
+        """Show a ranking."""
+        if self._next is not None:
+            self._shown, self._next = (answer, *self._next), None
+            self._show_finding(answer)
+
+    def _show_finding(self, finding: Finding | None) -> None:
+        """Show a ranking and select its best; None clears it."""
+        self.model.show(finding)
+        count = self.model.rowCount()
+        self.table.setVisible(count > 0)
+        if finding is None or not count:
+            return
+        row = self.table.verticalHeader().defaultSectionSize()
+        title = self.table.horizontalHeader().sizeHint().height() + 4
+        self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
+        made = "existing embeddings" if finding.reused else "a new run"
+        summary = f"{count:,} region{'s' * (count != 1)} ranked, from {made}."
+        self.about.setText(f"'{finding.expression}': {summary}")
+        self.table.selectRow(0)
+        self.table.scrollToTop()
+
+    def _show(self, place: int) -> None:
+        """Show the region at one rank in the table and on the canvas."""
+        if self._shown is None or place < 0:
+            return
+        finding, image, finder = self._shown
+        row = finding.matches[place].row
+        region = finding.results.regions[row]
+        shown = self._session.results
+        if shown is not None and self._session.image is image:
+            key = region.id, region.position
+            keys = [(one.id, one.position) for one in shown.regions]
+            self._session.select(keys.index(key) if key in keys else self._session.row)
+        if finding.results is not shown:
+            # The table has another embedding of this region; show the one that was ranked.
+            self._canvas.show(region, outlined=self._session.outlined, of=(image, finder))
+
+
+class MatchesModel(QAbstractTableModel):
+    """Regions, best first."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.finding: Finding | None = None
+
+    def show(self, finding: Finding | None) -> None:
+        """Show another finding."""
+        self.beginResetModel()
+        self.finding = finding
+        self.endResetModel()
+
+    def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
+        """Regions."""
+        inside = parent is not None and parent.isValid()
+        return 0 if inside or self.finding is None else len(self.finding.matches)
+
+    def columnCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
+        """Columns shown."""
+        return len(_COLUMNS) if parent is None or not parent.isValid() else 0
+
+    def data(self, index: Any, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Text or alignment of a cell."""
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            sides = (Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignLeft)
+            side = (*sides, *2 * (Qt.AlignmentFlag.AlignRight,))[index.column()]
+            return int(side | Qt.AlignmentFlag.AlignVCenter)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return _COLUMNS[index.column()][1]
+        if role != Qt.ItemDataRole.DisplayRole or self.finding is None:
+            return None
+        match = self.finding.matches[index.row()]
+        region = self.finding.results.regions[match.row]
+        plane = "".join(f", {axis} {place}" for axis, place in region.position)
+        margin = "\N{EN DASH}" if match.margin != match.margin else f"{match.margin:.3f}"
+        cells = (str(index.row() + 1), f"{region.id}{plane}", f"{match.similarity:.3f}", margin)
+        return cells[index.column()]
+
+    def headerData(  # noqa: N802 - Qt's name
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        """Titles and their tool tips."""
+        if orientation == Qt.Orientation.Horizontal:
+            if role == Qt.ItemDataRole.DisplayRole:
+                return _COLUMNS[section][0]
+            if role == Qt.ItemDataRole.ToolTipRole:
+                return _COLUMNS[section][1]
+        return None
+
+
+# -- in a worker -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Results, and the pixels they were made from."""
+
+    results: Results
+    pixels: ImageFingerprint
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """Regions ranked by how well words fit them."""
+
+    expression: str
+    results: Results
+    matches: tuple[RegionMatch, ...]  # Best first
+    reused: bool  # Whether existing embeddings were used
+    pixels: ImageFingerprint  # What the model was shown
+
+
+def find_regions(
+    expression: str, run: Request, candidates: Sequence[Known], store: ModelStore
+) -> Generator[Any, None, Finding]:
+    """Rank regions by how well words fit them; a run is done only if no candidate is of them."""
+    name, device = run.settings.model, run.settings.device
+    known = None
+    if candidates:
+        yield words.COMPARING_INPUTS
+        known = _same_as_now(run, candidates)
+    if known is None:
+        task = RunTask(run, store)
+        results = yield from task.steps()
+        assert task.pixels is not None  # it has run
+        pixels = task.pixels
+    else:
+        results, pixels = known.results, known.pixels
+    yield Update(text=words.COMPARING_WORDS, fraction=1.0)
+    model = yield from store.load(name, device)
+    if model.fingerprint != results.info.fingerprint:
+        raise InputError(
+            f"The weights of {name} have changed since these results were made; run again."
+        )
+    matches = tuple(find(model, results.embeddings, expression))
+    return Finding(expression, results, matches, known is not None, pixels)
+
+
+def _same_as_now(run: Request, candidates: Sequence[Known]) -> Known | None:
+    """Return results of the same regions and pixels; None if there are none."""
+    run_input = run.input
+    wanted = regions_of(run_input.tasks(check_stopped))
+    same = [known for known in candidates if regions_in(known.results) == wanted]
+    pixels = ImageFingerprint.of(run_input) if same else None
+    return next((known for known in same if known.pixels == pixels), None)
+
+
+def regions_of(tasks: Iterable[PlaneTask]) -> set[tuple[Any, ...]]:
+    """Return what identifies regions: plane, place, size and centre."""
+    return {
+        (region.id, task.position, region.bbox, region.area, region.centroid)
+        for task in tasks
+        for region in task.regions
+    }
+
+
+def regions_in(results: Results) -> set[tuple[Any, ...]]:
+    """Return the same for regions that have results."""
+    return {
+        (region.id, region.position, region.bbox, region.area, region.centroid)
+        for region in results.regions
+    }
+
+
+def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
+    """Return the results made with a run's model and settings."""
+    return tuple(one for one in known if len(one.results) and _same(one.results, run))
+
+
+def _same(results: Results, run: Request) -> bool:
+    was, wanted = results.info.settings, run.settings
+    names = ("model", "method", "inversion", "resolution", "keep_aspect")
+    if any(was.get(name) != wanted.get(name) for name in names):
+        return False
+    if wanted.window.mode == "whole":
+        return all(region.window.whole for region in results.regions)
+    return was.window == wanted.window

@@ -1,0 +1,246 @@
+"""Captions: sentences written by a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QDoubleSpinBox, QFileDialog, QPushButton, QSpinBox
+
+from ...base import progress_words as words
+from ...base.errors import MaskInversionError
+from ...language.captions.bank import CaptionBank
+from ...language.generation.registry import DECODERS, DecoderSpec
+from ...language.generation.settings import (
+    NORMS,
+    SEARCHES,
+    GenerationSettings,
+    Norm,
+    Search,
+    describe,
+)
+from ...pipeline.captions.generating import CaptionRequest, ModelOfRun, generate_captions_steps
+from ...results.results import Results
+from ..session import same_regions
+from ..widgets.sections import Note, Section, combo_box, form, line, stack
+from ..workers.driver import often, stop_requested
+from ..workers.preload import preload_torch
+from ..workers.updates import Update
+from .work_section import ProgressSection, Shared
+
+_NO_RESULTS: Final = (
+    "Suggest words first: sentences are written from the embeddings of the results."
+)
+_USUAL: Final = GenerationSettings()
+_MOST_SEED: Final = 2**31 - 1  # of a spin box
+
+
+class GenerateSection(ProgressSection):
+    """The choice of a decoder and of how it writes."""
+
+    title, opened = "Generate", True
+    work = "Writing captions"
+    doing, cancel_tip = "writing captions", "Stop; the results stay as they are"
+    follows = ("record",)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._memory: CaptionBank | None = None
+        self.file: Path | None = None
+        self.decoder = combo_box(list(DECODERS), tip="What writes the sentences")
+        for place, spec in enumerate(DECODERS.values()):
+            self.decoder.setItemData(place, spec.title, Qt.ItemDataRole.ToolTipRole)
+        self.weights = QPushButton("File...")
+        self.weights.setToolTip("Use weights of your own for this decoder")
+        self.about = Note(name="About the decoder")
+        self.generate = QPushButton("Generate")
+        self.generate.setToolTip("Write a sentence about each region of the results")
+        self.sentence = Note(name="Sentence about the selected region")
+        self.search = combo_box(SEARCHES, tip=describe("search"))
+        self.beams = _whole("beams", _USUAL.beams, 1, 50)
+        self.top_p = _number("top_p", _USUAL.top_p, 0.01, 1.0)
+        self.temperature = _number("temperature", _USUAL.temperature, 0.05, 100.0)
+        self.seed = _whole("seed", _USUAL.seed, 0, _MOST_SEED)
+        self.norm = combo_box(NORMS, tip=describe("norm"))
+        options = form(
+            [
+                ("Words", self.search),
+                ("Beams", self.beams),
+                ("Top-p", self.top_p),
+                ("Temperature", self.temperature),
+                ("Seed", self.seed),
+                ("Norm", self.norm),
+            ]
+        )
+        self._options = options
+        rows = [
+            ("Decoder", line(self.decoder, self.weights)),
+            self.about,
+            self.generate,
+            self.progress,
+            self.sentence,
+        ]
+        stack(self, form(rows), Section("How sentences are written", options, opened=False))
+        self.decoder.currentIndexChanged.connect(self._forget_file)
+        self.search.currentIndexChanged.connect(lambda _: self._show_options())
+        self.norm.currentIndexChanged.connect(lambda _: self.refresh())
+        self.weights.clicked.connect(lambda _=False: self.ask_file())
+        self.generate.clicked.connect(lambda _=False: self.run())
+        self._show_options()
+
+    @property
+    def spec(self) -> DecoderSpec:
+        """The chosen decoder."""
+        return DECODERS[self.decoder.currentText()]
+
+    @property
+    def settings(self) -> GenerationSettings:
+        """How sentences are written."""
+        search: Search = SEARCHES[self.search.currentIndex()]
+        norm: Norm = NORMS[self.norm.currentIndex()]
+        return GenerationSettings(
+            search=search,
+            beams=self.beams.value(),
+            top_p=self.top_p.value(),
+            temperature=self.temperature.value(),
+            seed=self.seed.value(),
+            norm=norm,
+        )
+
+    @property
+    def request(self) -> CaptionRequest:
+        """What is chosen."""
+        memory = self._memory if self.spec.memory else None
+        return CaptionRequest(
+            decoder=self.spec.name, file=self.file, memory=memory, settings=self.settings
+        )
+
+    def choose_file(self, file: Path | None) -> None:
+        """Use a file of weights; None stands for the published ones."""
+        self.file = file
+        self.refresh()
+
+    def ask_file(self) -> None:
+        """Ask for a file of weights."""
+        path, _ = QFileDialog.getOpenFileName(
+            self, "Weights of a decoder", "", "Weights (*.pt *.pth *.safetensors);;All files (*)"
+        )
+        if path:
+            self.choose_file(Path(path))
+
+    def _forget_file(self, _: Any = None) -> None:
+        self.choose_file(None)
+
+    def _show_options(self) -> None:
+        search = SEARCHES[self.search.currentIndex()]
+        self.beams.setEnabled(search == "beam")
+        self.temperature.setEnabled(search != "greedy")
+        for widget in (self.top_p, self.seed):
+            widget.setEnabled(search == "top-p")
+
+    # -- for the panel ------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Follow the session."""
+        super().follow()
+        self._bindings.connect(self._session.events.row, self._show_sentence)
+
+    def use_memory(self, bank: CaptionBank | None) -> None:
+        """Use a bank as the memory of DeCap checkpoints."""
+        self._memory = bank
+        self.refresh()
+
+    def refresh(self, _: object = None) -> None:
+        """Enable what can be done now, or say why nothing can be written."""
+        spec, problem, running = self.spec, self._problem, self.worker.busy
+        about = [f"{spec.title}."]
+        if self.file is not None:
+            about.append(f"Weights: {self.file.name}.")
+        elif not spec.is_on_disk:
+            about.append(f"{spec.size_text} are fetched first (licence {spec.license}).")
+        self.about.setText(problem or " ".join(about))
+        for widget in (self.decoder, self.weights, self._options):
+            widget.setEnabled(not running)
+        self.generate.setEnabled(not running and not problem)
+        self._show_sentence()
+
+    def _show_sentence(self, _: object = None) -> None:
+        results, row = self._session.results, self._session.row
+        text = ""
+        if results is not None and 0 <= row < len(results):
+            region = results.regions[row]
+            if region.generated_caption:
+                text = f"Region {region.id}: {region.generated_caption}"
+        self.sentence.say(text)
+
+    @property
+    def _problem(self) -> str:
+        """Why nothing can be written now; "" if it can."""
+        results = self._session.results
+        if not results:
+            return _NO_RESULTS
+        try:
+            self.request.check(results.info.model, results.info.method)
+        except MaskInversionError as error:
+            return str(error)
+        return ""
+
+    # -- the work -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Write a sentence about each region of the results."""
+        results = self._session.results
+        if results is not None and not self._problem:
+            device = self._session.settings.device
+            self.start(partial(generate, results, self.request, device))
+
+    def answered(self, answer: Any) -> None:
+        """Show the sentences."""
+        before, after = answer
+        # Results of a newer run are other ones; captions of a bank may have been added meanwhile.
+        record = self._session.record
+        if record is not None and same_regions(record.results, before):
+            sentences = [region.generated_caption for region in after.regions]
+            captioned = record.results.with_generated(sentences, after.info.generated)
+            self._session.show(record.changed(results=captioned, table=None))
+
+
+def generate(
+    results: Results, captions: CaptionRequest, device: str
+) -> Generator[Any, None, tuple[Results, Results]]:
+    """Write a sentence about each region, in a worker; return the results before and after."""
+    from ...engine.compute.devices import choose_device
+
+    yield Update(text=words.READING_DECODER)
+    preload_torch()
+    decoder = captions.load(
+        ModelOfRun.of(results.info), choose_device(device), cancelled=stop_requested
+    )
+    yield Update(text=words.counted("Captions", 0, len(results)))
+
+    def progress(step: tuple[int, int]) -> Update:
+        done, total = step
+        return Update(text=words.counted("Captions", done, total), fraction=done / total)
+
+    after = yield from often(generate_captions_steps(results, decoder), progress)
+    return results, after
+
+
+def _whole(name: str, value: int, least: int, most: int) -> QSpinBox:
+    box = QSpinBox()
+    box.setRange(least, most)
+    box.setValue(value)
+    box.setToolTip(describe(name))
+    return box
+
+
+def _number(name: str, value: float, least: float, most: float) -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setRange(least, most)
+    box.setSingleStep(0.05)
+    box.setValue(value)
+    box.setToolTip(describe(name))
+    return box

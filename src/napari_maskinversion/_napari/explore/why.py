@@ -1,0 +1,328 @@
+"""Why the selected region got its word: its numbers, and heatmaps of words and steps."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QLabel, QSlider
+
+from ...base.errors import MaskInversionError
+from ..layers.heatmap import LESS_COLOR, MORE_COLOR
+from ..run_requests.run_source import look_again
+from ..widgets.curve import LossCurve
+from ..widgets.sections import Note, combo_box, form, line, stack
+from ..workers.driver import often
+from .work_section import RegionSection, Shared
+
+if TYPE_CHECKING:
+    from ...pipeline.explaining import Explainer
+    from ...results.region_result import RegionResult
+    from ...results.run_info import RunInfo
+
+REGION, LABEL, AGAINST, STEPS = "region", "label", "against", "steps"
+_MODES: Final = (
+    (REGION, "the region's heatmap"),
+    (LABEL, "where a word is"),
+    (AGAINST, "one word against another"),
+    (STEPS, "the steps of the optimisation"),
+)
+# Recent explanations; one of 200 steps at 28 x 28 takes 0.6 MB.
+_KEPT: Final = 8
+CHANGED_IMAGE: Final = (
+    "The image has changed since this run; the heatmap belongs to the image as it is now."
+)
+
+
+class WhySection(RegionSection):
+    """What the heatmap layer shows for the selected region, and what its numbers mean."""
+
+    title, tip = "Why", "Why the region got its word"
+    work, source = "The explanation", "why"
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._explainers: list[Explainer] = []  # the last one; used in the worker
+        self._answers: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._asked_for: tuple[Any, ...] | None = None
+        self.pinned = False  # the user has chosen the labels
+        self.mode = combo_box(tip="What the heatmap layer shows for the selected region")
+        for key, title in _MODES:
+            self.mode.addItem(title, key)
+        self.label = combo_box(tip="The word whose heatmap is shown")
+        self.other = combo_box(tip="The word to compare it with")
+        self._names = QStringListModel(self)
+        for box in (self.label, self.other):
+            box.setModel(self._names)
+        self.whole = QCheckBox("On the whole image")
+        self.whole.setToolTip(
+            "The run saw this region in a window; look for the word on the whole image instead"
+        )
+        self.whole.setAccessibleName("Where a word is on the whole image")
+        self._windowed = False
+        self.legend = Note()
+        self.legend.setTextFormat(Qt.TextFormat.RichText)
+        self.step = QSlider(Qt.Orientation.Horizontal)
+        self.step.setToolTip("Optimisation step; 0 is the embedding of the whole image")
+        self.step.setAccessibleName("Step of the optimisation")
+        self.step.setPageStep(5)
+        self.step_value = QLabel("0")
+        self.curve = LossCurve()
+        self.numbers = Note(name="The selected region's numbers in words")
+        self._build()
+        self.mode.activated.connect(lambda _: self._changed())
+        self.mode.currentIndexChanged.connect(lambda _: self._arrange())
+        for box in (self.label, self.other):
+            box.activated.connect(lambda _: self._words_chosen())
+        self.whole.toggled.connect(lambda _: self._changed())
+        self.step.valueChanged.connect(self._step_moved)
+        self.curve.picked.connect(self.step.setValue)
+        self._arrange()
+
+    def _build(self) -> None:
+        self._slider = line(QLabel("Step"), self.step, self.step_value)
+        self.step_value.setMinimumWidth(24)
+        self.step_value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._rows = {
+            self.mode: form([("Show", self.mode)]),
+            self.label: form([("Word", self.label)]),
+            self.other: form([("Against", self.other)]),
+        }
+        for field, row_of in self._rows.items():
+            # Separate forms can be hidden in every Qt; the titles stay aligned.
+            title = cast("QFormLayout", row_of.layout()).labelForField(field)
+            title.setMinimumWidth(self.fontMetrics().horizontalAdvance("Against") * 5 // 4)
+        rest = [self.whole, self.legend, self._slider, self.curve, self.line, self.numbers]
+        stack(self, *self._rows.values(), form(rest), margins=(0, 0, 0, 4))
+        self.say("")
+
+    # -- the form -----------------------------------------------------------------------------
+
+    @property
+    def shown(self) -> str:
+        """What to show: "region", "label", "against" or "steps"."""
+        return str(self.mode.currentData())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The chosen labels, as many as needed."""
+        boxes = {LABEL: (self.label,), AGAINST: (self.label, self.other)}
+        return tuple(box.currentText() for box in boxes.get(self.shown, ()) if box.count())
+
+    @property
+    def on_whole(self) -> bool:
+        """Whether to explain on the whole image although the run used a window."""
+        return self._windowed and self.shown in (LABEL, AGAINST) and self.whole.isChecked()
+
+    def set_colors(self, line: str, text: str) -> None:
+        """Follow the theme."""
+        self.curve.line_color, self.curve.text_color = QColor(line), QColor(text)
+        self.curve.update()
+
+    def _show_windowed(self, windowed: bool) -> None:
+        """Offer the whole image for a region that the run saw in a window."""
+        self._windowed = windowed
+        self.whole.setVisible(windowed and self.shown in (LABEL, AGAINST))
+
+    def _offer(self, names: Sequence[str], best: Sequence[str]) -> None:
+        """List labels; keep the two chosen ones, or choose the best two."""
+        before = [box.currentText() for box in (self.label, self.other)]
+        with QSignalBlocker(self.label), QSignalBlocker(self.other):
+            if self._names.stringList() != list(names):
+                self._names.setStringList(list(names))
+            places = {name: place for place, name in enumerate(names)}
+            for box, own, first in zip((self.label, self.other), before, best, strict=False):
+                box.setCurrentIndex(places.get(first, places.get(own, 0)))
+
+    def _show_legend(self, more: str, less: str) -> None:
+        """Show which colour means which label."""
+        self.legend.setText(
+            " &nbsp; ".join(
+                f'<span style="color:{color}">\N{BLACK SQUARE}</span> more {escape(name)}'
+                for color, name in ((MORE_COLOR, more), (LESS_COLOR, less))
+            )
+        )
+        self.legend.setToolTip("Nothing is drawn where both heatmaps agree or are 0")
+        self.legend.show()
+
+    def _show_course(self, losses: Sequence[float], step: int) -> None:
+        """Show the loss curve and a slider, at one step."""
+        with QSignalBlocker(self.step):
+            self.step.setRange(0, max(len(losses) - 1, 0))
+            self.step.setValue(step)
+        self.step_value.setText(str(self.step.value()))
+        self.curve.show_losses(losses)
+        self.curve.show_step(self.step.value())
+        for widget in (self._slider, self.curve):
+            widget.setVisible(len(losses) > 0)
+
+    def _explain(self, region: RegionResult | None) -> None:
+        """Show the numbers of a region in words."""
+        if region is None:
+            self.numbers.say("")
+            return
+        from ...pipeline.explaining import in_words
+
+        self.numbers.say("\n".join(in_words(region)))
+
+    def _step_moved(self, step: int) -> None:
+        self.step_value.setText(str(step))
+        self.curve.show_step(step)
+        self._show_answer()
+
+    def _words_chosen(self) -> None:
+        self.pinned = True
+        self._changed()
+
+    def _arrange(self) -> None:
+        """Show the controls of the chosen mode."""
+        self._rows[self.label].setVisible(self.shown in (LABEL, AGAINST))
+        self._rows[self.other].setVisible(self.shown == AGAINST)
+        self._show_windowed(self._windowed)
+        for widget in (self.legend, self._slider, self.curve):
+            widget.setVisible(False)
+
+    # -- the region ---------------------------------------------------------------------------
+
+    def drop(self) -> None:
+        """Stop, and release the model's encodings."""
+        super().drop()
+        self._explainers.clear()
+
+    def forget(self) -> None:
+        """Show nothing."""
+        self._answers.clear()
+        self.pinned = False
+        self._settle()
+        self._explain(None)
+
+    def show_region(self, before: RegionResult | None) -> None:
+        """Explain the region, whose own heatmap is already shown."""
+        if self.is_open:
+            self._look()
+
+    def renew(self) -> None:
+        """Show the region's numbers in words."""
+        if self.is_open:
+            self._explain(self.region)
+
+    def toggled(self, opened: bool) -> None:
+        """Explain only while the section is open; closing it shows the region's own heatmap."""
+        if opened:
+            self._look()
+        else:
+            self.worker.drop()
+            self._settle()
+            self._show_own()
+
+    def _changed(self) -> None:
+        if self.shown == REGION:
+            self._show_own()
+        self._look()
+
+    def _settle(self) -> None:
+        self.say("")
+        self._session.settle(self.source)
+
+    def _show_own(self) -> None:
+        if self.region is not None:
+            self._canvas.show_map(self.region, self.region.grid_map)
+
+    # -- the explanation ----------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Show what is chosen for the region: what is known of it, else what is asked now."""
+        region, info = self.region, self._info
+        self.worker.drop()
+        self._settle()
+        self.legend.hide()
+        self._show_course([], 0)
+        self._explain(region)
+        if region is None or info is None:
+            return
+        self._show_windowed(not region.window.whole)
+        if region.ranking is not None:
+            best = () if self.pinned else region.ranking.labels[:2]
+            self._offer(sorted(region.ranking.labels, key=str.casefold), best)
+        if not region.has_heatmap:
+            self.say(info.method.lacks)
+            return
+        if self.shown == REGION:
+            return
+        try:
+            assert self._origin is not None  # the region has one
+            self._origin.check(self._viewer, drawn=False)
+            if self.shown != STEPS and not self.labels:
+                self.refuse("These results have no words; suggest again with words.")
+                return
+            answer, _ = self._answers.get(self._key(), (None, None))
+            # The image had changed then; it may be back.
+            if answer is None or not answer.same_image:
+                self._ask(region, info)
+                return
+        except MaskInversionError as error:
+            self.refuse(str(error))
+            return
+        self._answers.move_to_end(self._key())
+        self._show_answer(fresh=True)
+
+    def _key(self) -> tuple[Any, ...]:
+        # With other limits the region is another object; its embedding is the same array.
+        embedding = self.region and self.region.raw_embedding
+        return (id(embedding), self.shown, self.labels, self.on_whole)
+
+    def _ask(self, region: RegionResult, info: RunInfo) -> None:
+        origin, store, explainers = self.source_of_region(), self._store, self._explainers
+        drawn, names, whole = self.shown == STEPS, self.labels, self.on_whole
+        run_input = origin.again(self._viewer, region, drawn=drawn)
+
+        def explain() -> Generator[Any, None, Any]:
+            model = yield from origin.load(store)
+            from ...pipeline.explaining import Explainer
+
+            if not explainers or explainers[0].model is not model:
+                explainers[:] = [Explainer(model)]
+            seen = look_again(run_input, region, info, drawn=drawn)
+            explainer = explainers[0]
+            if drawn:
+                return (yield from often(explainer.course(seen)))
+            return (yield from often(explainer.labels(seen, names, whole=whole)))
+
+        self._asked_for = self._key()
+        # Keep the region with the answer: its id must not be reused.
+        self._answers.pop(self._asked_for, None)
+        self.start(explain)
+
+    def answered(self, answer: Any) -> None:
+        """Keep and show an explanation, unless something else is chosen by now."""
+        if self._asked_for is None or self._asked_for != self._key():
+            return
+        self._answers[self._asked_for] = (answer, self.region)
+        while len(self._answers) > _KEPT:
+            self._answers.popitem(last=False)
+        self._show_answer(fresh=True)
+
+    def _show_answer(self, *, fresh: bool = False) -> None:
+        region = self.region
+        answer, _ = self._answers.get(self._key(), (None, None))
+        if answer is None or region is None:
+            return
+        from ...pipeline.explaining import difference
+
+        self.say("" if answer.same_image else CHANGED_IMAGE)
+        if self.shown == STEPS:
+            if fresh:
+                self._show_course(answer.losses.tolist(), answer.steps)
+            self._canvas.show_map(region, answer.grid_maps[self.step.value()])
+        elif self.shown == AGAINST:
+            self._show_legend(*self.labels)
+            self._canvas.show_map(region, difference(*answer.maps), signed=True, box=answer.box)
+        else:
+            if answer.words[0] != self.labels[0]:
+                synonym = f"The heatmap shows its closest synonym: {answer.words[0]}."
+                self.say(f"{synonym} {self.line.text()}".strip())
+            self._canvas.show_map(region, answer.maps[0], box=answer.box)

@@ -1,0 +1,253 @@
+"""What the sections of the tab Explore have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtWidgets import QWidget
+
+from ...base import progress_words as words
+from ...base.errors import InputError
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..run_requests.run_source import RunSource
+from ..session import Bindings, ResultRecord, RunState, Session, same_regions, same_run
+from ..widgets.progress import ProgressRow
+from ..widgets.sections import Note, Section
+from ..workers import notify
+from ..workers.driver import Work
+from ..workers.model_store import ModelStore
+from ..workers.worker import Mode, Worker
+
+if TYPE_CHECKING:
+    from ...results.region_result import RegionResult
+    from ...results.run_info import RunInfo
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """What the sections work with."""
+
+    viewer: Any
+    session: Session
+    canvas: ResultsOnCanvas
+    store: ModelStore
+
+
+class WorkSection(QWidget):
+    """A form, the work that it starts outside the GUI thread, and the answer.
+
+    A subclass has the form, `run`, which calls `start`, and `answered`.
+    """
+
+    title = tip = ""  # of the section
+    opened = False  # at first
+    follows: tuple[str, ...] = ()  # events of the session after which it is refreshed
+    work, kept = "", ""  # what messages call the work, and what stays of it after an error
+    work_mode: Mode = "single"
+    source = ""  # of what it refuses, which stays in the status line until it is settled
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self._viewer, self._session = shared.viewer, shared.session
+        self._canvas, self._store = shared.canvas, shared.store
+        self._bindings = Bindings()
+        self.section = Section(self.title, self, opened=self.opened, tip=self.tip)
+        self.worker = Worker(self.work_mode, self.work, kept=self.kept, parent=self)
+        self.worker.progressed.connect(self.show_progress)
+        self.worker.done.connect(self.answered)
+        self.worker.failed.connect(self.refuse)
+        self.worker.ended.connect(self.ended)
+
+    # -- for the panel ------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Follow the session."""
+        events = self._session.events
+        self._bindings.connect([events[name] for name in self.follows], self.refresh)
+        self.refresh()
+
+    def stop(self) -> None:
+        """Follow the session no more, and release what the work was about."""
+        self._bindings.release()
+        self.drop()
+
+    # -- for a subclass -----------------------------------------------------------------------
+
+    def refresh(self, _: object = None) -> None:
+        """Show what can be done now."""
+
+    def run(self) -> None:
+        """Start the work, or say why not."""
+        raise NotImplementedError
+
+    def answered(self, answer: Any) -> None:
+        """Show the answer."""
+        raise NotImplementedError
+
+    def show_progress(self, news: Any) -> None:
+        """Show how far the work is."""
+        raise NotImplementedError
+
+    def start(self, work: Work) -> None:
+        """Do some work in the worker."""
+        self.worker.start(work)
+
+    def drop(self) -> None:
+        """Stop the work at its next step, without an answer."""
+        self.worker.drop()
+
+    def ended(self) -> None:
+        """Show that nothing is at work."""
+
+    def refuse(self, reason: str) -> None:
+        """Show why something cannot be done."""
+        if self.source:
+            self._session.refuse(self.source, reason)
+        else:
+            notify.refuse(reason)
+
+
+class ProgressSection(WorkSection):
+    """A section whose work shows a progress bar, with Cancel, while it goes on."""
+
+    doing = cancel_tip = ""  # for the bar and for Cancel
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self.progress = ProgressRow(self.doing, self.cancel_tip)
+        self.progress.cancelled.connect(self.worker.cancel)
+
+    def show_progress(self, news: Any) -> None:
+        """Show it in the bar."""
+        self.progress.update_from(news)
+
+    def start(self, work: Work) -> None:
+        """Do some work in the worker, and show the bar."""
+        if not self.worker.busy:
+            self.progress.begin()
+            super().start(work)
+            self.refresh()
+
+    def drop(self) -> None:
+        """Stop the work at its next step, without an answer."""
+        super().drop()
+        self.ended()
+
+    def ended(self) -> None:
+        """Hide the bar."""
+        self.progress.hide()
+        self.refresh()
+
+
+class RegionSection(WorkSection):
+    """A section about the selected region of the results, with a status line.
+
+    Its work ends with the selection, or when a run begins.
+    """
+
+    work_mode = "latest"
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self.line = Note(name="Status")
+        self.region: RegionResult | None = None
+        self._info: RunInfo | None = None
+        self._origin: RunSource | None = None
+        self._record: ResultRecord | None = None
+        self._running = False
+        self.section.toggled.connect(self.toggled)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the section is open."""
+        return bool(self.section.isExpanded())
+
+    def follow(self) -> None:
+        """Follow the session."""
+        super().follow()
+        events = self._session.events
+        self._bindings.connect(events.record, self._show_record)
+        self._bindings.connect(events.row, self._show_row)
+        self._bindings.connect(events.run, self._run_changed)
+        self._show_record(self._session.record)
+
+    def stop(self) -> None:
+        """Follow the session no more, and release layers and results."""
+        super().stop()
+        self._show_record(None)
+
+    def toggled(self, opened: bool) -> None:
+        """Begin or end to look at the region."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Show nothing: the results are those of another run."""
+        raise NotImplementedError
+
+    def show_region(self, before: RegionResult | None) -> None:
+        """Show `region`, which was selected after another one."""
+        raise NotImplementedError
+
+    def renew(self) -> None:
+        """Show `region` as other limits judge it; all else about it stays."""
+
+    def say(self, text: str) -> None:
+        """Show what is being done, or what has become of it."""
+        self.line.say(text)
+
+    def show_progress(self, news: Any) -> None:
+        """Show it in the status line."""
+        self.say(f"{news.text} ...")
+
+    def start(self, work: Work) -> None:
+        """Do some work in the worker, and say so."""
+        self.say(f"{words.READING_IMAGE} ...")
+        super().start(work)
+
+    def refuse(self, reason: str) -> None:
+        """Show why something cannot be done."""
+        self.say("")
+        super().refuse(reason)
+
+    def source_of_region(self) -> RunSource:
+        """Return the layers of the region, or refuse what cannot be looked at now."""
+        if self._session.run.running:
+            raise InputError("Wait until the run is over.")
+        if self._origin is None:
+            raise InputError("Suggest words first, and select a region in the table.")
+        return self._origin
+
+    def _run_changed(self, run: RunState) -> None:
+        if run.running and not self._running:
+            self.drop()
+        self._running = run.running
+
+    def _show_record(self, record: ResultRecord | None) -> None:
+        before, self._record = self._record, record
+        if record is None or before is None or not same_run(before, record):
+            self.drop()
+            self._origin = None if record is None else RunSource.of(record)
+            self.region = self._info = None
+            self.forget()
+        elif same_regions(before.results, record.results):
+            self._info, shown = record.results.info, self.region
+            if shown is not None:
+                own = (
+                    one
+                    for one in record.results.regions
+                    if one.raw_embedding is shown.raw_embedding
+                )
+                self.region = next(own, shown)
+                self.renew()
+            return
+        self._show_row(self._session.row)
+
+    def _show_row(self, row: int) -> None:
+        record = self._record
+        if record is None or record is not self._session.record:
+            return  # its event follows
+        if 0 <= row < len(record.results):
+            before, self.region = self.region, record.results.regions[row]
+            self._info = record.results.info
+            self.show_region(before)

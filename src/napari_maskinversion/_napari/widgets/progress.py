@@ -1,0 +1,97 @@
+"""Progress bars: alone, with Cancel, and with a button that downloads weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+
+from ...base import progress_words as words
+from .sections import Note, line, stack
+
+
+class ProgressBar(QProgressBar):
+    """Paints a new value with the rest of the window.
+
+    Qt's own bar paints at once, and with it whatever else of the window has changed: the canvas
+    as well, in the middle of a change of image.
+    """
+
+    def setValue(self, value: int) -> None:  # noqa: N802 - Qt's name
+        """Set the value; the bar is painted by the next turn of the event loop."""
+        self.setUpdatesEnabled(False)
+        super().setValue(value)
+        self.setUpdatesEnabled(True)
+
+
+class ProgressRow(QWidget):
+    """Hidden while nothing runs."""
+
+    cancelled = Signal()
+
+    def __init__(self, what: str, tip: str) -> None:
+        super().__init__()
+        self.bar = ProgressBar()
+        self.bar.setAccessibleName(f"Progress of {what}")
+        self.bar.setToolTip(f"Progress of {what}")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setAccessibleName(f"Cancel {what}")
+        self.cancel.setToolTip(tip)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.bar, 1)
+        row.addWidget(self.cancel)
+        self.cancel.clicked.connect(self._cancel)
+        self.hide()
+
+    def begin(self) -> None:
+        """Show the start of the work."""
+        self.bar.setRange(0, 1000)
+        self.bar.setValue(0)
+        self.bar.setFormat(f"{words.STARTING} ...")
+        self.cancel.setEnabled(True)
+        self.show()
+
+    def update_from(self, update: Any) -> None:
+        """Show an `Update`."""
+        if self.cancel.isEnabled():
+            # Not Qt's busy bar for unknown fractions: it shows no text.
+            self.bar.setValue(round(1000 * (update.fraction or 0)))
+            self.bar.setFormat(update.text)
+
+    def _cancel(self) -> None:
+        self.cancel.setEnabled(False)
+        self.bar.setFormat(f"{words.STOPPING} ...")
+        self.cancelled.emit()
+
+
+class FetchRow(QWidget):
+    """Fetch, or the progress of a download and Cancel."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.button, self.cancel = QPushButton("Fetch"), QPushButton("Cancel")
+        self.bar = ProgressBar()
+        self.problem = Note(name=f"Why {what} could not be fetched")
+        for widget, name, tip in (
+            (self.button, f"Fetch {what}", "Download it once; it stays on this machine."),
+            (self.bar, f"Progress of fetching {what}", f"Progress of fetching {what}"),
+            (self.cancel, f"Cancel fetching {what}", "Stop; the download resumes here next time"),
+        ):
+            widget.setAccessibleName(name)
+            widget.setToolTip(tip)
+        stack(self, line(self.button, self.bar, self.cancel), self.problem)
+
+    def show_progress(self, progress: tuple[int, int] | None, *, needed: bool) -> None:
+        """Show the progress of a download in bytes; if None, Fetch where it is needed."""
+        running = progress is not None
+        self.problem.say("")
+        self.button.setVisible(needed and not running)
+        self.bar.setVisible(running)
+        self.cancel.setVisible(running)
+        if progress is not None:
+            done, total = progress
+            self.bar.setRange(0, 1000 if total else 0)
+            self.bar.setValue(int(1000 * done / total) if total else 0)
+            self.bar.setFormat(words.megabytes(done, total))

@@ -1,0 +1,68 @@
+"""Finding by words, without a window; `test_find_widget.py` has it in the panel."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from napari_maskinversion._napari.explore.find import FindSection
+from tests.scenes import picture
+
+from .test_find_widget import press
+
+
+@pytest.fixture
+def part(section):
+    return section(FindSection)
+
+
+def test_embeddings_of_other_pixels_are_not_used_again(qtbot, shared, part, finished, messages):
+    image = shared.session.image
+    part.words.setText("a green frog")
+
+    def reused():
+        press(qtbot, part.find)
+        finished(part, 120)
+        return part.model.finding.reused
+
+    assert not reused()
+    assert reused()
+    # Changed in place, where nobody is told; and another array.
+    image.data[:40] = 255 - image.data[:40]
+    assert not reused()
+    image.data = np.ascontiguousarray(image.data[::-1])
+    assert not reused()
+    assert reused()
+    assert not messages
+
+
+def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(
+    qtbot, shared, part, finished, counted
+):
+    viewer, session = shared.viewer, shared.session
+    stack = viewer.add_image(np.stack([picture(60, 80, seed=seed) for seed in (1, 2)]), rgb=True)
+    labels = np.zeros((2, 60, 80), np.uint8)
+    labels[0, 5:25, 5:30], labels[1, 30:50, 40:70] = 1, 2
+    session.choose(image=stack, regions=viewer.add_labels(labels, name="planes"))
+    session.scope = replace(session.scope, planes="each")
+    part.words.setText("a green frog")
+    for plane in (0, 1):
+        viewer.dims.set_current_step(0, plane)
+        press(qtbot, part.find)
+        finished(part, 120)
+    assert part.model.rowCount() == 2
+    assert len(counted["runs"]) == 1
+
+
+def test_finding_can_be_cancelled(qtbot, part, finished, slow, messages):
+    part.words.setText("the dog on the left")
+    part.find.click()
+    qtbot.waitUntil(lambda: len(slow.reached) > 0, timeout=20_000)
+    assert not part.find.isEnabled()
+    part.progress.cancel.click()
+    slow.go.release(3)
+    finished(part)
+    assert slow.closed.is_set()
+    assert part.find.isEnabled()
+    assert part.table.isHidden()
+    assert not messages
