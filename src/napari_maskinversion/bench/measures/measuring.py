@@ -159,8 +159,8 @@ class Measuring:
         """Return lines about kept records that were measured again."""
         notes = []
         for what, names in self._stale.items():
-            some = list(dict.fromkeys(names))
-            listed = ", ".join(some[:5]) + ", ..." * (len(some) > 5)
+            distinct = list(dict.fromkeys(names))
+            listed = ", ".join(distinct[:5]) + ", ..." * (len(distinct) > 5)
             notes.append(f"Measured again: {len(names)} kept records of {listed} are of {what}.")
         return notes
 
