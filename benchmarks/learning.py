@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from napari_maskinversion import InversionConfig, load_model
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.cache_folder import cache_folder
-from napari_maskinversion.bench.datasets.cases import draw_windows
+from napari_maskinversion.bench.datasets.scenes import draw_windows
 from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.bench.measures.scene_methods import Setting, invert
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of

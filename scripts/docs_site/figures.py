@@ -6,10 +6,9 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from napari_maskinversion.bench.reports.method_tables import percent, table
-from napari_maskinversion.bench.reports.paper import tables as paper_tables
 from napari_maskinversion.bench.reports.plots import LOOKS
-from napari_maskinversion.bench.reports.tables import markdown
+from napari_maskinversion.bench.reports.tables import markdown, paper_tables, percent
+from napari_maskinversion.bench.reports.tables import markdown_table as table
 from napari_maskinversion.demo_model.vocabulary import REAL
 from napari_maskinversion.engine.models.specs import DEMO, MODELS, bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES

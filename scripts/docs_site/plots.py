@@ -6,21 +6,18 @@ from pathlib import Path
 
 from mkdocs.structure.files import File
 
-from napari_maskinversion.bench.reports.method_plots import plot_methods
-from napari_maskinversion.bench.reports.plots import plot_curves
+from napari_maskinversion.bench.reports.plots import plot
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-CURVES = ("alpha", "steps")
-BARS = ("bench-aerial", "bench-blood", "bench-coco-panoptic", "bench-methods")
+NAMES = ("alpha", "steps", "bench-aerial", "bench-blood", "bench-coco-panoptic", "bench-methods")
 
 
 def on_files(files, config):
     """Add the plots to the files of the site."""
     with tempfile.TemporaryDirectory() as folder:
-        for names, draw in ((CURVES, plot_curves), (BARS, plot_methods)):
-            for name in names:
-                page = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-                for drawn in draw(page, Path(folder)):
-                    text = drawn.read_text("utf-8")
-                    files.append(File.generated(config, f"images/plots/{drawn.name}", content=text))
+        for name in NAMES:
+            page = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+            for drawn in plot(page, Path(folder)):
+                text = drawn.read_text("utf-8")
+                files.append(File.generated(config, f"images/plots/{drawn.name}", content=text))
     return files

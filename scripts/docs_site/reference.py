@@ -8,7 +8,7 @@ import yaml
 
 from napari_maskinversion._napari.widgets.keys import KEYS
 from napari_maskinversion.base.preferences import Preferences
-from napari_maskinversion.bench.reports.method_tables import table
+from napari_maskinversion.bench.reports.tables import markdown_table as table
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.engine.explain.registry import MAPS
 from napari_maskinversion.engine.methods.registry import TYPICAL, list_methods

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from napari_maskinversion.bench.datasets.base import Dataset
+from napari_maskinversion.bench.datasets.registry import DATASETS
+
 CLASSES = ("apple", "car", "fish")
 
 
@@ -65,6 +68,10 @@ def panoptic(root: Path) -> Path:
     page = {"images": images, "annotations": annotations, "categories": categories}
     (root / "panoptic.json").write_text(json.dumps(page))
     return root
+
+
+def panoptic_set(data: Path) -> Dataset:
+    return DATASETS["coco-panoptic"].open(data)
 
 
 def changed_panoptic(root: Path, change: Callable[[dict[str, Any]], Any]) -> Path:

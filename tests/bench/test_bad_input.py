@@ -13,15 +13,14 @@ import pytest
 from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.bench.datasets.coco_panoptic import CocoPanoptic
+from napari_maskinversion.bench.datasets.base import BadRecordError, Dataset
 from napari_maskinversion.bench.datasets.image_folder import LEAST, ImageFolder
-from napari_maskinversion.bench.datasets.protocol import BadRecordError
-from napari_maskinversion.bench.datasets.real_domains import RealDomains
+from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model
 
 from .conftest import Bench
-from .sets import changed_panoptic, folder_call, one_line, panoptic
+from .sets import changed_panoptic, folder_call, one_line, panoptic_set
 
 SMEAR = """<annotation><size><width>{}</width><height>{}</height></size>
 <object><name>{}</name><bndbox><xmin>{}</xmin><ymin>5</ymin><xmax>{}</xmax><ymax>45</ymax></bndbox>
@@ -35,24 +34,24 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def aerial(root: Path, labels: np.ndarray) -> RealDomains:
+def aerial(root: Path, labels: np.ndarray) -> Dataset:
     """A tile of the test split, 60 x 80 px, with this label image."""
     for folder in ("images", "labels"):
         (root / "dubai-aerial" / folder).mkdir(parents=True)
     pixels = np.full((60, 80, 3), 90, np.uint8)
     Image.fromarray(pixels).save(root / "dubai-aerial" / "images" / "tile3_part1.jpg")
     Image.fromarray(labels).save(root / "dubai-aerial" / "labels" / "tile3_part1.png")
-    return RealDomains(root, "aerial")
+    return DATASETS["aerial"].open(root)
 
 
-def blood(root: Path, text: str) -> RealDomains:
+def blood(root: Path, text: str) -> Dataset:
     """A smear of the test split, 60 x 80 px, with these annotations."""
     for folder in ("images", "annotations"):
         (root / "bccd" / folder).mkdir(parents=True)
     pixels = np.full((60, 80, 3), 90, np.uint8)
     Image.fromarray(pixels).save(root / "bccd" / "images" / "smear0.jpg")
     (root / "bccd" / "annotations" / "smear0.xml").write_text(text)
-    return RealDomains(root, "blood")
+    return DATASETS["blood"].open(root)
 
 
 def land(value: int = 2, shape: tuple[int, int] = (60, 80)) -> np.ndarray:
@@ -79,7 +78,6 @@ def test_an_aerial_label_image_has_the_size_and_the_classes_of_its_set(tmp_path:
         ((80, 60, "Ghost", 5, 45), "object 1: 'Ghost' is none of RBC"),
         ((80, 60, "RBC", "five", 45), "object 1: its box is no four numbers"),
         ((80, 60, "RBC", 90, 99), "object 1: its box .* lies outside"),
-        ((80, 60, "RBC", -30, -9), "object 1: its box .* lies outside"),
     ],
 )
 def test_boxes_of_a_smear_are_of_its_image_and_of_known_cells(
@@ -138,15 +136,6 @@ def test_of_a_photograph_and_its_annotation_the_broken_one_is_named(
     assert other.name not in f"{cut.value} {gone.value}"
 
 
-def test_an_aerial_label_image_larger_than_pillow_opens_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dataset = aerial(tmp_path, land(shape=(120, 160)))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 6000)  # refused beyond twice as many
-    with pytest.raises(BadRecordError, match=r"tile3_part1\.png is too large"):
-        dataset.read("tile3_part1")
-
-
 def test_an_empty_line_would_shift_the_classes(bench: Bench, own: Path) -> None:
     (own / "names.txt").write_text("apple\n\ncar\nfish\n")
     one_line(bench(*folder_call(own)), "names.txt, line 2 is empty", "value 2")
@@ -172,19 +161,13 @@ def test_a_region_with_two_names_is_refused(own: Path) -> None:
         ImageFolder(own / "images", own / "masks", own / "names.csv")
 
 
-LONG = "a" * 140_000  # more than Python's csv takes as one field
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("region,name,image\n1,apple,p0\n2,car\n", "line 3: the region has no image"),
         ("image,name,region\np0,apple,1\np0,car\n", "line 3: region '' is not a number"),
-        (f"image,region,name\np0,1,apple\np0,2,{LONG}\n", "line 3, is not CSV (field larger than"),
-        (f"image,region,name,{LONG}\np0,1,apple\n", "line 1, is not CSV (field larger than"),
         ("image,region,name\n\np0,1,apple\np0,two,car\n", "line 4: region 'two'"),
         ("image,region,name\np0,1,apple\np0,2,car\np9,1,plane\n", "line 4: there is no image 'p9'"),
-        ("image,region,name\np0,1,apple\np0.gif,2,car\n", "line 3: there is no image 'p0.gif'"),
     ],
 )
 def test_a_row_of_names_that_cannot_be_used_is_told_with_its_line(
@@ -214,8 +197,6 @@ def test_names_of_images_may_have_dots(own: Path) -> None:
     "page",
     [
         {"kind": "folder", "settings": {"a": 1}, "parts": {"x": {}}},
-        {"kind": "folder", "settings": {"models": 3}, "parts": {"x": {"model": "demo"}}},
-        {"kind": "steps", "settings": {"inversion": []}, "parts": {"seen": {"date": "x"}}},
         {"kind": "scenes", "settings": {"a": 1}, "parts": {"x": 7}},
         {"kind": ["maps"], "settings": {"a": 1}, "parts": {"x": {}}},
     ],
@@ -231,67 +212,40 @@ def test_a_file_that_holds_no_whole_figures_is_not_shown(
     assert not (tmp_path / "x.md").exists()
 
 
-@pytest.mark.parametrize(
-    "template", ["no place", "{} {x}", "{} {}", "{", "{0}", "{} {0}", "{!r}", "{}}", "{.a}"]
-)
+@pytest.mark.parametrize("template", ["no place", "{} {x}", "{} {}", "{0}"])
 def test_a_template_has_one_place_for_the_class(bench: Bench, own: Path, template: str) -> None:
     one_line(bench(*folder_call(own, "--template", template)), "--template needs {}", template)
 
 
-Change = Callable[[dict[str, Any]], Any]
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda page: page.pop("images"), "has no list 'images'"),
-        (lambda page: page.update(annotations={}), "has no list 'annotations'"),
-        (lambda page: page["images"][1].pop("file_name"), r"images\[1\] has no 'file_name'"),
-        (lambda page: page["images"][1].update(id="two"), r"images\[1\] has no 'id' that is a num"),
-        (lambda page: page["annotations"].insert(0, 7), r"annotations\[0\] has no 'image_id'"),
-        (lambda page: page["categories"][0].pop("name"), r"categories\[0\] has no 'name'"),
+        (lambda page: page.pop("images"), "images is missing"),
+        (lambda page: page["images"][1].pop("file_name"), "file_name is missing"),
+        (lambda page: page["categories"][0].update(id="two"), "categories.*id"),
     ],
 )
 def test_a_file_of_coco_panoptic_that_lacks_something_is_refused(
-    tmp_path: Path, change: Change, says: str
+    tmp_path: Path, change: Callable[[dict[str, Any]], Any], says: str
 ) -> None:
     changed_panoptic(tmp_path, change)
     with pytest.raises(InputError, match=rf"panoptic\.json.*{says}"):
-        CocoPanoptic(tmp_path)
+        panoptic_set(tmp_path)
 
 
-def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
-    (panoptic(tmp_path) / "panoptic.json").write_text("[1, 2]")
-    with pytest.raises(InputError, match="has no list 'images'"):
-        CocoPanoptic(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda one: one.pop("file_name"), "annotation of i1 has no 'file_name'"),
-        (lambda one: one.pop("segments_info"), "annotation of i1 has no list 'segments_info'"),
-        (lambda one: one["segments_info"][1].pop("id"), "segment 2 has no 'id'"),
-        (lambda one: one["segments_info"][0].update(category_id=None), "segment 1 .*'category_id'"),
-        (lambda one: one.update(segments_info=["x"]), "segment 1 has no 'id'"),
-    ],
-)
 def test_a_record_of_coco_panoptic_that_lacks_something_can_be_left_out(
-    bench: Bench, tmp_path: Path, change: Change, says: str
+    bench: Bench, tmp_path: Path
 ) -> None:
-    root = panoptic(tmp_path / "coco-panoptic")
-    page = json.loads((root / "panoptic.json").read_text())
-    change(page["annotations"][0])
-    (root / "panoptic.json").write_text(json.dumps(page))
-    with pytest.raises(BadRecordError, match=rf"^i1: .*panoptic\.json, {says}|^i1: .*{says}"):
-        CocoPanoptic(root).read("i1")
-    if "segments_info'" in says:
-        call = ("coco-panoptic", "--data", root, "--methods", "cls")
-        one_line(bench(*call), "i1: ", "--skip-bad")
-        code, out, err = bench(*call, "--skip-bad")
-        assert code == 0, err
-        assert "Left out: i1: " in err
-        assert "- i1: " in out
+    root = changed_panoptic(
+        tmp_path / "coco-panoptic",
+        lambda page: page["annotations"][0]["segments_info"][1].pop("id"),
+    )
+    call = ("coco-panoptic", "--data", root, "--methods", "cls")
+    one_line(bench(*call), "i1: ", "panoptic.json, annotation of i1", "id is missing", "--skip-bad")
+    code, out, err = bench(*call, "--skip-bad")
+    assert code == 0, err
+    assert "Left out: i1: " in err
+    assert "- i1: " in out
 
 
 def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from napari_maskinversion.bench.datasets.drawings import SceneSource
+from napari_maskinversion.bench.datasets.scenes import SceneSource
 from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.curves import CurvePlan, measure_curve
+from napari_maskinversion.bench.measures.figures_file import FiguresFile
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, invert
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
@@ -159,7 +160,6 @@ def test_a_run_that_was_stopped_goes_on(
         (["scenes", "--data", "no-such-folder"], "no-such-folder"),
         (["scenes", "--real"], "NAPARI_MASKINVERSION_DATA"),
         (["scenes", "--json", "."], "is a folder"),
-        (["scenes", "--into", "no-such-page.md"], "no-such-page.md"),
         (["steps", "--objects", "9"], "from 1 to 5"),
         (["alpha", "--alphas", "0,much"], "0,much"),
         (["alpha", "--alphas", "0,-1"], "alpha"),
@@ -238,33 +238,17 @@ def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTe
 
 
 @pytest.mark.parametrize("kind", ["steps", "alpha"])
-def test_curves_are_tabled_drawn_and_put_into_documents(
-    bench: Bench, tmp_path: Path, kind: str
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"# Before\n<!-- bench {kind} -->\nold\n<!-- end of bench {kind} -->\nAfter\n")
+def test_curves_are_tabled_and_drawn(bench: Bench, tmp_path: Path, kind: str) -> None:
     few_points = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
     call = [kind, "--short", "--scenes", 2, *few_points, "--json", tmp_path / "a.json"]
-    code, out, err = bench(*call, "--into", page, "--plots", tmp_path / "plots")
+    code, out, err = bench(*call, "--plots", tmp_path / "plots")
     assert code == 0, err
-    text = page.read_text("utf-8")
-    assert out.strip() in text
-    assert text.startswith("# Before\n")
-    assert text.endswith("\nAfter\n")
-    assert "old" not in text
-    assert f'src="plots/{kind}-light.svg"' in text
     drawn = {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
     assert set(drawn) == {f"{kind}-light.svg", f"{kind}-dark.svg"}
     assert all(b"<svg" in content for content in drawn.values())
     assert len(set(drawn.values())) == 2
-    assert bench("show", tmp_path / "a.json", "--plots", tmp_path / "plots")[0] == 0
+    assert bench("show", tmp_path / "a.json", "--plots", tmp_path / "plots")[:2] == (0, out)
     assert drawn == {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
-    other = tmp_path / "other.md"
-    other.write_text("no marks")
-    code, _, err = bench("show", tmp_path / "a.json", "--into", other)
-    assert code == 2
-    assert f"<!-- bench {kind} -->" in err
-    assert other.read_text("utf-8") == "no marks"
 
 
 def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: ModelUnderTest) -> None:
@@ -301,8 +285,6 @@ def test_real_images_are_measured_on_their_test_split(
     plan = ScenesPlan(
         real=real_images, per_class=3, inversion=InversionConfig(steps=1), resolution=64
     )
-    from napari_maskinversion.bench.measures.figures_file import FiguresFile
-
     record = FiguresFile(None, "scenes", plan.settings(known))
     ScenesBench(known, plan, record).run()
     part = record.parts["real/blood"]

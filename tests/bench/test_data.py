@@ -14,16 +14,16 @@ import pytest
 from PIL import Image
 
 from napari_maskinversion import InversionConfig, region_embedder
-from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.bench.datasets.coco_panoptic import CocoPanoptic, readable
+from napari_maskinversion.bench.datasets.base import BadRecordError, Sample, windowed
+from napari_maskinversion.bench.datasets.coco import readable
+from napari_maskinversion.bench.datasets.domains import RealDomains
 from napari_maskinversion.bench.datasets.image_folder import ImageFolder
-from napari_maskinversion.bench.datasets.protocol import BadRecordError, Sample, windowed
-from napari_maskinversion.bench.datasets.real_domains import RealDomains
+from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.bench.measures import entries, measuring
 from napari_maskinversion.bench.measures.entries import changed
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.bench.measures.metrics import figures
+from napari_maskinversion.bench.measures.retrieval import figures
 from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.demo_model.domains import files_of
@@ -32,7 +32,7 @@ from napari_maskinversion.engine.methods.registry import METHODS
 from tests.scenes import demo_model
 
 from .conftest import Bench
-from .sets import CLASSES, changed_panoptic, folder_call, one_line, panoptic
+from .sets import CLASSES, changed_panoptic, folder_call, one_line, panoptic, panoptic_set
 
 # As in the paper's tables: VOC, Context, COCO, OpenImagesV7.
 PAPER = """CLIP [CLS] | ViT-B/16 | 40.1 | 17.8 | 25.0 | 28.9
@@ -86,7 +86,7 @@ def test_a_table_names_each_region(own: Path) -> None:
 
 
 def test_coco_panoptic_is_read_by_colour(tmp_path: Path) -> None:
-    dataset = CocoPanoptic(panoptic(tmp_path))
+    dataset = panoptic_set(panoptic(tmp_path))
     assert dataset.classes == ("car", "bottle", "wall")
     first, second = dataset.read("i1"), dataset.read("i2")
     assert first.labels.tolist() == [2, 0, 1]
@@ -97,20 +97,20 @@ def test_coco_panoptic_is_read_by_colour(tmp_path: Path) -> None:
 
 
 def test_the_shared_sets_are_read(real_images: Path) -> None:
-    coco = CocoPanoptic(real_images / "coco-panoptic")
+    coco = panoptic_set(real_images)
     assert len(coco.keys()) == 33
     assert len(coco.classes) == 133
     for kind, most in (("aerial", 8), ("blood", 3)):
-        dataset = RealDomains(real_images, kind, per_class=most)
+        dataset = RealDomains(real_images, "", DATASETS[kind], per_class=most)
         sample = dataset.read(dataset.keys()[0])
         assert np.bincount(sample.labels).max() <= most
         assert sample.labels.max() < len(dataset.classes)
-        again = RealDomains(real_images, kind, per_class=most).read(dataset.keys()[0])
+        again = RealDomains(real_images, "", DATASETS[kind], per_class=most).read(dataset.keys()[0])
         assert again.regions.ids == sample.regions.ids
     # What is measured was not trained on.
     trained = {file.stem for file in files_of(real_images, "train", "aerial")}
     assert trained
-    assert not trained & set(RealDomains(real_images, "aerial").keys())
+    assert not trained & set(DATASETS["aerial"].open(real_images).keys())
 
 
 def test_a_window_holds_its_region_whole() -> None:
@@ -221,9 +221,8 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
 
 
 def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path: Path) -> None:
-    page, file = tmp_path / "page.md", tmp_path / "out" / "mine.json"
-    page.write_text("<!-- bench folder -->\nold\n<!-- end of bench folder -->\n")
-    call = folder_call(own, "--json", file, "--into", page, "--plots", tmp_path / "plots")
+    file, page = tmp_path / "out" / "mine.json", tmp_path / "page.md"
+    call = folder_call(own, "--json", file, "--markdown", page, "--plots", tmp_path / "plots")
     code, out, err = bench(*call)
     assert code == 0, err
     for spec in METHODS.values():
@@ -237,9 +236,7 @@ def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path:
     assert figures_page["settings"]["fingerprints"] == {"demo": demo_model().fingerprint}
     assert "regions found by words" in out
     assert "guessing | 33.3" in out
-    text = page.read_text("utf-8")
-    assert out.strip() in text
-    assert 'src="plots/folder-light.svg"' in text
+    assert out.strip() in page.read_text("utf-8")
     drawn = {p.name: p.read_text("utf-8") for p in (tmp_path / "plots").iterdir()}
     assert set(drawn) == {"folder-light.svg", "folder-dark.svg"}
     assert bench("show", file)[1] == out
@@ -437,7 +434,7 @@ def test_a_set_without_one_usable_image_is_refused(bench: Bench, own: Path) -> N
             ),
             "segment 9 has no pixel",
         ),
-        (lambda page: page["images"][0].update(file_name="i9.jpg"), "no image"),
+        (lambda page: page["images"][0].update(file_name="i9.jpg"), "i9"),
         (
             lambda page: page["annotations"][0].update(file_name="gone.png"),
             "There are no masks at .*gone",
@@ -449,7 +446,7 @@ def test_records_of_coco_panoptic_that_do_not_fit_are_named(
 ) -> None:
     changed_panoptic(tmp_path, change)
     with pytest.raises(BadRecordError, match=f"i[19]: .*{says}"):
-        CocoPanoptic(tmp_path).read("i9" if says == "no image" else "i1")
+        panoptic_set(tmp_path).read("i9" if says == "i9" else "i1")
 
 
 def test_a_full_disk_is_told_and_what_is_finished_is_kept(
@@ -509,11 +506,3 @@ def test_options_that_cannot_work_are_refused_before_the_work(
 
     monkeypatch.setattr(data_sets, "load", too_late)
     one_line(bench(*folder_call(own), *more), says)
-
-
-def test_a_label_image_of_fractions_is_refused(own: Path) -> None:
-    Image.fromarray(np.full((60, 80), 0.5, np.float32)).save(own / "masks" / "p1.tif")
-    (own / "masks" / "p1.png").unlink()
-    dataset = ImageFolder(own / "images", own / "masks", own / "names.txt")
-    with pytest.raises(InputError, match="not whole numbers"):
-        dataset.read("p1")

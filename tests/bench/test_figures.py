@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_maskinversion.bench.datasets.cases import draw_windows
+from napari_maskinversion.bench.datasets.scenes import draw_windows
 from napari_maskinversion.bench.measures.scene_methods import overlap
 from napari_maskinversion.bench.measures.statistics import (
     discriminant,

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.bench.datasets.protocol import BadRecordError
-from napari_maskinversion.bench.datasets.real_images import pictures
+from napari_maskinversion.bench.datasets.base import BadRecordError
+from napari_maskinversion.bench.datasets.domains import pictures
 from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.figures_file import FiguresFile
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
@@ -180,7 +180,7 @@ def test_scenes_take_what_the_other_commands_take(
     def measured(self: ScenesBench, *_: Any) -> None:
         seen.append(self.plan)
         self.record.page |= a_page()
-        self.record.parts["real/blood"]["skipped"] = ["blood, smear5: it is broken."]
+        self.record.page["parts"]["real/blood"]["skipped"] = ["blood, smear5: it is broken."]
 
     monkeypatch.setattr(scene_commands, "subject_of_name", lambda *_: subject)
     monkeypatch.setattr(ScenesBench, "run", measured)
@@ -191,21 +191,3 @@ def test_scenes_take_what_the_other_commands_take(
     assert "- blood, smear5: it is broken." in out
     assert "Left out: blood, smear5: it is broken." in err
     assert {p.name for p in plots.iterdir()} == {"scenes-light.svg", "scenes-dark.svg"}
-
-
-@pytest.mark.parametrize("kind", ["scenes", "steps", "alpha", "methods", "maps", "aerial"])
-def test_a_document_without_marks_is_refused_before_the_work(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    def too_late(*_: Any, **__: Any) -> Any:
-        raise AssertionError
-
-    from napari_maskinversion.cli.bench import data_sets
-
-    for module in (scene_commands, data_sets):
-        monkeypatch.setattr(module, "subject_of_name", too_late)
-        monkeypatch.setattr(module, "load", too_late)
-    (tmp_path / "page.md").write_text("no marks")
-    code, _, err = bench(kind, "--into", tmp_path / "page.md")
-    assert code == 2
-    assert f"<!-- bench {kind} -->" in err

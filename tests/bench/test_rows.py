@@ -13,12 +13,10 @@ from PIL import Image
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base import targets
-from napari_maskinversion.bench.content import content_of
+from napari_maskinversion.bench.datasets.base import content_of
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.statistics import ratio
-from napari_maskinversion.bench.reports import paper
-from napari_maskinversion.bench.reports.method_tables import method_tables
-from napari_maskinversion.bench.reports.tables import markdown
+from napari_maskinversion.bench.reports.tables import markdown, paper_tables
 from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.cli.bench import scenes as scene_commands
 from napari_maskinversion.engine.models.backbone import Backbone
@@ -244,33 +242,33 @@ def page_of(kind: str, data: str, *keys: str) -> dict[str, Any]:
 
 def test_the_papers_column_stands_beside_its_own_method_and_data_only() -> None:
     for kind, data in (("methods", "scenes"), ("aerial", "aerial"), ("folder", "folder")):
-        assert "paper" not in method_tables(page_of(kind, data, "crop", "maskinversion"))
+        assert "paper" not in markdown(page_of(kind, data, "crop", "maskinversion"))
     for kind in ("coco-panoptic", "methods"):
-        out = method_tables(page_of(kind, "coco-panoptic", "crop", "maskinversion", "fgvp+crop"))
+        out = markdown(page_of(kind, "coco-panoptic", "crop", "maskinversion", "fgvp+crop"))
         assert row_of(out, "crop").endswith("| 23.9 |")
         every = "44.7 (ViT-B/32 38.0, ViT-L/14 56.0, ViT-H/14 63.7)"
         assert row_of(out, "maskinversion").endswith(f"| {every} |")
         assert row_of(out, "fgvp+crop").endswith("|  |")
     keys = ("maskinversion/box", "crop/box")
-    out = method_tables(page_of("masks", "coco-panoptic", *keys))
+    out = markdown(page_of("masks", "coco-panoptic", *keys))
     assert row_of(out, "maskinversion/box").endswith("| 42.9 |")
     assert row_of(out, "crop/box").endswith("|  |")
-    out = method_tables(page_of("masks", "scenes", *keys))
+    out = markdown(page_of("masks", "scenes", *keys))
     assert "42.9" not in row_of(out, "maskinversion/box")
     assert "42.9" in out
-    out = method_tables(page_of("maps", "coco-panoptic", "legrad"))
+    out = markdown(page_of("maps", "coco-panoptic", "legrad"))
     assert "85.4" not in row_of(out, "legrad")  # of VOC, not of COCO
     assert "by map: VOC, 19 classes" in out
 
 
 def test_every_figure_of_the_paper_names_its_backbone() -> None:
     for kind, figure in (("alpha", "41.7"), ("steps", "85 %"), ("masks", "44.3"), ("maps", "12.6")):
-        text = paper.tables(kind, "scenes")
+        text = paper_tables(kind, "scenes")
         assert "ViT-B/16" in text
         assert figure in text
-    for row in paper.tables("coco-panoptic", "coco-panoptic").split("\n\n")[0].splitlines()[2:]:
+    for row in paper_tables("coco-panoptic", "coco-panoptic").split("\n\n")[0].splitlines()[2:]:
         assert row.split(" | ")[1].startswith("ViT-")
-    assert paper.tables("scenes", "scenes") == ""
+    assert paper_tables("scenes", "scenes") == ""
 
 
 def test_curves_have_the_papers_figures_below_them(bench: Bench, loaded: Any) -> None:

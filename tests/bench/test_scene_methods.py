@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion.bench.datasets.cases import Case
-from napari_maskinversion.bench.measures.hyperparameter_search import (
+from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.measures.scene_methods import (
+    SCENE_METHODS,
+    Setting,
     choose_settings,
+    read_setting,
     usual_settings,
 )
-from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, read_setting
 from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.settings import InversionConfig

@@ -36,6 +36,17 @@ def test_the_model_card_has_the_kept_figures(scripts):
     assert [row for row in rows if row not in card] == []
 
 
+def test_the_script_fills_the_marks_of_a_card_and_nothing_else(scripts, tmp_path):
+    card = tmp_path / "card.md"
+    card.write_text("before\n<!-- bench scenes -->\nold\n<!-- end of bench scenes -->\nafter\n")
+    scripts("card_scores").main(card)
+    text = card.read_text("utf-8")
+    assert text.startswith("before\n<!-- bench scenes -->\nModel demo ")
+    assert text.endswith("\n<!-- end of bench scenes -->\nafter\n")
+    assert "| MaskInversion | " in text
+    assert "old" not in text.splitlines()
+
+
 def test_limits_of_flags_are_the_kept_ones():
     weights = ROOT / "src/napari_maskinversion/demo_model/weights/flags.json"
     (limits,) = json.loads(weights.read_text("utf-8")).values()

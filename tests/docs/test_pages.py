@@ -23,7 +23,6 @@ from napari_maskinversion.cli import find, rollout, run
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.cli.bench import paper as bench_paper
-from napari_maskinversion.cli.bench import tune as bench_tune
 from napari_maskinversion.cli.captions import banks, generate
 from napari_maskinversion.cli.generate import imagine
 from napari_maskinversion.diffusion import decoders
@@ -108,7 +107,7 @@ def can_draw(tiny, own_cache_folder, monkeypatch):
 def reader(tmp_path, monkeypatch, call, request):
     """Somebody who follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    commands = (run, find, banks, generate, rollout, data_sets, bench_paper, bench_tune, imagine)
+    commands = (run, find, banks, generate, rollout, data_sets, bench_paper, imagine)
     for module in commands:
         monkeypatch.setattr(module, "load", stand_in)
     monkeypatch.setattr(nmi, "load_model", stand_in)

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.bench.datasets.pascal_voc import CLASSES
-from napari_maskinversion.bench.datasets.protocol import BadRecordError, Sample
+from napari_maskinversion.bench.datasets.base import BadRecordError, Sample
+from napari_maskinversion.bench.datasets.class_maps import VOC
 from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model
@@ -59,7 +59,7 @@ def test_voc_has_one_region_for_each_class_and_none_of_void(tmp_path: Path) -> N
 def test_voc_of_nineteen_classes_leaves_the_last_one_out(tmp_path: Path) -> None:
     archives.voc(tmp_path)
     dataset = DATASETS["voc-19"].open(tmp_path)
-    assert dataset.classes == CLASSES[:19]
+    assert dataset.classes == VOC[:19]
     assert len(dataset.read("2007_000042").regions) == 0
 
 
@@ -188,7 +188,7 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 def test_a_folder_without_the_set_and_an_unknown_split_are_refused(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:
-    title = DATASETS[name].layout.title
+    title = DATASETS[name].title
     one_line(bench(name, "--data", tmp_path), f"{tmp_path} does not hold {title}: there is no ")
     one_line(bench(name, "--split", "moon"), f"{title} has no split 'moon'; it has ")
 
@@ -199,14 +199,14 @@ def test_a_folder_without_the_set_and_an_unknown_split_are_refused(
         (name, place)
         for name, spec in DATASETS.items()
         if name in SETS and name != "voc-19"
-        for place in range(len(spec.layout.parts))
+        for place in range(len(spec.parts))
     ],
 )
 def test_a_part_that_was_not_unpacked_is_named_with_its_archive(
     tmp_path: Path, name: str, place: int
 ) -> None:
     SETS[name](tmp_path)
-    layout = DATASETS[name].layout
+    layout = DATASETS[name]
     split = layout.splits[0]
     part = layout.parts[place]
     spelled = layout.spelling(split)
@@ -239,9 +239,7 @@ def test_missing_files_are_counted_before_anything_is_read(
     SETS[name](tmp_path)
     (tmp_path / file).unlink()
     says = f"are missing, such as {tmp_path / file}; unpack its archive again"
-    one_line(
-        bench(name, "--data", tmp_path), f"{DATASETS[name].layout.title} is not complete", says
-    )
+    one_line(bench(name, "--data", tmp_path), f"{DATASETS[name].title} is not complete", says)
 
 
 def edited(file: Path, change: Callable[[Any], Any]) -> None:
@@ -501,7 +499,7 @@ def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
     assert set(entries) == set(DATASETS)
     for lines in entries.values():
         assert [line.split(":")[0] for line in lines[1:3]] == ["size", "licence"]
-    origin = DATASETS["refcoco"].layout.parts[1].archive
+    origin = DATASETS["refcoco"].parts[1].archive
     masks = tmp_path / "refcoco/instances.json"
     assert f"found: masks, {masks}, from {origin}" in entries["refcoco"]
     assert f"missing: expressions, refcoco/refs(unc).p, from {origin}" in entries["refcoco"]

@@ -6,10 +6,9 @@ import csv
 import io
 import json
 import shutil
-from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,14 +17,18 @@ from torch.nn.functional import interpolate
 
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.bench.datasets.protocol import Sample
+from napari_maskinversion.bench import paper as paper_package
+from napari_maskinversion.bench.datasets.base import Sample
 from napari_maskinversion.bench.datasets.registry import DATASETS
 from napari_maskinversion.bench.measures import measuring
-from napari_maskinversion.bench.measures.captioning import Captioner
 from napari_maskinversion.bench.measures.entries import SAM, Entry, changed
-from napari_maskinversion.bench.measures.map_scores import map_scores
-from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.bench.measures.relations import Phrase, by_words
+from napari_maskinversion.bench.measures.measuring import (
+    Captioner,
+    Measuring,
+    MeasuringPlan,
+    open_records,
+)
+from napari_maskinversion.bench.measures.relations import Phrase, by_words, map_scores
 from napari_maskinversion.bench.measures.retrieval import (
     READINGS,
     Overlaps,
@@ -33,14 +36,21 @@ from napari_maskinversion.bench.measures.retrieval import (
     retrieval_figures,
     sentences_for_masks,
 )
-from napari_maskinversion.bench.paper import backbones, captions, quoted, timing
-from napari_maskinversion.bench.paper.backbones import choose
-from napari_maskinversion.bench.paper.sets import inversion_of
-from napari_maskinversion.bench.paper.tables import TABLES, tables_by_name
-from napari_maskinversion.bench.paper.timing import TimedPart, time_part
+from napari_maskinversion.bench.paper import running
+from napari_maskinversion.bench.paper.cells import Cell
+from napari_maskinversion.bench.paper.choices import choose, inversion_of
+from napari_maskinversion.bench.paper.running import TimedPart, time_part
+from napari_maskinversion.bench.paper.tables import (
+    BACKBONES,
+    TABLES,
+    Column,
+    tables_by_name,
+)
+from napari_maskinversion.bench.paper.tables import (
+    SETS as PAPER_SETS,
+)
 from napari_maskinversion.bench.reports import paper_report
-from napari_maskinversion.bench.reports.plots import LOOKS
-from napari_maskinversion.cli import console
+from napari_maskinversion.bench.reports.plots import LOOKS, draw_table
 from napari_maskinversion.cli.bench import paper as command
 from napari_maskinversion.cli.loading import load
 from napari_maskinversion.engine.invert.inverter import MaskInverter
@@ -62,7 +72,7 @@ SMALL = ("--resolution", 32, "--steps", 2, "--no-plots")
 @pytest.fixture(scope="session")
 def all_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sets")
-    for name in quoted.SETS:
+    for name in PAPER_SETS:
         SETS[name](folder)
     return folder
 
@@ -83,17 +93,17 @@ def cells(out: Path, name: str) -> list[dict[str, str]]:
 
 
 def test_the_means_that_the_paper_prints_are_those_of_its_figures() -> None:
-    for row in quoted.TRAINING_FREE:
+    for row in TABLES["3"].rows:
         *figures, mean = row.values.values()
         assert np.mean(figures) == pytest.approx(mean, abs=0.11), row
 
 
 def test_a_figure_that_stands_in_two_tables_is_the_same() -> None:
-    shared: dict[tuple[str, str], dict[quoted.Column, float]] = {}
-    for row in (*quoted.CLASSES, *quoted.EXPRESSIONS):
+    shared: dict[tuple[str, str], dict[Column, float]] = {}
+    for row in (*TABLES["2"].rows, *TABLES["1"].rows):
         shared.setdefault((row.title, row.backbone), {}).update(row.values)
     compared = 0
-    for row in quoted.TRAINING_FREE:
+    for row in TABLES["3"].rows:
         known = shared.get((row.title, row.backbone), {})
         for column, value in row.values.items():
             if column in known:
@@ -109,7 +119,7 @@ def test_all_tables_have_the_rows_that_the_paper_has() -> None:
         **{"alpha": 17, "steps": 2, "maps": 4, "resolution": 0, "grid": 0},
     }
     assert tables_by_name("all") == tuple(TABLES.values())
-    assert tuple(TABLES) == quoted.TABLES
+    assert tuple(TABLES) == paper_package.TABLES
 
 
 # -- sentences and regions --------------------------------------------------------------------
@@ -292,18 +302,6 @@ def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
     ]
 
 
-def test_the_steps_of_the_curve_are_those_that_are_measured(paper: Bench) -> None:
-    assert paper("--table", "steps", "--limit", 1)[0] == 0
-    assert "K to 100" in Path("paper/steps.md").read_text("utf-8")
-
-
-def test_rows_of_others_name_their_own_towers() -> None:
-    lacks = {row.title: row.lacks for row in TABLES["1"].rows}
-    assert "B/16 + L/14" in lacks["AlphaCLIP ‡"]
-    assert "RN50x16" not in lacks["AlphaCLIP ‡"]
-    assert "RN50x16 + B/32" in lacks["ReCLIP ‡"]
-
-
 def test_every_figure_of_a_table_is_in_its_plot(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,7 +340,7 @@ def drawn(
 ) -> Any:
     """The first panel of a plot of rows: the paper's figure, and ours with its interval."""
     made = [
-        paper_report.Cell(
+        Cell(
             table=table,
             row=row,
             backbone="B/16",
@@ -354,7 +352,7 @@ def drawn(
         )
         for row, (paper, ours) in rows.items()
     ]
-    return paper_report.draw(TABLES[table], made, LOOKS["light"]).axes[0]
+    return draw_table(TABLES[table], made, LOOKS["light"]).axes[0]
 
 
 def test_rows_are_drawn_at_their_figures_and_intervals() -> None:
@@ -385,22 +383,10 @@ def test_a_plot_explains_only_what_it_shows() -> None:
         (["paper", "measured"], {"ours": ours, "paper": 1.0}),
         ([], {}),
     ):
-        cell = paper_report.Cell(row="224", metric="direct", **part, **more)
-        figure = paper_report.draw(resolution, [cell], LOOKS["light"])
+        cell = Cell(row="224", metric="direct", **part, **more)
+        figure = draw_table(resolution, [cell], LOOKS["light"])
         assert [text.get_text() for one in figure.legends for text in one.get_texts()] == names
         assert figure.axes[0].get_title() == "inversion, without decomposition"
-
-
-def test_plots_are_drawn(paper: Bench) -> None:
-    call = list(paper.args)  # type: ignore[attr-defined]
-    call.remove("--no-plots")
-    drawn = partial(paper.func, *call)  # type: ignore[attr-defined]
-    code, _, err = drawn("--table", "4,maps", "--limit", 1)
-    assert code == 0, err
-    names = {file.name for file in Path("paper").glob("*.svg")}
-    assert names == {
-        f"{name}-{look}.svg" for name in ("table-4", "maps") for look in ("light", "dark")
-    }
 
 
 def test_sets_that_are_missing_are_words_in_their_rows(paper: Bench, tmp_path: Path) -> None:
@@ -453,21 +439,6 @@ def test_a_damaged_checkpoint_is_refused_before_anything_is_measured(
     )
     monkeypatch.setattr(measuring._OneModel, "measure", lambda *_: pytest.fail("too late"))
     one_line(paper(*options), says)
-    assert not Path("paper").exists()
-
-
-def test_a_published_decoder_that_is_not_here_is_refused_before_anything_is_measured(
-    bench: Bench, all_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(backbones, "why_missing", lambda _: "")
-    monkeypatch.setattr(captions, "why_missing", lambda _: "")
-    model = copy(demo_model())
-    model.name = "ViT-B-32/openai"
-    monkeypatch.setattr(command, "load", lambda *_: model)
-    monkeypatch.setattr(measuring._OneModel, "measure", lambda *_: pytest.fail("too late"))
-    call = ("paper", "--data", all_sets, "--table", "2,6", "--decoder", "clipcap-coco", *SMALL)
-    one_line(bench(*call), "clipcap-coco")
     assert not Path("paper").exists()
 
 
@@ -527,34 +498,6 @@ def test_seconds_are_of_this_device_and_these_weights(
     assert [row["ours"] for row in cells(Path("paper"), "table-5")] == first
 
 
-def test_the_grid_of_masks_and_steps_is_timed(
-    paper: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    timed = []
-
-    def clock(model: Any, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
-        timed.append((part.masks, part.steps, part.route))
-        ends = {"value": 0.5, "low": 0.4, "high": 0.7, "encoding": 0.1}
-        return {**ends, "route": part.route, "side": 32}
-
-    monkeypatch.setattr("napari_maskinversion.bench.paper.running.time_part", clock)
-    monkeypatch.setattr(console, "_EVERY", -1.0)
-    code, out, err = paper("--table", "grid")
-    assert code == 0, err
-    assert "demo, 5 masks at 224 px, direct, K = 1" in err  # no terminal, no bar
-    assert len(set(timed)) == 5 * 5 * 2
-    assert "| seconds, K = 50 | backbone | without decomposition |" in out
-    assert "| masks 100 | B/16 | 0.50 (0.40–0.70) |" in out
-
-
-def test_more_steps_take_the_steps_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    honest = MaskInverter.invert
-    monkeypatch.setattr(MaskInverter, "invert", lambda *a: asked.append(a[2].steps) or honest(*a))
-    time_part(demo_model(), TimedPart(1, 64, "direct", 3), InversionConfig(steps=1))
-    assert set(asked) == {3}
-
-
 def test_seconds_are_of_both_routes(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     timed = []
 
@@ -576,7 +519,7 @@ def test_seconds_are_of_both_routes(paper: Bench, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_inversion_is_timed_by_the_route_that_is_asked_for() -> None:
-    for route in timing.ROUTES:
+    for route in get_args(running.Route):
         part = time_part(demo_model(), TimedPart(2, 64, route), InversionConfig(steps=1))
         assert part["route"] == route
         assert 0 < part["low"] <= part["value"] <= part["high"]
@@ -648,12 +591,6 @@ def test_table_four_takes_a_checkpoint_of_sam(paper: Bench, tmp_path: Path) -> N
 )
 def test_alpha_is_that_of_the_paper_for_each_data_set(name: str, alpha: float) -> None:
     assert inversion_of(name, InversionConfig(alpha=2)).alpha == alpha
-
-
-def test_the_adapted_cpt_asks_for_the_red_one_as_published() -> None:
-    (table,) = tables_by_name("1")
-    (row,) = (one for one in table.rows if one.title == "CPT (adapted)")
-    assert (row.method, row.template) == ("shade", "{} is in red color.")
 
 
 def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
@@ -845,7 +782,7 @@ def test_captions_are_of_the_decoders_model_and_judged_by_the_papers(paper: Benc
 
 def test_models_stand_for_the_papers_backbones(no_network: None) -> None:
     alone = choose("demo")
-    assert set(alone.models) == set(quoted.BACKBONES)
+    assert set(alone.models) == set(BACKBONES)
     assert alone.names == ("demo",)
     one = choose("B/32=demo")
     assert one.models == {"B/32": "demo"}
@@ -913,10 +850,6 @@ def test_bad_options_are_refused(
     assert not Path("paper").exists()
 
 
-def without_images(data: Path) -> None:
-    shutil.rmtree(data / "coco/val2017")
-
-
 def without_masks(data: Path) -> None:
     SETS["voc"](data)
     shutil.rmtree(data / "VOCdevkit/VOC2012/SegmentationClass")
@@ -934,7 +867,6 @@ def without_any(data: Path) -> None:
     ("damage", "says"),
     [
         (without_any, "own holds none of these data sets: VOC, Context, COCO, OpenImagesV7"),
-        (without_images, "holds only a part of COCO instances: there is no coco/val2017"),
         (without_masks, "holds only a part of Pascal VOC 2012: there is no VOCdevkit/VOC2012/Segm"),
         (without_one_image, "COCO instances is not complete: 1 of 2 images"),
     ],

@@ -13,19 +13,19 @@ import pytest
 
 from napari_maskinversion.base.record_store import RecordStore
 from napari_maskinversion.bench.measures import measuring
-from napari_maskinversion.bench.paper.tuning import (
+from napari_maskinversion.bench.reports import plots
+from napari_maskinversion.bench.reports.plots import LOOKS, draw_table
+from napari_maskinversion.bench.reports.tuning import (
+    TUNING,
     Curve,
     best_of,
+    cells_of,
     curve_of,
     points_to,
     tuning_plan,
     verdict,
 )
-from napari_maskinversion.bench.reports import paper_report
-from napari_maskinversion.bench.reports.paper_report import draw
-from napari_maskinversion.bench.reports.plots import LOOKS
-from napari_maskinversion.bench.reports.tuning_report import TUNING, cells_of
-from napari_maskinversion.cli.bench import tune as command
+from napari_maskinversion.cli.bench import paper as command
 from tests.scenes import demo_model
 
 from ..conftest import Bench
@@ -149,9 +149,9 @@ def test_a_folder_holds_table_csv_plots_and_figures(tune: Bench) -> None:
 
 def test_every_point_of_a_rate_is_in_its_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
-    monkeypatch.setattr(paper_report, "_curve", lambda *a: drawn.append(a[1]))
+    monkeypatch.setattr(plots, "_line", lambda *a: drawn.append(a[1]))
     curves = [curve(0.1, 84.9, 85.5), curve(0.5, 86, 60)]
-    draw(TUNING, cells_of(curves, "demo"), LOOKS["light"])
+    draw_table(TUNING, cells_of(curves, "demo"), LOOKS["light"])
     points = [[(cell.row, cell.ours, cell.paper) for cell in cells] for cells in drawn]
     assert points == [
         [("0", one.points[0], None), ("10", one.points[10], 85.4), ("100", one.points[100], 85.4)]

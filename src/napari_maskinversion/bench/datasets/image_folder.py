@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...base.errors import InputError
 from ...base.reading import read_rows, read_text
 from ...base.regions import Region, Regions
-from ..content import content_of
-from .protocol import BadRecordError, Sample, check_classes, check_template
-from .reading import IMAGES, check_size, existing_folder, read_labels, read_pixels
+from .base import BadRecordError, Dataset, Sample, assemble, check_classes, check_size, read_labels
+from .registry import existing_folder
 
+IMAGES: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 LEAST: Final = 30  # smallest connected part that counts as a region, in pixels
 COLUMNS: Final = ("image", "region", "name")
 
 
-class ImageFolder:
+class ImageFolder(Dataset):
     """Images with label images of the same name."""
 
     def __init__(
-        self,
-        images: Path,
-        masks: Path,
-        names: Path,
-        *,
-        template: str = "a photo of a {}",
-        context: float | None = None,
+        self, images: Path, masks: Path, names: Path, *, template: str = Dataset.template
     ) -> None:
         self.name = "folder"
         check_template(template)
-        self.template, self.context = template, context
+        self.template = template
         self._images = _files(existing_folder(images, "--images"))
         self._masks = _files(existing_folder(masks, "--masks"))
         self._file = names
@@ -54,67 +48,44 @@ class ImageFolder:
             known = _classes(names)
         self.classes = check_classes(known, names)
 
-    def keys(self) -> Sequence[str]:
-        """Return the image names without suffix."""
-        return sorted(self._images)
-
-    def content(self, key: str) -> str:
-        """See `Dataset.content`."""
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
         rows = None if self._rows is None else sorted(self._rows.get(key, {}).items())
-        files = [files[key] for files in (self._images, self._masks) if key in files]
-        return content_of(*files, rows=rows)
+        return [self._masks[key]] if key in self._masks else [], {"rows": rows}
 
-    def read(self, key: str) -> Sample:
-        """Read an image and its regions."""
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
         if key not in self._masks:
             raise BadRecordError(
                 f"{key}: {self._images[key].name} has no annotation, a label image {key}.png."
             )
         file = self._masks[key]
-        image = read_pixels(self._images[key], key)
-        labels = read_labels(file, key)
-        if labels.ndim != 2:
-            raise BadRecordError(
-                f"{key}: {file} has colours; label images have one number a pixel."
-            )
+        labels = read_labels(file, key, colours="label images have one number a pixel")
         check_size(labels.shape, image.shape, file, key)
-        regions, small = self._listed(key, labels), 0
-        if self._rows is None:
-            regions, small = self._parts(key, labels)
-        if not regions:
-            least = f" of {LEAST} px or more" if small else ""
+        drawn = self._parts(key, labels) if self._rows is None else self._listed(key, labels)
+        sample = assemble(image, drawn)
+        if not len(sample.regions):
+            least = f" of {LEAST} px or more" if sample.small else ""
             raise BadRecordError(f"{key}: there is no region{least} in {file}.")
-        places = [self.classes.index(name) for _, name in regions]
-        shape = (int(labels.shape[0]), int(labels.shape[1]))
-        kept = Regions(shape, [region for region, _ in regions])
-        return Sample(image, kept, np.array(places), small=small)
+        return sample
 
-    def _parts(self, key: str, labels: np.ndarray) -> tuple[list[tuple[Region, str]], int]:
-        """Return the connected parts of each class, and how many are too small."""
+    def _parts(self, key: str, labels: NDArray[Any]) -> list[tuple[Region | None, int]]:
+        """Return the connected parts of each class; None for those that are too small."""
         from skimage.measure import label
 
-        values = [int(value) for value in np.unique(labels) if value]
-        wrong = [value for value in values if not 0 < value <= len(self.classes)]
-        if wrong:
+        wrong = np.setdiff1d(labels, range(len(self.classes) + 1))
+        if len(wrong):
             raise BadRecordError(
                 f"{key}: {self._masks[key]} holds class {wrong[0]}, but {self._file} lists "
                 f"{len(self.classes)} classes."
             )
-        entries, small = [], 0
-        parts = label(labels, background=0, connectivity=1)
-        for region in Regions.from_labels(parts):
-            if region.area < LEAST:
-                small += 1
-                continue
+        drawn: list[tuple[Region | None, int]] = []
+        for region in Regions.from_labels(label(labels, background=0, connectivity=1)):
             y, x = np.argwhere(region.mask)[0] + region.bbox[:2]
-            entries.append((region, self.classes[int(labels[y, x]) - 1]))
-        return entries, small
+            drawn.append((region if region.area >= LEAST else None, int(labels[y, x]) - 1))
+        return drawn
 
-    def _listed(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
+    def _listed(self, key: str, labels: NDArray[Any]) -> list[tuple[Region | None, int]]:
         """Return the regions that the table names."""
-        if self._rows is None:
-            return []
-        rows = self._rows.get(key)
+        rows = (self._rows or {}).get(key)
         if rows is None:
             raise BadRecordError(f"{key}: {self._file} has no row for this image.")
         there = {region.id: region for region in Regions.from_labels(labels)}
@@ -124,7 +95,16 @@ class ImageFolder:
                 f"{key}: {self._file} names region {missing[0]}, which is not in "
                 f"{self._masks[key]}."
             )
-        return [(there[value], name) for value, name in rows.items()]
+        return [(there[value], self.classes.index(name)) for value, name in rows.items()]
+
+
+def check_template(template: str) -> None:
+    """Refuse a prompt without exactly one ``{}`` for the class, or with other braces."""
+    if template.count("{}") != 1 or re.search("[{}]", template.replace("{}", "")):
+        raise InputError(
+            f"--template needs {{}} where the class stands, once, and no other braces; got "
+            f"{template!r}."
+        )
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -138,7 +118,7 @@ def _files(folder: Path) -> dict[str, Path]:
                 f"{folder} holds both {other.name} and {file.name}; images are known by their "
                 "names without ending, so rename one of them."
             )
-    return entries
+    return dict(sorted(entries.items()))
 
 
 def _is_table(file: Path) -> bool:
@@ -148,9 +128,7 @@ def _is_table(file: Path) -> bool:
 
 def _classes(file: Path) -> list[str]:
     """Read one class per line; the line number is the pixel value."""
-    names = [line.strip() for line in read_text(file, "list of names").splitlines()]
-    while names and not names[-1]:
-        names.pop()
+    names = [line.strip() for line in read_text(file, "list of names").rstrip().splitlines()]
     if "" in names:
         number = names.index("") + 1
         raise InputError(
@@ -163,31 +141,28 @@ def _classes(file: Path) -> list[str]:
 def _table(file: Path, images: dict[str, Path]) -> dict[str, dict[int, str]]:
     rows: dict[str, dict[int, str]] = {}
     for number, row in read_rows(file, "table of names", needed=COLUMNS):
-        name = row["name"]
+        where, name = f"{file}, line {number}", row["name"]
+        empty = next((column for column in ("image", "name") if not row[column]), "")
+        if empty:
+            raise InputError(f"{where}: the region has no {empty}.")
         try:
             value = int(row["region"])
         except ValueError:
-            raise InputError(
-                f"{file}, line {number}: region {row['region']!r} is not a number."
-            ) from None
-        if not name:
-            raise InputError(f"{file}, line {number}: the region has no name.")
+            raise InputError(f"{where}: region {row['region']!r} is not a number.") from None
         image = _image(row["image"], images)
-        if not image:
-            raise InputError(f"{file}, line {number}: the region has no image.")
         if image not in images:
             folder = next(iter(images.values())).parent
             raise InputError(
-                f"{file}, line {number}: there is no image {image!r} in {folder}; remove the row, "
-                f"or {name!r} would be asked among."
+                f"{where}: there is no image {image!r} in {folder}; remove the row, or {name!r} "
+                "would be asked among."
             )
         if rows.setdefault(image, {}).setdefault(value, name) != name:
-            raise InputError(f"{file}, line {number}: region {value} of {image} has two names.")
+            raise InputError(f"{where}: region {value} of {image} has two names.")
     return rows
 
 
 def _image(cell: str, images: dict[str, Path]) -> str:
     """Return an image name without suffix; the name itself may contain a dot."""
-    place = Path(cell.strip())
+    place = Path(cell)
     ending = place.suffix.lower() in IMAGES and place.name not in images
     return place.stem if ending else place.name

@@ -1,109 +1,171 @@
-"""The table of data sets. Imports no torch; readers are imported when a set is opened."""
+"""The data sets of ``sets.yaml``. Imports no torch; a reader is imported when its set is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import InputError
-from . import layouts
-from .layouts import Layout
 
 if TYPE_CHECKING:
-    from .protocol import Dataset
+    from .base import Dataset
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A folder or file of a data set; see ``sets.yaml``."""
+
+    name: str
+    places: tuple[str, ...]
+    archive: str
+    beside: str = ""
+
+    @property
+    def folder(self) -> bool:
+        """Whether it is a folder."""
+        return not PurePath(self.places[0]).suffix
+
+    def place(self, spelled: str) -> str:
+        """Return the usual place of this part."""
+        return self.places[0].format(split=spelled).replace("*", "")
+
+    def origin(self, spelled: str) -> str:
+        """Return where this part comes from."""
+        return self.archive.format(split=spelled)
+
+    def paths(self, data: Path, spelled: str) -> tuple[Path, ...]:
+        """Return where this part lies below a folder; empty if it is missing."""
+        own = not self.beside or (data / self.beside).is_file()
+        for pattern in self.places if own else self.places[:1]:
+            hits = sorted(data.glob(pattern.format(split=spelled)))
+            hits = [hit for hit in hits if (hit.is_dir() if self.folder else hit.is_file())]
+            if hits:
+                return tuple(hits)
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSpec:
-    """A data set that can be measured on by name."""
+    """A data set that can be measured on by name; see ``sets.yaml``."""
 
     name: str  # As on the command line
     summary: str  # Help of its command
-    layout: Layout  # Where it comes from, and what lies where
+    title: str
+    reader: str
+    parts: tuple[Part, ...]
+    size: str  # What must be fetched for the usual split
+    licence: str
+    splits: tuple[str, ...] = ()
+    spelled: Mapping[str, str] = field(default_factory=dict)
+
+    def check_split(self, split: str | None) -> str:
+        """Return a split, by default the usual one."""
+        usual = self.splits[0] if self.splits else ""
+        if split is None or split == usual:
+            return usual
+        if split not in self.splits:
+            has = f"it has {', '.join(self.splits)}" if self.splits else "it has none"
+            raise InputError(f"{self.title} has no split {split!r}; {has}.")
+        return split
+
+    def paths(self, data: Path, split: str) -> dict[str, tuple[Path, ...]]:
+        """Return where each part lies below a folder; empty for those that are missing."""
+        return {part.name: part.paths(data, self.spelling(split)) for part in self.parts}
+
+    def locate(self, data: Path, split: str) -> dict[str, tuple[Path, ...]]:
+        """Return where each part lies below a folder, or refuse it."""
+        paths, spelled = self.paths(data, split), self.spelling(split)
+        missing = [part for part in self.parts if not paths[part.name]]
+        if missing:
+            part = missing[0]
+            holds = "does not hold" if len(missing) == len(self.parts) else "holds only a part of"
+            raise InputError(
+                f"{data} {holds} {self.title}: there is no {part.place(spelled)} ({part.name}), "
+                f"which comes from {part.origin(spelled)}. The command bench datasets lists all "
+                "parts."
+            )
+        return paths
+
+    def spelling(self, split: str) -> str:
+        """Return what stands for a split in the names of files."""
+        return self.spelled.get(split, split)
 
     def open(self, data: Path | None = None, split: str | None = None) -> Dataset:
         """Open the set in the folder of all sets."""
         from ...demo_model.domains import data_folder
-        from .reading import existing_folder
 
-        split = self.layout.check_split(split)
+        split = self.check_split(split)
         folder = data or data_folder()
         if folder is None:
             raise InputError(
                 "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of "
                 "sets."
             )
-        return _open(self, existing_folder(folder, "--data"), split)
+        module, _, name = self.reader.partition(".")
+        reader = getattr(import_module(f"{__package__}.{module}"), name)
+        dataset: Dataset = reader(existing_folder(folder, "--data"), split, self)
+        return dataset
+
+    def describe(self, data: Path | None, split: str | None = None) -> Iterator[str]:
+        """Yield lines: origin, size, licence, what is there and what is missing.
+
+        A set of which all parts are there is opened, which finds archives unpacked in part.
+        """
+        split = self.check_split(split)
+        spelled = self.spelling(split)
+        yield f"{self.name}: {self.summary}"
+        yield f"  size: {self.size}"
+        yield f"  licence: {self.licence}"
+        if self.splits:
+            usual = self.splits[0]
+            yield f"  splits: {', '.join(self.splits)}; {usual} unless --split says another"
+        there = {} if data is None else self.paths(data, split)
+        for part in self.parts:
+            paths = there.get(part.name, ())
+            state = "found" if paths else "needed" if data is None else "missing"
+            where = ", ".join(map(str, paths)) or part.place(spelled)
+            yield f"  {state}: {part.name}, {where}, from {part.origin(spelled)}"
+        if not there or not all(there.values()):
+            return
+        try:
+            count = len(self.open(data, split).keys())
+            images = f"{count} image{'s' * (count != 1)}"
+            yield f"  usable: {images}{f' of {split}' if split else ''}"
+        except InputError as error:
+            yield f"  not usable: {error}"
 
 
-def _open(spec: DatasetSpec, folder: Path, split: str) -> Dataset:
-    from .coco_instances import CocoInstances
-    from .coco_panoptic import CocoPanoptic
-    from .open_images import OpenImages
-    from .pascal_context import PascalContext
-    from .pascal_voc import PascalVoc
-    from .phrasecut import PhraseCut
-    from .real_domains import RealDomains
-    from .refcoco import RefCoco
-
-    match spec.name:
-        case "coco-panoptic":
-            inside = folder / spec.name
-            return CocoPanoptic(inside if inside.is_dir() else folder)
-        case "voc":
-            return PascalVoc(folder, split)
-        case "voc-19":
-            return PascalVoc(folder, split, classes=19)
-        case "context":
-            return PascalContext(folder, split)
-        case "coco":
-            return CocoInstances(folder, split)
-        case "openimages":
-            return OpenImages(folder, split)
-        case "phrasecut":
-            return PhraseCut(folder, split)
-        case "refcoco" | "refcoco+":
-            return RefCoco(folder, split, spec.layout)
-    return RealDomains(folder, spec.name)
+def existing_folder(folder: Path, what: str) -> Path:
+    """Refuse a missing folder."""
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder} ({what}).")
+    return folder
 
 
-_TABLE: Final = (
-    DatasetSpec(
-        "coco-panoptic",
-        "Photographs with objects and background: all methods, and those of the paper.",
-        layouts.COCO_PANOPTIC,
-    ),
-    DatasetSpec(
-        "aerial",
-        "Aerial images: all methods, in a window around each region.",
-        layouts.AERIAL,
-    ),
-    DatasetSpec("blood", "Blood smears: all methods, in a window around each cell.", layouts.BLOOD),
-    DatasetSpec("voc", "Pascal VOC 2012, 20 classes, one region per class and image.", layouts.VOC),
-    DatasetSpec(
-        "voc-19",
-        "Pascal VOC 2012 without its last class, tv monitor: the paper has 19, unnamed.",
-        layouts.VOC,
-    ),
-    DatasetSpec(
-        "context", "Pascal Context, 59 classes, one region per class and image.", layouts.CONTEXT
-    ),
-    DatasetSpec("coco", "COCO instances, 80 classes; masks may overlap.", layouts.COCO),
-    DatasetSpec(
-        "openimages", "Open Images V7, 350 classes; masks may overlap.", layouts.OPEN_IMAGES
-    ),
-    DatasetSpec(
-        "phrasecut", "PhraseCut: regions of photographs and a phrase for each.", layouts.PHRASECUT
-    ),
-    DatasetSpec("refcoco", "RefCOCO: objects of COCO with descriptions.", layouts.REFCOCO),
-    DatasetSpec(
-        "refcoco+",
-        "RefCOCO+: objects of COCO with descriptions that name no places.",
-        layouts.REFCOCO_PLUS,
-    ),
-)
-DATASETS: Final[Mapping[str, DatasetSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
+def _read_table() -> dict[str, DatasetSpec]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = files(__package__).joinpath("sets.yaml").read_text("utf-8")
+    specs: dict[str, DatasetSpec] = {}
+    for name, about in yaml.load(text, loader).items():
+        if "same_as" in about:
+            about["name"] = name
+            specs[name] = replace(specs[about.pop("same_as")], **about)
+        else:
+            specs[name] = _spec(name, about)
+    return specs
+
+
+def _spec(name: str, about: dict[str, Any]) -> DatasetSpec:
+    parts = tuple(Part(**part | {"places": tuple(part["places"])}) for part in about.pop("parts"))
+    return DatasetSpec(name=name, parts=parts, splits=tuple(about.pop("splits", ())), **about)
+
+
+DATASETS: Final[Mapping[str, DatasetSpec]] = MappingProxyType(_read_table())
 VOC_CLASSES: Final[Mapping[int, str]] = {19: "voc-19", 20: "voc"}  # names of the sets

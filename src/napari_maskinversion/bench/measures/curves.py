@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,11 @@ from ...base.steps import Steps
 from ...engine.invert.dice import upsample_heatmap
 from ...engine.invert.inverter import MaskInverter
 from ...engine.settings import InversionConfig
-from ..datasets.cases import Case, sources_of
-from ..datasets.drawings import SceneSource, kinds_of
+from ..datasets.scenes import Case, kinds_of, sources_of
 from ..model_under_test import ModelUnderTest
-from .figures_file import FiguresFile, Report, Tell
+from .figures_file import Figures, Tell
 from .scene_methods import overlap
+from .scenes import SceneBench
 from .statistics import hits, share
 
 
@@ -35,6 +35,7 @@ class CurvePlan:
     scenes: int
     objects: int
     short: bool = False  # Only drawings that come with the package
+    sprites: Path | None = None  # Folder of the emoji sets
 
     def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
         """Return everything the figures depend on."""
@@ -42,30 +43,19 @@ class CurvePlan:
             "model": subject.model.name,
             "fingerprint": subject.model.fingerprint,
             "names": len(subject.names),
-            **{k: v for k, v in asdict(self).items() if k != "inversion"},
+            **{k: v for k, v in asdict(self).items() if k not in ("inversion", "sprites")},
             "inversion": asdict(self.inversion),
         }
 
 
-class CurveBench:
-    """Measures the parts of a curve (one per kind of drawings) and keeps each of them."""
+class CurveBench(SceneBench):
+    """Measures the parts of a curve, one for each kind of drawings."""
 
-    def __init__(
-        self,
-        subject: ModelUnderTest,
-        plan: CurvePlan,
-        record: FiguresFile,
-        sprites: Path | None = None,
-    ) -> None:
-        self.subject = subject
-        self.plan = plan
-        self.record = record
-        self._scenes = SceneSource(subject, sprites)
+    plan: CurvePlan
 
-    def run(self, report: Report = lambda *_: None) -> None:
-        """Measure missing parts; ``report`` receives the present part and the share done."""
-        kinds = kinds_of(short=self.plan.short)
-        self.record.measure([(kind, partial(self._measure, kind)) for kind in kinds], report)
+    def _parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
+        for kind in kinds_of(short=self.plan.short):
+            yield kind, partial(self._measure, kind)
 
     def _measure(self, kind: str, tell: Tell) -> dict[str, Any]:
         cases = list(self._scenes.draw(kind, self.plan.scenes, self.plan.objects))
@@ -113,18 +103,8 @@ def _steps(
     start = inverter.invert(case.masks[:1], first).last_step_grid_maps
     assert start is not None
     maps[0] = np.repeat(start, len(case.masks), 0)
-    return [
-        _point(
-            inverter,
-            subject,
-            case,
-            embeddings[int(k)],
-            maps[int(k)],
-            losses[:, int(k)],
-            plan.inversion.alpha,
-        )
-        for k in plan.values
-    ]
+    point = partial(_point, inverter, subject, case, plan.inversion.alpha)
+    return [point(embeddings[k], maps[k], losses[:, k]) for k in map(int, plan.values)]
 
 
 def _alphas(
@@ -133,10 +113,8 @@ def _alphas(
     points = []
     for alpha in plan.values:
         result = inverter.invert(case.masks, replace(plan.inversion, alpha=alpha))
-        last = result.losses[:, -1]
-        points.append(
-            _point(inverter, subject, case, result.raw_embeddings, result.grid_maps, last, alpha)
-        )
+        reached = result.raw_embeddings, result.grid_maps, result.losses[:, -1]
+        points.append(_point(inverter, subject, case, alpha, *reached))
     return points
 
 
@@ -144,10 +122,10 @@ def _point(
     inverter: MaskInverter,
     subject: ModelUnderTest,
     case: Case,
+    alpha: float,
     embeddings: NDArray[np.float32],
     maps: NDArray[np.float32],
     losses: NDArray[np.float32],
-    alpha: float,
 ) -> NDArray[np.float64]:
     """Return hit, overlap, Dice loss and cosine to the image's embedding of each mask, (M, 4)."""
     size = (case.masks.shape[1], case.masks.shape[2])

@@ -8,10 +8,9 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -26,24 +25,13 @@ from ...base.record_store import RecordStore, check_settings, records_path
 FORMAT: Final = 1
 Tell = Callable[[float], None]  # receives the share done
 Report = Callable[[str, float], None]
-MakePart = Callable[[Tell], dict[str, Any]]
+Figures = dict[str, Any]
 
 
 class _Page(BaseModel):
     kind: Annotated[str, Field(min_length=1)]
-    settings: dict[str, Any]
-    parts: dict[str, dict[str, Any]]
-
-
-def machine() -> dict[str, Any]:
-    """Return what the figures are measured on."""
-    return {
-        "system": platform.system(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": version("torch"),
-    }
+    settings: Annotated[Figures, Field(min_length=1)]
+    parts: Annotated[dict[str, Figures], Field(min_length=1)]
 
 
 def typed_command() -> str:
@@ -53,19 +41,30 @@ def typed_command() -> str:
     return text.encode("utf-8", "backslashreplace").decode()  # names of files can hold any bytes
 
 
-def figures_page(kind: str, settings: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+def now() -> str:
+    """Return the time as figures show it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def figures_page(kind: str, settings: Figures, parts: dict[str, Any]) -> Figures:
     """Return the content of a figures file."""
     return {
         "kind": kind,
         "format": FORMAT,
         "settings": settings,
         "command": typed_command(),
-        "machine": machine(),
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "torch": version("torch"),
+        },
         "parts": parts,
     }
 
 
-def write_figures(page: dict[str, Any], file: Path) -> None:
+def write_figures(page: Figures, file: Path) -> None:
     """Write a figures file, whole or not at all."""
     with atomic_path(file) as part:
         part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
@@ -74,12 +73,12 @@ def write_figures(page: dict[str, Any], file: Path) -> None:
 class FiguresFile:
     """A figures file, or figures in memory only.
 
-    Finished parts are kept in ``NAME.records.jsonl`` next to the file. A file of version 0.1, which
-    has no such records, is continued from its own parts.
+    Finished parts are kept in ``NAME.records.jsonl`` next to the file; a figures file without such
+    records is continued from its own parts.
     """
 
     def __init__(
-        self, file: Path | None, kind: str, settings: dict[str, Any], *, overwrite: bool = False
+        self, file: Path | None, kind: str, settings: Figures, *, overwrite: bool = False
     ) -> None:
         self.file = file
         records, earlier = None, dict[str, Any]()
@@ -90,43 +89,36 @@ class FiguresFile:
         self._store = RecordStore(records, kind, ("part",), settings, overwrite=overwrite)
         for name, figures in earlier.items():
             self._store.add((name,), figures)
-        parts = {name: figures for (name,), figures in self._store.records.items()}
-        self.page = figures_page(kind, self._store.settings, parts)
+        self.parts = {name: figures for (name,), figures in self._store.records.items()}
+        self.page = figures_page(kind, self._store.settings, self.parts)
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """Figures of the finished parts."""
-        parts: dict[str, Any] = self.page["parts"]
-        return parts
-
-    def part(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def part(self, name: str, measure: Callable[[], Figures]) -> Figures:
         """Return a part's figures; they are measured and kept if there are none yet."""
         if name not in self.parts:
             began = time.perf_counter()
-            figures = measure() | {
-                "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
-                "seconds": round(time.perf_counter() - began, 1),
-            }
+            figures = measure() | {"date": now(), "seconds": round(time.perf_counter() - began, 1)}
             self._store.add((name,), figures)
             self.parts[name] = figures
             if self.file is not None:
                 write_figures(self.page, self.file)
-        kept: dict[str, Any] = self.parts[name]
-        return kept
+        return self.parts[name]
 
-    def measure(self, parts: Sequence[tuple[str, MakePart]], report: Report) -> None:
+    def measure(
+        self, parts: Iterable[tuple[str, Callable[[Tell], Figures]]], report: Report
+    ) -> None:
         """Measure missing parts; ``report`` receives the present part and the share done."""
-        for done, (name, make) in enumerate(parts):
+        listed = list(parts)
+        for done, (name, make) in enumerate(listed):
 
             def tell(share: float, done: int = done, name: str = name) -> None:
-                report(name, (done + share) / len(parts))
+                report(name, (done + share) / len(listed))
 
             tell(0.0)
-            self.part(name, partial(make, tell))
+            self.part(name, lambda make=make, tell=tell: make(tell))  # type: ignore[misc]
         report("done", 1.0)
 
 
-def _parts_of(file: Path, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _parts_of(file: Path, kind: str, settings: Figures) -> dict[str, Any]:
     page = read_figures(file)
     if page["kind"] != kind or page.get("format") != FORMAT:
         raise InputError(
@@ -143,10 +135,8 @@ def complete_figures(file: Path | None) -> Generator[None, None, None]:
     """Report figures that lack something as an error of their file; None lets errors pass."""
     try:
         yield
-    except InputError:
-        raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if file is None:
+        if file is None or isinstance(error, InputError):  # which is a ValueError
             raise
         raise InputError(
             f"{file} holds no whole figures of a bench command ({type(error).__name__}: {error}); "
@@ -154,17 +144,15 @@ def complete_figures(file: Path | None) -> Generator[None, None, None]:
         ) from None
 
 
-def read_figures(file: Path) -> dict[str, Any]:
+def read_figures(file: Path) -> Figures:
     """Read a figures file."""
     text = read_bytes(file, "file of figures", most=MOST_JSON)
     try:
         values = parse_json(text, "the file")
-        page = validated(_Page, values, "the file")
-        if page.parts and page.settings:
-            return dict(values)
-        reason = "it has no parts"
+        validated(_Page, values, "the file")
     except InputError as error:
-        reason = str(error).rstrip(".")
-    raise InputError(
-        f"{file} holds no whole figures of a bench command ({reason}); name another file."
-    )
+        raise InputError(
+            f"{file} holds no whole figures of a bench command ({str(error).rstrip('.')}); name "
+            "another file."
+        ) from None
+    return dict(values)

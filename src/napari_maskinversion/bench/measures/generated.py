@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,11 @@ from ...demo_model.domains import NAMES as REAL_NAMES
 from ...demo_model.vocabulary import TEMPLATES
 from ...engine.invert.inverter import MaskInverter
 from ...language.generation.decoder import CaptionDecoder
-from ..datasets.cases import Case, draw_windows, sources_of
-from ..datasets.drawings import SceneSource, kinds_of
-from ..datasets.real_images import pictures
+from ..datasets.domains import pictures
+from ..datasets.scenes import Case, draw_windows, kinds_of, sources_of
 from ..model_under_test import ModelUnderTest
-from .figures_file import FiguresFile, MakePart, Report, Tell
+from .figures_file import Figures, FiguresFile, Tell
+from .scenes import SceneBench
 from .statistics import share
 
 SCENES: Final = 60
@@ -50,7 +50,7 @@ class CaptionsPlan:
     real: Path | None = None
     short: bool = False  # Only bundled drawings
 
-    def settings(self, subject: ModelUnderTest, decoder: CaptionDecoder) -> dict[str, Any]:
+    def settings(self, subject: ModelUnderTest, decoder: CaptionDecoder) -> Figures:
         """Return everything the figures depend on."""
         return {
             "model": subject.model.name,
@@ -66,8 +66,10 @@ class CaptionsPlan:
         }
 
 
-class CaptionsBench:
-    """Measures the parts of a plan and keeps each of them."""
+class CaptionsBench(SceneBench):
+    """``bench captions``."""
+
+    plan: CaptionsPlan
 
     def __init__(
         self,
@@ -76,15 +78,10 @@ class CaptionsBench:
         plan: CaptionsPlan,
         record: FiguresFile,
     ) -> None:
-        self.subject, self.decoder, self.plan, self.record = subject, decoder, plan, record
-        self._names = names_of(subject.names)
-        self._scenes = SceneSource(subject, plan.sprites)
+        super().__init__(subject, plan, record)
+        self.decoder, self._names = decoder, names_of(subject.names)
 
-    def run(self, report: Report = lambda *_: None) -> None:
-        """Measure missing parts; ``report`` receives the present part and the share done."""
-        self.record.measure(list(self._parts()), report)
-
-    def _parts(self) -> Iterator[tuple[str, MakePart]]:
+    def _parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
         yield "texts", self._texts
         for kind in kinds_of(short=self.plan.short):
             yield f"regions/{kind}", partial(self._drawn, kind)
@@ -92,7 +89,7 @@ class CaptionsBench:
             for kind in (k for k in KINDS if self.subject.knows(k)):
                 yield f"real/{kind}", partial(self._real, kind)
 
-    def _texts(self, tell: Tell) -> dict[str, Any]:
+    def _texts(self, tell: Tell) -> Figures:
         """Sentences about one thing in words that were not in the training."""
         pairs = [
             (template.format(word), entry.name)
@@ -109,21 +106,19 @@ class CaptionsBench:
         ]
         return {"texts": len(pairs), "named": share(right, [name for _, name in pairs])}
 
-    def _drawn(self, kind: str, tell: Tell) -> dict[str, Any]:
+    def _drawn(self, kind: str, tell: Tell) -> Figures:
         plan = self.plan
         cases = self._scenes.draw(kind, plan.scenes, plan.objects, "test", _LATER_SEEDS)
         labelled = ((case, [self.subject.names[int(i)] for i in case.labels]) for case in cases)
         return self._measure(labelled, plan.scenes, tell) | {"kind": kind}
 
-    def _real(self, kind: str, tell: Tell) -> dict[str, Any]:
+    def _real(self, kind: str, tell: Tell) -> Figures:
         assert self.plan.real is not None
         cases = list(draw_windows(pictures(self.plan.real, "test", kind), self.plan.per_class))
         labelled = ((case, [REAL_NAMES[int(i)] for i in case.labels]) for case in cases)
         return self._measure(labelled, len(cases), tell)
 
-    def _measure(
-        self, cases: Iterable[tuple[Case, list[str]]], count: int, tell: Tell
-    ) -> dict[str, Any]:
+    def _measure(self, cases: Iterable[tuple[Case, list[str]]], count: int, tell: Tell) -> Figures:
         inverter = MaskInverter(self.subject.model)
         rows: list[Embeddings] = []
         truth: list[str] = []
@@ -149,12 +144,12 @@ class CaptionsBench:
             "alone": share([[a] == b for a, b in zip(truth, said, strict=True)], sources),
             "as_class": share([a in b for a, b in zip(classes, said, strict=True)], sources),
             "colour": self._colours(unit, truth, colours, sources),
-            "examples": _examples(sentences, truth),
+            "examples": [list(pair) for pair in zip(truth, sentences, strict=True)][:6],
         }
 
     def _colours(
         self, unit: Embeddings, truth: list[str], colours: list[str], sources: list[str]
-    ) -> dict[str, Any]:
+    ) -> Figures:
         """How often the nearest of six colour words, with the right name, is the region's."""
         words = list(COLOURS)
         right = []
@@ -164,10 +159,6 @@ class CaptionsBench:
             right.append(words[int((texts @ embedding).argmax())] == colour)
         most = Counter(colours).most_common(1)[0][1] / len(colours)
         return {"told": share(right, sources), "most_frequent": most}
-
-
-def _examples(sentences: Sequence[str], truth: Sequence[str], count: int = 6) -> list[list[str]]:
-    return [[name, sentence] for name, sentence in list(zip(truth, sentences, strict=True))[:count]]
 
 
 def _colour(pixels: NDArray[np.uint8]) -> str:

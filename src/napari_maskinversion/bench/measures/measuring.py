@@ -19,19 +19,24 @@ from ...base.steps import Steps, drive
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
-from ..content import StaleRecords, content_of, is_of
-from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
+from ..datasets.base import (
+    BadRecordError,
+    Dataset,
+    Sample,
+    content_of,
+    own_expressions,
+    windowed,
+)
 from .entries import NEEDS_SAM, SAM, Entry, changed
-from .map_scores import map_scores
-from .relations import OwnParser, Parser, by_words, related
-from .retrieval import Overlaps, masks_for_sentences, sentences_for_masks
+from .figures_file import Figures, Report, figures_page, now
+from .relations import OwnParser, Parser, by_words, map_scores, related
+from .retrieval import Overlaps, figures, masks_for_sentences, sentences_for_masks
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
+    from ...language.generation.decoder import SentenceGenerator
     from ...regions.sam.segmenter import Segmenter
-    from .captioning import Captioner
 
-Report = Callable[[str, float], None]
 Rows = NDArray[np.float32]
 
 
@@ -91,6 +96,40 @@ def open_records(
     return RecordStore(where, kind, fields, plan.settings(dataset), overwrite=overwrite)
 
 
+class Captioner:
+    """A generator of sentences, and a judge of what they say; both are loaded when needed."""
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[Backbone], SentenceGenerator],
+        load_judge: Callable[[], Backbone],
+    ) -> None:
+        self.name = name  # Of the generator, its weights and settings, for records
+        self._make, self._judge = make, cache(load_judge)
+        self._generators: dict[str, SentenceGenerator] = {}  # by the names of models
+
+    def open(self, model: Backbone) -> None:
+        """Load generator and judge now, to refuse bad files before anything is measured."""
+        self._generator(model)
+        self._judge()
+
+    def _generator(self, model: Backbone) -> SentenceGenerator:
+        if model.name not in self._generators:
+            self._generators[model.name] = self._make(model)
+        return self._generators[model.name]
+
+    def read(self, model: Backbone, embeddings: Rows, sample: Sample) -> dict[str, Any]:
+        """Write a sentence for each region and compare it with the sentences of the image."""
+        written = self._generator(model).generate(embeddings)
+        if not sample.expressions:
+            return {"captions": written, "caption": []}
+        told = self._judge().encode_text([text for text, _ in sample.expressions])
+        scores = _product(told, self._judge().encode_text(written))
+        rows = sentences_for_masks(sample, scores, Overlaps(sample))
+        return {"captions": written, "caption": rows}
+
+
 class Measuring:
     """Measures the records of a plan and keeps each of them."""
 
@@ -110,10 +149,20 @@ class Measuring:
         self.fingerprints: dict[str, str] = {}
         self.lacks: dict[tuple[str, str], str] = {}
         self.skipped: dict[str, str] = {}
-        self.stale = StaleRecords()
+        # Images and models whose kept records were made from something else, by what it was
+        self._stale: dict[str, list[str]] = {}
         self._contents: dict[str, str] = {}
         self.captioner, self.parser = captioner, parser
         self.segmenter = segmenter or cache(self._load_segmenter)
+
+    def notes(self) -> list[str]:
+        """Return lines about kept records that were measured again."""
+        notes = []
+        for what, names in self._stale.items():
+            distinct = list(dict.fromkeys(names))
+            listed = ", ".join(distinct[:5]) + ", ..." * (len(distinct) > 5)
+            notes.append(f"Measured again: {len(names)} kept records of {listed} are of {what}.")
+        return notes
 
     def run(self, report: Report = lambda *_: None) -> None:
         """Measure missing records; ``report`` receives the present image and the share done."""
@@ -139,6 +188,35 @@ class Measuring:
         if not any(record["labels"] or record.get("mask") for record in kept):
             raise InputError(f"No image of {self.dataset.name} has a region of its classes.")
         report("done", 1.0)
+
+    def page(self, kind: str) -> Figures:
+        """Return the figures of the finished records, a part for each model and entry.
+
+        Skipped images count for none of them.
+        """
+        plan, dataset = self.plan, self.dataset
+        keys = [key for key in self.keys if key not in self.skipped]
+        parts = {}
+        for model in plan.models:
+            for entry in plan.entries:
+                about = {"model": model, "key": entry.key, "title": entry.title}
+                part: Figures = {**about, **entry.settings()}
+                parts[f"{model}: {entry.key}"] = part
+                if (model, entry.key) in self.lacks:
+                    part["lacks"] = self.lacks[model, entry.key]
+                    continue
+                records = [(key, self.store.records[model, entry.key, key]) for key in keys]
+                part |= figures(records, len(dataset.classes))
+        first = next(part for part in parts.values() if "lacks" not in part)
+        settings = {
+            **plan.settings(dataset),
+            "context": plan.shown_context(dataset),
+            "models": list(plan.models),
+            "fingerprints": self.fingerprints,
+        }
+        totals = {name: first[name] for name in ("images", "regions", "small")}
+        page = figures_page(kind, settings, parts) | {"date": now()}
+        return page | totals | {"skipped": self.skipped}
 
     def _image(self, one: _OneModel, key: str) -> None:
         if key in self.skipped:
@@ -183,9 +261,12 @@ class Measuring:
         if record is None:
             return False
         made_of = self._made_of(one, entry, key)
-        if is_of(record, made_of):
+        if all(made_of.values()) and made_of.items() <= record.items():
             return True
-        self.stale.note(record, made_of, one.name, key)
+        what, name = "other weights", one.name
+        if record.get("content") != made_of["content"]:
+            what, name = "another image, other masks or other names", key
+        self._stale.setdefault(what, []).append(name)
         return False
 
 

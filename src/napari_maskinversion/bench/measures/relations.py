@@ -1,4 +1,4 @@
-"""Places and sizes that a sentence names, as ReCLIP adds them to its scores of regions.
+"""Scores of regions for sentences as in ReCLIP: places and sizes that they name, and GradCAM.
 
 A parser says which part of a sentence names the region, to which other thing it stands in which
 relation, and which extreme it is. ReCLIP takes the dependency parser of spaCy; `by_words` reads
@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch.nn.functional import interpolate
 
 from ...base.errors import InputError
 from ...base.regions import Regions
+from ...engine.invert.inverter import MaskInverter
 
 Floats = NDArray[np.float64]
 _LEAST: Final = 1e-12  # probability
+EXPONENT: Final = 0.5  # of a box's area: between the sum (0), for large boxes, and the mean (1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +163,8 @@ class OwnParser:
             phrase = self.function(sentence)
         except Exception as error:
             raise InputError(f"--parser {self.name} failed at {sentence!r}: {error!r}.") from None
-        known = isinstance(phrase, Phrase) and (
-            phrase.relation in ("", *RELATIONS) and phrase.extreme in ("", *EXTREMES)
-        )
-        if not known:
+        known = isinstance(phrase, Phrase) and phrase.relation in ("", *RELATIONS)
+        if not known or phrase.extreme not in ("", *EXTREMES):
             raise InputError(
                 f"--parser {self.name} returned {phrase!r} for {sentence!r}; it must return a "
                 f"Phrase of {__name__} with a relation ({', '.join(RELATIONS)}), an extreme "
@@ -177,10 +179,9 @@ def load_parser(name: str) -> OwnParser:
     if not (module and colon and function):
         raise InputError(f"--parser takes MODULE:FUNCTION, such as mine:parse; got {name!r}.")
     try:
-        own = getattr(importlib.import_module(module), function)
+        parser = OwnParser(name, getattr(importlib.import_module(module), function))
     except (ImportError, AttributeError) as error:
         raise InputError(f"--parser {name} cannot be imported ({error}).") from None
-    parser = OwnParser(name, own)
     parser("left dog")
     return parser
 
@@ -224,3 +225,23 @@ def _compared(boxes: Floats, name: str) -> Floats:
     which, sign = _MEASURES[name]
     own = sign * np.stack([(x0 + x1) / 2, (y0 + y1) / 2, area])[which]
     return np.asarray(own[:, None] > own[None], np.float64)
+
+
+def map_scores(
+    inverter: MaskInverter, texts: NDArray[np.float32], regions: Regions, explainer: str
+) -> NDArray[np.float32]:
+    """Return the sum of each text's map in each region's box, over the root of the box's area.
+
+    The map is brought to the size of the image bicubically, and not stretched. ReCLIP's code takes
+    CheferCAM of the last layer for a vision transformer, and calls it GradCAM.
+
+    Shapes: texts (T, e); returns (T, N), float32.
+    """
+    rows = []
+    for grid_map in inverter.explain(texts, explainer=explainer):
+        tokens = torch.from_numpy(grid_map)[None, None]
+        heat = interpolate(tokens, size=regions.shape, mode="bicubic", align_corners=False)[0, 0]
+        boxes = (region.bbox for region in regions)
+        sums = ((heat[y0:y1, x0:x1].sum(), (y1 - y0) * (x1 - x0)) for y0, x0, y1, x1 in boxes)
+        rows.append([float(total) / area**EXPONENT for total, area in sums])
+    return np.array(rows, np.float32)

@@ -1,4 +1,4 @@
-"""Regions for sentences, and sentences for regions: places in a ranking, and overlaps."""
+"""Figures from records: accuracies, regions for sentences, and sentences for regions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..datasets.protocol import Sample
+from ..datasets.base import Sample
 from .statistics import ratio, share
 
 READINGS: Final[dict[str, str]] = {
@@ -113,3 +113,25 @@ def retrieval_figures(
         "oiou": ratio(both, either, images),
         "count": len(listed),
     }
+
+
+def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict[str, Any]:
+    """Compute the figures of one model and entry."""
+
+    def every(name: str) -> list[Any]:
+        return [value for _, record in records for value in record.get(name, ())]
+
+    sources = [image for image, record in records for _ in record["ranks"]]
+    order, overlaps = np.array(every("ranks")), every("iou")
+    summary: dict[str, Any] = {
+        f"acc{k}": share(order < k, sources) for k in FIRST if k == 1 or k < classes
+    }
+    summary["macro"] = share(order < 1, sources, every("labels"))
+    if len(overlaps) == len(sources):
+        summary["iou"] = share(overlaps, sources)
+    if by_words := retrieval_figures(records, "mask"):
+        summary["expressions"] = by_words
+    small = sum(record.get("small", 0) for _, record in records)
+    summary |= {"images": len(records), "regions": len(sources), "small": small}
+    summary["seconds"] = sum(record["seconds"] for _, record in records) / max(len(sources), 1)
+    return summary

@@ -1,4 +1,4 @@
-"""The methods of ``bench scenes``, each with a chosen setting.
+"""The methods of ``bench scenes``, and the search of each one's best setting.
 
 MaskInversion sees a scene whole, and a real region in a window whose size is chosen on validation
 images. It is compared with methods that need only the model: the whole image's embedding
@@ -10,8 +10,9 @@ see `methods`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -24,11 +25,12 @@ from ...engine.methods.dense import Reading
 from ...engine.methods.edits import Fill, cut_box
 from ...engine.methods.factory import region_embedder
 from ...engine.settings import InversionConfig
-from ..datasets.cases import Case
+from ..datasets.scenes import Case, labels_of, sources_of
 from ..model_under_test import ModelUnderTest
+from .statistics import hits, share
 
-BATCH: Final = 32  # images measured at once
 Embeddings = NDArray[np.float32]
+Texts = tuple[NDArray[np.int64], NDArray[np.float32]]  # labels, and a text embedding of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +75,14 @@ class SceneMethod:
     def describe(self, setting: Setting) -> dict[str, Any]:
         """Return the relevant part of a setting, ready for JSON."""
         shown = {k: v for k, v in asdict(setting).items() if k == "resolution" or k in self.choices}
-        if shown.get("context") == math.inf:
-            shown["context"] = "whole image"
-        return shown
+        return {k: "whole image" if v == math.inf else v for k, v in shown.items()}
 
 
 def read_setting(described: dict[str, Any]) -> Setting:
     """Undo `SceneMethod.describe`."""
-    setting = Setting(resolution=int(described["resolution"]))
-    for key, value in described.items():
-        changed: dict[str, Any] = {key: math.inf if value == "whole image" else value}
-        setting = replace(setting, **changed)
-    return setting
+    named: dict[str, float] = {"whole image": math.inf}
+    values: dict[str, Any] = {key: named.get(value, value) for key, value in described.items()}
+    return Setting(**values)
 
 
 def invert(
@@ -144,3 +142,58 @@ def why_not(subject: ModelUnderTest) -> dict[str, str]:
         except ModelError as error:
             reasons[key] = f"not for this model: {error}"
     return reasons
+
+
+def usual_settings(subject: ModelUnderTest, resolution: int | None = None) -> dict[str, Setting]:
+    """Return the usual setting of every method that the model allows."""
+    native = Setting(resolution=subject.model.native_resolution, context=1.0)
+    settings = dict.fromkeys((key for key in SCENE_METHODS if key not in why_not(subject)), native)
+    settings["maskinversion"] = Setting(resolution=subject.resolution(resolution))
+    return settings
+
+
+def choose_settings(
+    subject: ModelUnderTest,
+    cases: Sequence[Case],
+    texts: Texts,
+    inversion: InversionConfig,
+    *,
+    resolution: int | None = None,
+    macro: bool = False,
+    on_step: Callable[[float], None] = lambda _: None,
+) -> dict[str, dict[str, Any]]:
+    """Choose each method's setting by top-1: first its own options, then the resolution.
+
+    MaskInversion sees images of several regions whole.
+    """
+    true, sources = np.searchsorted(texts[0], labels_of(cases)), sources_of(cases)
+
+    def score(name: str, setting: Setting) -> float:
+        embeddings = SCENE_METHODS[name].embed(subject, cases, setting, inversion)
+        right = hits(embeddings, texts[1], true)[:, 0]
+        return share(right, sources, true if macro else None)["value"]
+
+    chosen: dict[str, dict[str, Any]] = {}
+    usual = usual_settings(subject, resolution)
+    for done, (name, start) in enumerate(usual.items()):
+        method = SCENE_METHODS[name]
+        fixed = name == "maskinversion" and resolution is not None
+        tried: dict[Setting, float] = {}
+        whole = name == "maskinversion" and any(len(case.labels) > 1 for case in cases)
+        if method.choices and not whole:
+            for values in product(*method.choices.values()):
+                setting = replace(start, **dict(zip(method.choices, values, strict=True)))
+                tried[setting] = score(name, setting)
+        best = max(tried, key=lambda s: tried[s]) if tried else start
+        for side in [start.resolution] if fixed else subject.resolutions():
+            setting = replace(best, resolution=side)
+            if setting not in tried:
+                tried[setting] = score(name, setting)
+        best = max(tried, key=lambda s: tried[s])  # the first of equals is the more usual one
+        chosen[name] = {
+            "setting": method.describe(best),
+            "top1": tried[best],
+            "tried": len(tried),
+        }
+        on_step((done + 1) / len(usual))
+    return chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -15,19 +15,27 @@ from numpy.typing import NDArray
 from ...demo_model.domains import KINDS, NAMES, Split
 from ...demo_model.sprites import SETS
 from ...engine.settings import InversionConfig
-from ..datasets.cases import Case, draw_windows, labels_of, sources_of
-from ..datasets.drawings import SceneSource, kinds_of
-from ..datasets.real_images import pictures
+from ..datasets.domains import pictures
+from ..datasets.scenes import Case, SceneSource, draw_windows, kinds_of, labels_of, sources_of
 from ..model_under_test import ModelUnderTest
-from .figures_file import FiguresFile, MakePart, Report, Tell
-from .hyperparameter_search import Texts, choose_settings, usual_settings
-from .scene_methods import BATCH, SCENE_METHODS, Setting, invert, read_setting, why_not
+from .figures_file import Figures, FiguresFile, Report, Tell
+from .scene_methods import (
+    SCENE_METHODS,
+    Setting,
+    Texts,
+    choose_settings,
+    invert,
+    read_setting,
+    usual_settings,
+    why_not,
+)
 from .statistics import discriminant, hits, merge, share, size_and_colour
 
 USUAL: Final = InversionConfig()
 SHORT_SCENES: Final = 40
 VALIDATION_SCENES: Final = 40
 VALIDATION_PER_CLASS: Final = 20
+BATCH: Final = 32  # images measured at once
 SINGLES: Final = 5  # times as many scenes of one object, which take no inversion
 
 
@@ -47,7 +55,7 @@ class ScenesPlan:
     validation: int = VALIDATION_SCENES  # Number of scenes for choosing settings
     skip_bad: bool = False  # Continue after a real image that cannot be used, and list it
 
-    def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
+    def settings(self, subject: ModelUnderTest) -> Figures:
         """Return everything the figures depend on."""
         lacks = why_not(subject)
         return {
@@ -66,15 +74,30 @@ class ScenesPlan:
         }
 
 
-class ScenesBench:
-    """Measures the parts of a plan and keeps each of them."""
+class SceneBench:
+    """Measures the parts of a plan on scenes, and keeps each of them."""
 
-    def __init__(self, subject: ModelUnderTest, plan: ScenesPlan, record: FiguresFile) -> None:
-        self.subject = subject
-        self.plan = plan
-        self.record = record
+    def __init__(self, subject: ModelUnderTest, plan: Any, record: FiguresFile) -> None:
+        self.subject, self.plan, self.record = subject, plan, record
         self._scenes = SceneSource(subject, plan.sprites)
-        self._texts: Texts = (np.arange(len(subject.names)), subject.texts)
+
+    def run(self, report: Report = lambda *_: None) -> None:
+        """Measure missing parts; ``report`` receives the present part and the share done."""
+        self.record.measure(self._parts(), report)
+
+    def _parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
+        """Yield the name of each part, and what measures it."""
+        raise NotImplementedError
+
+
+class ScenesBench(SceneBench):
+    """``bench scenes``."""
+
+    plan: ScenesPlan
+
+    @property
+    def _texts(self) -> Texts:
+        return np.arange(len(self.subject.names)), self.subject.texts
 
     @property
     def unknown(self) -> list[str]:
@@ -82,11 +105,7 @@ class ScenesBench:
         asked = KINDS if self.plan.real is not None else ()
         return [kind for kind in asked if not self.subject.knows(kind)]
 
-    def run(self, report: Report = lambda *_: None) -> None:
-        """Measure missing parts; ``report`` receives the present part and the share done."""
-        self.record.measure(list(self._parts()), report)
-
-    def _parts(self) -> Iterator[tuple[str, MakePart]]:
+    def _parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
         kinds = kinds_of(short=self.plan.short)
         for kind in kinds:
             yield f"single/{kind}", partial(self._single, kind)
@@ -100,7 +119,7 @@ class ScenesBench:
                 yield f"choice/{kind}", partial(self._real_choice, kind)
                 yield f"real/{kind}", partial(self._real, kind)
 
-    def _single(self, kind: str, tell: Tell) -> dict[str, Any]:
+    def _single(self, kind: str, tell: Tell) -> Figures:
         setting = Setting(resolution=self.subject.model.native_resolution)
         right, sources, count = [], [], SINGLES * self.plan.scenes
         for batch in _together(self._scenes.draw(kind, count, 1)):
@@ -112,14 +131,18 @@ class ScenesBench:
             tell(len(sources) / count)
         return {"scenes": len(sources), **_two(np.concatenate(right), sources)}
 
-    def _choice(self, tell: Tell) -> dict[str, Any]:
+    def _choice(self, tell: Tell) -> Figures:
         cases = list(self._scenes.draw("seen", self.plan.validation, 3, "validation"))
+        return self._chosen(cases, self._texts, tell)
+
+    def _chosen(
+        self, cases: list[Case], texts: Texts, tell: Tell, *, macro: bool = False
+    ) -> Figures:
+        plan = self.plan
         return choose_settings(
-            self.subject,
-            cases,
-            self._texts,
-            self.plan.inversion,
-            resolution=self.plan.resolution,
+            *(self.subject, cases, texts, plan.inversion),
+            resolution=plan.resolution,
+            macro=macro,
             on_step=tell,
         )
 
@@ -133,7 +156,7 @@ class ScenesBench:
             if method in SCENE_METHODS
         }
 
-    def _regions(self, kind: str, objects: int, tell: Tell) -> dict[str, Any]:
+    def _regions(self, kind: str, objects: int, tell: Tell) -> Figures:
         rows, sources, done = [], [], 0
         for batch in _together(self._scenes.draw(kind, self.plan.scenes, objects)):
             rows.append(self._named(batch, self._settings("scenes"), self._texts))
@@ -172,20 +195,13 @@ class ScenesBench:
         noted = skipped if self.plan.skip_bad else None
         return list(draw_windows(pictures(self.plan.real, split, kind, noted), per_class))
 
-    def _real_choice(self, kind: str, tell: Tell) -> dict[str, Any]:
+    def _real_choice(self, kind: str, tell: Tell) -> Figures:
         skipped: dict[str, str] = {}
-        chosen: dict[str, Any] = choose_settings(
-            self.subject,
-            self._windows(kind, "validation", VALIDATION_PER_CLASS, skipped),
-            self.subject.real_texts(kind),
-            self.plan.inversion,
-            resolution=self.plan.resolution,
-            macro=True,
-            on_step=tell,
-        )
+        cases = self._windows(kind, "validation", VALIDATION_PER_CLASS, skipped)
+        chosen = self._chosen(cases, self.subject.real_texts(kind), tell, macro=True)
         return chosen | _noted(skipped)
 
-    def _real(self, kind: str, tell: Tell) -> dict[str, Any]:
+    def _real(self, kind: str, tell: Tell) -> Figures:
         texts, settings = self.subject.real_texts(kind), self._settings(kind)
         skipped: dict[str, str] = {}
         test = self._windows(kind, "test", self.plan.per_class, skipped)
@@ -211,7 +227,7 @@ class ScenesBench:
         }
 
 
-def _noted(skipped: dict[str, str]) -> dict[str, Any]:
+def _noted(skipped: dict[str, str]) -> Figures:
     return {"skipped": list(skipped.values())} if skipped else {}
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..datasets.cases import Case
+from ..datasets.scenes import Case
 
 DRAWS: Final = 2000
 NORMAL: Final = 1.959964  # standard deviations around 95 % of a normal distribution

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..datasets.registry import DATASETS
-from ..measures.metrics import figures
-from ..measures.retrieval import READINGS, Ties, retrieval_figures
+from ..measures.retrieval import READINGS, Ties, figures, retrieval_figures
 from ..measures.statistics import share
-from .quoted import MEAN, SETS, WITH_SENTENCES, Column
-from .running import PaperBench
-from .tables import Row, Table
-from .timing import part_of
+from .running import PaperBench, part_of
+from .tables import MEAN, WITH_SENTENCES, Row, Table
 
 Figure = dict[str, float]
 
@@ -55,23 +51,23 @@ def _row(bench: PaperBench, table: Table, row: Row, ties: Ties) -> Iterator[Cell
         done: list[Cell] = []
         for data, metric in table.columns:
             of_sentences = data in WITH_SENTENCES and table.name != "6"
-            cell: dict[str, Any] = {
-                "table": table.name,
-                "row": row.title,
-                "backbone": row.backbone,
-                "model": model,
-                "data": data,
-                "metric": metric,
-                "reading": reading if of_sentences or data == MEAN else "",
-                "paper": row.values.get((data, metric)),
-            }
+            cell = Cell(
+                table=table.name,
+                row=row.title,
+                backbone=row.backbone,
+                model=model,
+                data=data,
+                metric=metric,
+                reading=reading if of_sentences or data == MEAN else "",
+                paper=row.values.get((data, metric)),
+            )
             if data == MEAN:
-                more: dict[str, Any] = _mean(done)
+                more = _mean(done)
             elif table.sets:
-                more = _measured(bench, table, row, model, data, metric, reading, ties)
+                more = _measured(bench, table, row, cell, ties)
             else:
-                more = _timed(bench, table, row, model, (data, metric))
-            done.append(Cell(**cell, **more))
+                more = _timed(bench, table, row, cell)
+            done.append(replace(cell, **more))
         # Columns without sentences are the same in both readings.
         yield from (c for c in done if c.reading or reading == _readings(table)[0])
 
@@ -87,18 +83,10 @@ def _why_not(bench: PaperBench, row: Row, model: str) -> str:
     return "" if model else bench.plan.backbones.lacks.get(row.backbone, "not measured")
 
 
-def _measured(
-    bench: PaperBench,
-    table: Table,
-    row: Row,
-    model: str,
-    data: str,
-    metric: str,
-    reading: str,
-    ties: Ties,
-) -> dict[str, Any]:
+def _measured(bench: PaperBench, table: Table, row: Row, cell: Cell, ties: Ties) -> dict[str, Any]:
     if not row.method:
         return {"note": row.lacks}
+    model, data = cell.model, cell.data
     entry = bench.plan.entry(table, row, data)
     why = entry.lacks or _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
     if why:
@@ -112,14 +100,14 @@ def _measured(
     if table.name == "6":
         summary = retrieval_figures(records, "caption", ties)
     elif data in WITH_SENTENCES:
-        summary = retrieval_figures(records, reading, ties)
+        summary = retrieval_figures(records, cell.reading, ties)
     elif row.point is not None:
         summary = _point(records, row.point)
     else:
         summary = figures(records, len(bench.plan.sets.opened[data].classes))
-    if metric not in summary:
+    if cell.metric not in summary:
         return {"note": "fewer candidates" if summary else "nothing to rank"}
-    ours = {end: 100 * value for end, value in summary[metric].items()}
+    ours = {end: 100 * value for end, value in summary[cell.metric].items()}
     count = summary.get("count", summary.get("regions", 0))
     note = f"{note}: {why}" if note and why else note
     return {"ours": ours, "count": count, "note": note}
@@ -133,14 +121,14 @@ def _point(records: Sequence[tuple[str, dict[str, Any]]], step: int) -> dict[str
     return {"acc1": share(places < 1, [image for image, _ in ranks]), "regions": len(ranks)}
 
 
-def _timed(bench: PaperBench, table: Table, row: Row, model: str, column: Column) -> dict[str, Any]:
-    why = _why_not(bench, row, model)
+def _timed(bench: PaperBench, table: Table, row: Row, cell: Cell) -> dict[str, Any]:
+    why = _why_not(bench, row, cell.model)
     if why:
         return {"note": why}
-    part = bench.timed(model, part_of(table, row.title, column))
+    part = bench.timed(cell.model, part_of(table, row.title, (cell.data, cell.metric)))
     if part is None:
-        return {"note": bench.failures.get(("", model)) or "not measured yet"}
-    if column[1] not in part["route"]:
+        return {"note": bench.failures.get(("", cell.model)) or "not measured yet"}
+    if cell.metric not in part["route"]:
         return {"note": f"memory allows {part['route']} alone"}
     return {"ours": {end: part[end] for end in ("value", "low", "high")}, "count": 3}
 
@@ -156,14 +144,3 @@ def _mean(cells: Sequence[Cell]) -> dict[str, Any]:
         apart = np.array([figure[end] - figure["value"] for figure in ours])
         ends[end] = value + np.sign(apart.sum()) * float(np.sqrt((apart**2).sum())) / len(ours)
     return {"ours": {"value": value, **ends}, "count": sum(cell.count for cell in cells)}
-
-
-def data_title(data: str) -> str:
-    """Return the name of a column's data set for display."""
-    return SETS.get(data, data)
-
-
-def split_of(bench: PaperBench, data: str) -> str:
-    """Return what a data set is opened as, for records: its name and split."""
-    dataset = bench.plan.sets.opened.get(data)
-    return dataset.name if dataset is not None else DATASETS[data].layout.title

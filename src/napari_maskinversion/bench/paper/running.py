@@ -1,34 +1,44 @@
-"""Measure what the tables need: one job for each model and data set, every record kept."""
+"""Measure what the tables need: a job for each model and data set, and for each model's seconds.
+
+Every record is kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...base.errors import MaskInversionError
 from ...base.record_store import RecordStore
+from ...engine.invert.inverter import MaskInverter
 from ...engine.models.registry import own_model
 from ...engine.settings import InversionConfig
 from ..measures.entries import SAM, Entry
-from ..measures.figures_file import FiguresFile
-from ..measures.measuring import Measuring, MeasuringPlan, open_records
+from ..measures.figures_file import FiguresFile, Report
+from ..measures.measuring import Captioner, Measuring, MeasuringPlan, open_records
 from ..measures.relations import Parser, by_words
-from .backbones import Backbones, parts_of
-from .sets import PaperSets, inversion_of
-from .tables import TIMED, Row, Table
-from .timing import TimedPart, time_part, timed_parts
+from .choices import Backbones, PaperSets, inversion_of, parts_of
+from .tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...regions.sam.segmenter import Segmenter
-    from ..datasets.protocol import Dataset
-    from ..measures.captioning import Captioner
+    from ..datasets.base import Dataset
 
-Report = Callable[[str, float], None]
-KIND: Final = "paper"
+Route = Literal["direct", "decomposed"]
 PAPER_SIDE: Final = 448  # pixels
+TIMES: Final = 3
+_SHAPE: Final = (480, 640)
+_TABLE_SIDE: Final = 224  # pixels of the paper's table of seconds, which names none
+_MASKS: Final = 10  # of the curve over resolutions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +60,9 @@ class PaperPlan:
     skip_bad: bool = False  # Continue after an image that cannot be used
     parser: Parser = by_words  # Reads relations in sentences
 
-    def inversion_of(self, name: str) -> InversionConfig:
-        """Return the setting of the inversion for a data set."""
-        return inversion_of(name, self.inversion)
-
     def entry(self, table: Table, row: Row, name: str) -> Entry:
         """Return what a row measures on a data set."""
-        entry = row.entry(self.inversion_of(name), self.weights)
+        entry = row.entry(inversion_of(name, self.inversion), self.weights)
         if table.name == "6":
             lacks = entry.lacks or self.captions
             return replace(
@@ -99,16 +105,16 @@ class PaperBench:
         self._load, self._captioner = load, captioner
         self._model: tuple[str, Backbone] | None = None
         self._timed: dict[tuple[str, TimedPart], str] = {}
-        self._segmenters: dict[str, Segmenter] = {}
+        self._segmenter = cache(self._load_segmenter)  # by device
         self._open(device)
         self.stores: dict[str, RecordStore] = {}
         for name, dataset in plan.sets.opened.items():
             file = records_file(folder, dataset)
-            first = Entry(key="", title="", inversion=plan.inversion_of(name))
+            first = Entry(key="", title="", inversion=inversion_of(name, plan.inversion))
             common = self._plan((), (first,))
-            self.stores[name] = open_records(file, KIND, common, dataset, overwrite=overwrite)
+            self.stores[name] = open_records(file, "paper", common, dataset, overwrite=overwrite)
         self.seconds: FiguresFile | None = None
-        if any(table.name in TIMED for table in plan.tables):
+        if any(not table.sets for table in plan.tables):
             settings = {"steps": plan.inversion.steps}
             file = folder / "records" / "seconds.json"
             self.seconds = FiguresFile(file, "paper-seconds", settings, overwrite=overwrite)
@@ -130,22 +136,16 @@ class PaperBench:
             if self.plan.sam is not None and any(entry.masks == SAM for entry in rows):
                 self._segmenter(str(choose_device(device)))
 
-    def _segmenter(self, device: str) -> Segmenter:
-        if device not in self._segmenters:
-            from ...regions.sam.segmenter import load_segmenter
+    def _load_segmenter(self, device: str) -> Segmenter:
+        from ...regions.sam.segmenter import load_segmenter
 
-            assert self.plan.sam is not None
-            self._segmenters[device] = load_segmenter(self.plan.sam, device)
-        return self._segmenters[device]
-
-    @property
-    def finished(self) -> int:
-        """Number of kept records."""
-        timed = 0 if self.seconds is None else len(self.seconds.parts)
-        return timed + sum(len(store.records) for store in self.stores.values())
+        assert self.plan.sam is not None
+        return load_segmenter(self.plan.sam, device)
 
     def __len__(self) -> int:
-        return self.finished
+        """Return the number of kept records."""
+        timed = 0 if self.seconds is None else len(self.seconds.parts)
+        return timed + sum(len(store.records) for store in self.stores.values())
 
     def keys(self, name: str) -> list[str]:
         """Return the images of a data set that are measured."""
@@ -207,7 +207,7 @@ class PaperBench:
             if len(job.lacks) < len(entries):
                 raise
         finally:
-            self.notes += job.stale.lines()
+            self.notes += job.notes()
             self.lacks |= {(name, model, key): why for (_, key), why in job.lacks.items()}
 
     def _time(self, name: str, tell: Report) -> None:
@@ -258,3 +258,85 @@ class PaperBench:
 def records_file(folder: Path, dataset: Dataset) -> Path:
     """Return the file of which the records of a data set are kept next to."""
     return folder / "records" / f"{dataset.name.replace(' ', '-')}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPart:
+    """One inversion to time."""
+
+    masks: int
+    side: int  # pixels of the model's input
+    route: Route
+    steps: int | None = None  # None takes those of the inversion
+
+    @property
+    def about(self) -> str:
+        """Description for progress."""
+        steps = "" if self.steps is None else f", K = {self.steps}"
+        return f"{self.masks} masks at {self.side} px, {self.route}{steps}"
+
+    def key(self, model: Backbone) -> str:
+        """Return its name in the records, with model and device."""
+        return f"{model.name} {model.fingerprint} on {model.device.type}: {self.about}"
+
+
+def part_of(table: Table, title: str, column: Column) -> TimedPart:
+    """Return what a cell of a table of seconds measures."""
+    what, route = column[0], cast("Route", column[1])
+    if table.name == "resolution":
+        return TimedPart(_MASKS, int(title), route)
+    steps = int(what.removeprefix("K = ")) if table.name == "grid" else None
+    return TimedPart(int(title), _TABLE_SIDE, route, steps)
+
+
+def timed_parts(tables: Sequence[Table], backbones: Backbones, model: str) -> list[TimedPart]:
+    """Return everything to time with a model, each once."""
+    parts = [
+        part_of(table, row.title, column)
+        for table in tables
+        if not table.sets
+        for row in table.rows
+        if backbones.models.get(row.backbone) == model
+        for column in table.columns
+    ]
+    return list(dict.fromkeys(parts))
+
+
+def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
+    """Invert masks of a random image several times.
+
+    A model of another native resolution than 224 px is timed at a side in proportion.
+    """
+    side = max(2, round(part.side * model.native_resolution / _TABLE_SIDE / model.patch_size))
+    side *= model.patch_size
+    image, masks = _scene(part.masks)
+    steps = inversion.steps if part.steps is None else part.steps
+    config = replace(inversion, route=part.route, alpha=0.0, steps=steps)
+    inverter = MaskInverter(model)
+    encoded, inverted, route = [], [], ""
+    for number in range(TIMES + 1):  # the first is not counted: it prepares weights
+        began = perf_counter()
+        inverter.set_image(image, resolution=side, keep_aspect=False)
+        between = perf_counter()
+        route = inverter.invert(masks, config).route
+        if number:
+            encoded.append(between - began)
+            inverted.append(perf_counter() - between)
+    return {
+        "value": median(inverted),
+        "low": min(inverted),
+        "high": max(inverted),
+        "encoding": median(encoded),
+        "route": route,
+        "side": side,
+    }
+
+
+def _scene(count: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    rng = np.random.default_rng(0)
+    masks = np.zeros((count, *_SHAPE), bool)
+    for mask in masks:
+        height, width = rng.integers(40, 200, 2)
+        y, x = rng.integers(0, _SHAPE[0] - height), rng.integers(0, _SHAPE[1] - width)
+        mask[y : y + height, x : x + width] = True
+    return rng.integers(0, 255, (*_SHAPE, 3)).astype(np.uint8), masks

@@ -1,9 +1,10 @@
-"""The paper's tables and curves: which rows they have, and what each row measures."""
+"""The paper's tables and curves of ``paper.yaml``: their rows, and what each row measures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -12,14 +13,29 @@ from ...base.errors import InputError
 from ...engine.methods.registry import Method
 from ...engine.settings import InversionConfig
 from ..measures.entries import Captions, Entry, MaskChange, Scorer
-from . import quoted
-from .quoted import Column, Quoted
 
-OF_OTHERS: Final = "quoted there from others; its towers ({}) are not measured here"
-UNPUBLISHED: Final = (
-    "no weights of this size are published (AlphaCLIP has B/16 and L/14); a file of your own: "
-    "--method-weights FILE"
-)
+Column = tuple[str, str]  # data set, or what is timed; metric
+SETS: Final[dict[str, str]] = {
+    "phrasecut": "PhraseCut",
+    "refcoco": "RefCOCO",
+    "refcoco+": "RefCOCO+",
+    "voc": "VOC",
+    "context": "Context",
+    "coco": "COCO",
+    "openimages": "OpenImagesV7",
+}
+WITH_SENTENCES: Final = ("phrasecut", "refcoco", "refcoco+")
+MEAN: Final = "mean"  # of all data sets of a row
+BACKBONES: Final = ("B/32", "B/16", "L/14", "H/14")
+METRICS: Final = {
+    "acc1": "Acc@1",
+    "acc5": "Acc@5",
+    "acc10": "Acc@10",
+    "miou": "mIoU",
+    "oiou": "oIoU",
+    "direct": "without decomposition",
+    "decomposed": "with decomposition",
+}
 METHODS: Final[Mapping[str, str]] = {
     "CLIP": "cls",
     "Crop": "crop",
@@ -33,6 +49,13 @@ METHODS: Final[Mapping[str, str]] = {
     "SCLIP": "sclip",
     "MaskInversion": "maskinversion",
 }
+CONVERGED: Final = 10  # the step from which the paper's curve on VOC is flat
+LAST_STEP: Final = 100
+OF_OTHERS: Final = "quoted there from others; its towers ({}) are not measured here"
+UNPUBLISHED: Final = (
+    "no weights of this size are published (AlphaCLIP has B/16 and L/14); a file of your own: "
+    "--method-weights FILE"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +90,10 @@ class Row:
 
     def entry(self, inversion: InversionConfig, weights: Path | None) -> Entry:
         """Return what is measured; ``inversion`` is the data set's."""
-        needy = self.method == "alphaclip" and weights is None
+        lacks = ""
+        if self.method == "alphaclip" and weights is None:
+            needed = "needs weights (--method-weights FILE)"
+            lacks = UNPUBLISHED if self.backbone == "B/32" else needed
         return Entry(
             key=self.key(inversion),
             title=self.title,
@@ -78,26 +104,25 @@ class Row:
             scorer=self.scorer,
             relations=self.relations,
             points=self.points,
-            lacks=_needs(self.backbone) if needy else "",
+            lacks=lacks,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table or a curve of the paper."""
+    """A table or a curve of the paper; see ``paper.yaml``."""
 
     name: str  # What users type
     title: str
-    columns: tuple[Column, ...]  # Data set and metric
+    columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    axis: str = ""  # Where rows are points of a curve: what their titles count
+    axis: str = ""
     note: str = ""  # What a reader has to know
 
     @property
     def sets(self) -> tuple[str, ...]:
         """Data sets that it needs."""
-        names = (name for name, _ in self.columns)
-        return tuple(dict.fromkeys(name for name in names if name in quoted.SETS))
+        return tuple(dict.fromkeys(name for name, _ in self.columns if name in SETS))
 
     @property
     def file(self) -> str:
@@ -105,140 +130,44 @@ class Table:
         return f"table-{self.name}" if self.name.isdigit() else self.name
 
 
-def _needs(backbone: str) -> str:
-    return UNPUBLISHED if backbone == "B/32" else "needs weights (--method-weights FILE)"
+def _table(name: str, about: dict[str, Any]) -> Table:
+    vary, own = about.pop("vary", ""), about.pop("own", [])
+    columns = tuple((what, m) for what, ms in about.pop("columns").items() for m in ms.split())
+    lines = [[cell.strip() for cell in line.split("|")] for line in about.pop("rows").splitlines()]
+    points = tuple(int(title) for title, *_ in lines) if vary == "points" else ()
+    rows = []
+    for title, backbone, figures in lines:
+        pairs = zip(columns, figures.split(), strict=True)
+        values = {column: float(figure) for column, figure in pairs if figure != "-"}
+        more: dict[str, Any] = {"method": METHODS.get(title, "maskinversion")}
+        if title.endswith("‡"):
+            more = {"method": "", "lacks": OF_OTHERS.format(backbone.replace("+", " + "))}
+        elif vary == "masks":
+            more["masks"] = title
+        elif vary == "points":
+            more |= {"changes": {"steps": points[-1]}, "points": points, "point": int(title)}
+        elif vary:
+            more["changes"] = {vary: float(title) if vary == "alpha" else title}
+        rows.append(Row(title=title, backbone=backbone, values=values, **more))
+    return Table(name=name, columns=columns, rows=(*rows, *(Row(**row) for row in own)), **about)
 
 
-def _row(row: Quoted, **more: Any) -> Row:
-    common: dict[str, Any] = {"title": row.title, "backbone": row.backbone, "values": row.values}
-    if row.of_others:
-        return Row(**common, method="", lacks=OF_OTHERS.format(row.backbone.replace("+", " + ")))
-    return Row(**common, **{"method": METHODS.get(row.title, "maskinversion"), **more})
+def _read_tables() -> dict[str, Table]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = files(__package__).joinpath("paper.yaml").read_text("utf-8")
+    return {name: _table(name, about) for name, about in yaml.load(text, loader).items()}
 
 
-def _scorers() -> tuple[Row, ...]:
-    """Ways to rank regions for a sentence that the paper quotes, by one tower alone."""
-    photo, red = "a photo of {}", "{} is in red color."
-    pictures: dict[str, Any] = {
-        "backbone": "B/32",
-        "method": "crop+box-blur",
-        "template": photo,
-    }
-    return (
-        Row(title="CPT (adapted)", backbone="B/32", method="shade", template=red),
-        Row(title="GradCAM", backbone="B/32", scorer="gradcam", template=photo),
-        Row(title="GradCAM (CheferCAM)", backbone="B/32", scorer="chefer", template=photo),
-        Row(title="ReCLIP (proposals alone)", **pictures),
-        Row(title="ReCLIP (with relations)", **pictures, relations=True),
-    )
-
-
-_POINTS: Final = tuple(int(row.title) for row in quoted.STEPS)
-_SIDE_BY_SIDE: Final = (
-    "The paper's text finds the mask for a sentence, the caption of its table the sentence for a "
-    "mask; both are here, each beside the same figure of the paper. Rows without a figure of the "
-    "paper rank regions as the methods that it quotes do, with one tower; relations are read by "
-    "words, without a parser."
-)
-_TABLES: Final = (
-    Table(
-        name="1",
-        title="Referring expressions",
-        columns=quoted.EXPRESSIONS_COLUMNS,
-        rows=(*map(_row, quoted.EXPRESSIONS), *_scorers()),
-        note=_SIDE_BY_SIDE,
-    ),
-    Table(
-        name="2",
-        title="Class retrieval",
-        columns=quoted.CLASSES_COLUMNS,
-        rows=tuple(map(_row, quoted.CLASSES)),
-    ),
-    Table(
-        name="3",
-        title="Methods that need no training",
-        columns=quoted.TRAINING_FREE_COLUMNS,
-        rows=tuple(map(_row, quoted.TRAINING_FREE)),
-        note="The mean is that of the seven data sets, for each reading of the sentences.",
-    ),
-    Table(
-        name="4",
-        title="Masks of different quality",
-        columns=(("coco", "acc1"),),
-        rows=tuple(_row(row, masks=row.title) for row in quoted.MASKS),
-        note="Eroded and dilated by a tenth of a region's diameter; the paper names no amount.",
-    ),
-    Table(
-        name="5",
-        title="Seconds of an inversion, without and with decomposition",
-        columns=quoted.SECONDS_COLUMNS,
-        rows=tuple(_row(row) for row in quoted.SECONDS),
-        axis="masks",
-        note="Without decomposition the paper differentiates twice, and we use a closed form. "
-        "The encoding of the image is not counted. The paper's machine is another.",
-    ),
-    Table(
-        name="6",
-        title="Captions generated from embeddings",
-        columns=(("phrasecut", "acc1"),),
-        rows=(
-            *map(_row, quoted.CAPTIONS),
-            Row(title="MaskInversion ([CLS] length)", backbone="B/32", norm="cls"),
-        ),
-        note="Share of generated captions whose own phrase is the nearest of the image's, by the "
-        "text tower of a judge. The paper does not say how long its embeddings are: as "
-        "optimised, or as the whole image's.",
-    ),
-    Table(
-        name="alpha",
-        title="Weight of the regulariser",
-        columns=(("refcoco", "acc1"),),
-        rows=tuple(_row(row, changes={"alpha": float(row.title)}) for row in quoted.ALPHA),
-        axis="alpha",
-    ),
-    Table(
-        name="steps",
-        title="Steps of the inversion",
-        columns=(("voc", "acc1"),),
-        rows=tuple(
-            _row(row, changes={"steps": _POINTS[-1]}, points=_POINTS, point=int(row.title))
-            for row in quoted.STEPS
-        ),
-        axis="step",
-        note="The paper draws this curve: steep to step 10, flat to step 100.",
-    ),
-    Table(
-        name="maps",
-        title="Explainability maps",
-        columns=(("voc", "acc1"),),
-        rows=tuple(_row(row, changes={"explainer": row.title}) for row in quoted.MAPS),
-    ),
-    Table(
-        name="resolution",
-        title="Seconds of an inversion of ten masks by the side of the input in pixels",
-        columns=quoted.SECONDS_COLUMNS,
-        rows=tuple(Row(title=str(side)) for side in quoted.SIDES),
-        axis="px",
-        note="The paper draws these seconds and prints none. The encoding is not counted.",
-    ),
-    Table(
-        name="grid",
-        title="Seconds of an inversion by masks and steps",
-        columns=quoted.GRID_COLUMNS,
-        rows=tuple(Row(title=str(masks)) for masks in quoted.GRID_MASKS),
-        axis="masks",
-        note="The paper draws such a grid and prints no figure. The encoding is not counted.",
-    ),
-)
-TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
-TIMED: Final = tuple(table.name for table in _TABLES if not table.sets)
+TABLES: Final[Mapping[str, Table]] = MappingProxyType(_read_tables())
 
 
 def tables_by_name(names: str) -> tuple[Table, ...]:
     """Return tables by name, separated by commas; ``all`` is every table."""
     wanted = [name for name in (part.strip() for part in names.split(",")) if name]
     if wanted == ["all"]:
-        return _TABLES
+        return tuple(TABLES.values())
     unknown = [name for name in wanted if name not in TABLES]
     if unknown or not wanted:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The paper's figures beside ours, as Markdown, CSV and plots."""
+"""The paper's figures beside ours: the Markdown, CSV and plots of ``bench paper``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
@@ -14,12 +14,12 @@ from ...base.targets import check_targets, mentions_us
 from ...results.spreadsheet import without_formula
 from ..measures.figures_file import typed_command
 from ..measures.retrieval import READINGS, Ties
-from ..paper.cells import Cell, data_title
-from ..paper.quoted import METRICS
+from ..paper.cells import Cell
+from ..paper.choices import inversion_of
 from ..paper.running import PaperBench
-from ..paper.tables import Table
-from .method_tables import table as markdown_table
-from .plots import check_plots, in_both_looks, new_figure, plot_files
+from ..paper.tables import METRICS, SETS, WITH_SENTENCES, Table
+from .plots import check_plots, draw_table, in_both_looks, plot_files
+from .tables import markdown_table
 
 MARK: Final = "<!-- napari-maskinversion bench paper -->"
 _SECONDS: Final = ("direct", "decomposed")  # metrics
@@ -57,21 +57,6 @@ def _is_ours(file: Path) -> bool:
     return mentions_us(file.with_suffix(".md") if file.suffix == ".csv" else file)
 
 
-def write(
-    bench: PaperBench,
-    table: Table,
-    cells: Sequence[Cell],
-    folder: Path,
-    ties: Ties,
-    *,
-    plots: bool = True,
-) -> str:
-    """Write a table's Markdown, CSV and plots; return the Markdown."""
-    text = markdown(bench, table, cells, ties)
-    write_files(table, cells, text, folder, ties, plots=plots)
-    return text
-
-
 def write_files(
     table: Table,
     cells: Sequence[Cell],
@@ -89,7 +74,7 @@ def write_files(
     with atomic_path(values) as part:
         part.write_text(csv_text(cells, ties), encoding="utf-8")
     if plots:
-        in_both_looks(table.file, folder, lambda colours: draw(table, cells, colours))
+        in_both_looks(table.file, folder, lambda colours: draw_table(table, cells, colours))
 
 
 def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
@@ -131,7 +116,7 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
         names = [f"{opened[name].name} ({len(bench.keys(name))} images)" for name in here]
         said.append(f"Measured on {', '.join(names)}." if names else "Nothing is measured.")
     if table.sets and here:
-        alphas = [f"{plan.inversion_of(name).alpha:g} ({data_title(name)})" for name in here]
+        alphas = [f"{inversion_of(name, plan.inversion).alpha:g} ({SETS[name]})" for name in here]
         if any("alpha" in row.changes for row in table.rows):
             alphas = ["as named"]
         points = next((row.points for row in table.rows if row.points), ())
@@ -141,7 +126,7 @@ def _about(bench: PaperBench, table: Table, ties: Ties) -> str:
             f"{plan.inversion.learning_rate:g}, alpha {', '.join(alphas)}. In brackets: 95 % "
             "interval, from 2,000 resamplings of whole images."
         )
-        if any(data in table.sets for data in ("phrasecut", "refcoco", "refcoco+")):
+        if any(data in table.sets for data in WITH_SENTENCES):
             counted = "against the answer" if ties == "last" else "by the first of the tied ones"
             said.append(f"Ties are decided {counted}.")
     elif not table.sets:
@@ -178,7 +163,7 @@ def _part(table: Table, data: str, reading: str, cells: Sequence[Cell]) -> str:
 
 def _title(table: Table, data: str) -> str:
     if table.sets:
-        return data_title(data)
+        return SETS.get(data, data)
     return f"seconds, {data}" if len({name for name, _ in table.columns}) > 1 else "seconds"
 
 
@@ -203,78 +188,3 @@ def _printed(cell: Cell) -> str:
 
 def _signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.1f}" if abs(value) >= 0.05 else "0"
-
-
-def draw(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
-    """Draw every figure: a column of panels for each data set, a row for each metric."""
-    parts = dict.fromkeys((cell.data, cell.reading, cell.metric) for cell in cells)
-    columns: dict[str, list[tuple[str, str, str]]] = {}
-    for part in parts:
-        columns.setdefault(part[0], []).append(part)
-    rows = list(dict.fromkeys((cell.row, cell.backbone) for cell in cells))
-    deep = max(map(len, columns.values()))
-    height = deep * (3.0 if table.axis else 1.0 + 0.22 * len(rows))
-    figure = new_figure(max(4.0, 2.9 * len(columns)), height)
-    shared = "row" if table.axis else True
-    frames = figure.subplots(deep, len(columns), squeeze=False, sharey=shared)
-    ours, paper = colours["lines"]
-    for column, own in zip(frames.T, columns.values(), strict=True):
-        for frame in column[len(own) :]:
-            frame.axis("off")
-        for frame, (data, reading, metric) in zip(column, own, strict=False):
-            shown = [c for c in cells if (c.data, c.reading, c.metric) == (data, reading, metric)]
-            (_curve if table.axis else _dots)(frame, shown, ours, paper)
-            lines = [
-                f"{data_title(data)}, {METRICS[metric]}",
-                *([READINGS[reading]] if reading else []),
-            ]
-            frame.set_title("\n".join(lines), fontsize=8)
-            frame.grid(True, linewidth=0.6)
-            if table.axis:
-                frame.set(xlabel=table.axis, ylabel="%" if table.sets else "seconds")
-            else:
-                frame.set_xlabel("%")
-    if not table.axis:
-        names = [f"{row}, {backbone}" for row, backbone in rows]
-        frames[0, 0].set_yticks(range(len(rows)), names)
-        frames[0, 0].invert_yaxis()  # of all panels, which share it
-        for row in frames:
-            next(frame for frame in row if frame.axison).tick_params(labelleft=True)
-    labelled = (zip(*frame.get_legend_handles_labels(), strict=True) for frame in frames.flat)
-    drawn = {name: line for pairs in labelled for line, name in pairs}
-    if drawn:
-        style = {"loc": "outside lower center", "ncols": 2, "frameon": False, "fontsize": 7}
-        figure.legend(drawn.values(), drawn, **style)
-    return figure
-
-
-def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
-    """Draw one figure a row: ours with its interval, the paper's as a ring."""
-    printed = [(c.paper, place) for place, c in enumerate(cells) if c.paper is not None]
-    if printed:
-        style = {"ls": "", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
-    measured = [(c.ours, place) for place, c in enumerate(cells) if c.ours is not None]
-    values = [one["value"] for one, _ in measured]
-    ends = [
-        [abs(one["value"] - one["low"]) for one, _ in measured],
-        [abs(one["high"] - one["value"]) for one, _ in measured],
-    ]
-    places = [place for _, place in measured]
-    if measured:
-        frame.errorbar(values, places, xerr=ends, fmt=".", color=ours, lw=1.2, label="measured")
-
-
-def _curve(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
-    """Draw figures by the numbers that rows are named after."""
-    printed = [(float(c.row), c.paper) for c in cells if c.paper is not None]
-    if printed:
-        style = {"ls": ":", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
-    measured = [(float(c.row), c.ours) for c in cells if c.ours is not None]
-    if not measured:
-        return
-    x = [place for place, _ in measured]
-    low, high = ([one[end] for _, one in measured] for end in ("low", "high"))
-    frame.fill_between(x, low, high, color=ours, alpha=0.18, linewidth=0)
-    frame.plot(x, [one["value"] for _, one in measured], ".-", color=ours, label="measured")

@@ -28,7 +28,7 @@ from .scenes import (
 )
 
 if TYPE_CHECKING:
-    from ...bench.datasets.protocol import Dataset
+    from ...bench.datasets.base import Dataset
     from ...bench.measures.entries import Entry
 
 __all__ = ["bench"]
@@ -137,9 +137,8 @@ def datasets_command(
     ] = None,
 ) -> None:
     """List the data sets: origin, size, licence, what is in a folder and what is missing."""
-    from ...bench.datasets.inventory import describe
-    from ...bench.datasets.reading import existing_folder
-    from ...bench.paper.sets import read_splits
+    from ...bench.datasets.registry import existing_folder
+    from ...bench.paper.choices import read_splits
     from ...demo_model.domains import data_folder
 
     splits = read_splits(split or [], tuple(DATASETS))
@@ -147,7 +146,7 @@ def datasets_command(
     if folder is not None:
         existing_folder(folder, "--data")
     for spec in DATASETS.values():
-        for line in describe(spec, folder, splits.get(spec.name)):
+        for line in spec.describe(folder, splits.get(spec.name)):
             echo(line)
     if folder is None:
         say("Set NAPARI_MASKINVERSION_DATA, or --data, to a folder to see what it holds.")
@@ -166,7 +165,7 @@ def _of_a_set(dataset: DatasetSpec) -> None:
         method_weights: Weights = None,
         options: BenchOptions,
     ) -> None:
-        dataset.layout.check_split(split)
+        dataset.check_split(split)
         options.check(dataset.name, data, method_weights, *models.split(","))
         names = _model_names(models)
         rows = _methods(methods, options, method_weights)
@@ -200,34 +199,21 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         if kind == "maps" and methods != usual:
             raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
         rows = _methods(methods, options, method_weights)
-        _variants(kind, on, data, scenes, names, rows, options)
+        from ...bench.datasets.scenes import DrawnScenes
+        from ...bench.measures import entries
+
+        real = None if on == "scenes" else DATASETS[on].open(data)
+        subject = subject_of_name(names[0], options.device)
+        if kind == "maps":
+            rows = entries.maps(options.inversion, subject.model.num_layers)
+        elif kind == "masks":
+            rows = entries.masks(rows)
+        _measure(kind, real or DrawnScenes(subject, scenes), names, rows, options)
 
 
 _of_variants("methods", "all", "All methods on scenes of drawings, which the bundled model knows.")
 _of_variants("maps", MASKINVERSION, "MaskInversion by each explainability map it can match.")
 _of_variants("masks", MASKINVERSION, "Masks as they are, eroded, dilated, and their boxes.")
-
-
-def _variants(
-    kind: Variants,
-    on: str,
-    data: Path | None,
-    scenes: int,
-    names: tuple[str, ...],
-    rows: list[Entry],
-    options: BenchOptions,
-) -> None:
-    from ...bench.datasets.drawn_scenes import DrawnScenes
-    from ...bench.measures import entries
-
-    real = None if on == "scenes" else DATASETS[on].open(data)
-    subject = subject_of_name(names[0], options.device)
-    dataset: Dataset = DrawnScenes(subject, scenes) if real is None else real
-    if kind == "maps":
-        rows = entries.maps(options.inversion, subject.model.num_layers)
-    elif kind == "masks":
-        rows = entries.masks(rows)
-    _measure(kind, dataset, names, rows, options)
 
 
 def _model_names(models: str) -> tuple[str, ...]:
@@ -255,7 +241,6 @@ def _measure(
 ) -> None:
     from ...bench.measures.figures_file import write_figures
     from ...bench.measures.measuring import Measuring, MeasuringPlan, open_records
-    from ...bench.reports.page import make_page
 
     plan = MeasuringPlan(
         models=names,
@@ -273,11 +258,9 @@ def _measure(
     try:
         follow(job.run, store.file, store.records)
     finally:
-        for note in job.stale.lines():
-            say(note)
-        for why in job.skipped.values():
-            say(f"Left out: {why}")
-    page = make_page(kind, job)
+        for line in (*job.notes(), *(f"Left out: {why}" for why in job.skipped.values())):
+            say(line)
+    page = job.page(kind)
     if output.json is not None:
         write_figures(page, output.json)
     output.show(page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -93,6 +92,7 @@ def rebuild_captions_command(
     Needed whenever the model's weights change: a decoder of other weights is refused. Some minutes
     on one core.
     """
+    from ...bench.reports.tables import markdown, write_into
     from ...demo_model.captions.training import CaptionRecipe
     from ...engine.models.specs import DEMO, bundled_folder
     from ...language.generation.registry import BUNDLED_FILE
@@ -117,8 +117,8 @@ def rebuild_captions_command(
     file = out / Path(BUNDLED_FILE).name
     writer = _train(subject, recipe, file)
     _write_card(out / CARD, writer, recipe, subject)
-    figures = replace(figures, into=[out / CARD])
-    _measure(subject, writer, scenes, per_class, sprites, folder, figures, short=short)
+    page = _measure(subject, writer, scenes, per_class, sprites, folder, figures, short=short)
+    write_into(out / CARD, KIND, markdown(page))
     if figures.json is not None:  # complete: nothing is left to be continued
         records_path(figures.json).unlink(missing_ok=True)
     say(f"Wrote the decoder, its card and its figures to {out}.")
@@ -189,7 +189,7 @@ def _measure(
     output: Output,
     *,
     short: bool,
-) -> None:
+) -> dict[str, Any]:
     from ...bench.measures.figures_file import FiguresFile
     from ...bench.measures.generated import CaptionsBench, CaptionsPlan
 
@@ -199,3 +199,4 @@ def _measure(
     job = CaptionsBench(subject, decoder, plan, record)
     follow(job.run, record.file, record.parts)
     output.show(record.page)
+    return record.page

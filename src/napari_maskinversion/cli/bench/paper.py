@@ -1,8 +1,7 @@
-"""The command ``bench paper``: the paper's tables, run again."""
+"""The commands ``bench paper`` and ``bench tune``: the paper's tables and curve, run again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ...base.errors import InputError
-from ...bench.datasets.registry import VOC_CLASSES
-from ...bench.paper.quoted import TABLES
+from ...base.targets import check_folder
+from ...bench.datasets.registry import DATASETS, VOC_CLASSES
+from ...bench.paper import TABLES
 from ...engine.settings import InversionConfig
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import GenerationSettings
@@ -22,12 +22,11 @@ from ..captions.generate import Beams, Memory, SearchOption, Seed, TopP
 from ..console import echo, say
 from ..loading import load, load_captioner
 from .data_sets import Data, Weights
-from .scenes import Device, Rate, SkipBad, Steps, bench, follow
+from .scenes import Device, ModelName, Rate, SkipBad, Steps, bench, follow, is_ours
 
 if TYPE_CHECKING:
-    from ...bench.measures.retrieval import Ties
-    from ...bench.paper.running import PaperBench, PaperPlan
-    from ...bench.paper.tables import Table
+    from ...bench.paper.choices import PaperSets
+    from ...bench.paper.running import PaperPlan
     from ...engine.models.backbone import Backbone
     from ...language.generation.decoder import CaptionDecoder
 
@@ -136,7 +135,11 @@ def paper_command(
     """
     from ...bench.measures.relations import by_words, load_parser
     from ...bench.measures.retrieval import TIES
+    from ...bench.paper.cells import cells_of
+    from ...bench.paper.choices import captioner, choose, parts_of
+    from ...bench.paper.running import PaperBench, PaperPlan
     from ...bench.paper.tables import tables_by_name
+    from ...bench.reports import paper_report
 
     tables = tables_by_name(table)
     if ties not in TIES:
@@ -149,10 +152,9 @@ def paper_command(
     if decoder is None and (decoder_file or memory):
         raise InputError("--decoder-file and --memory belong to a decoder; name it by --decoder.")
     checkpoint = _sam(sam)
-    plan = _plan(tables, data, models, sets, split or [], voc_classes, inversion, resolution, limit)
-    from ...bench.paper.backbones import parts_of
-    from ...bench.paper.captions import captioner
-    from ...bench.paper.running import PaperBench
+    needed = tuple(dict.fromkeys(name for one in tables for name in one.sets))
+    backbones = choose(models)
+    opened = _sets(needed, data, sets, split or [], voc_classes)
 
     def loaded(name: str) -> Backbone:
         return load(*parts_of(name), device)
@@ -162,24 +164,37 @@ def paper_command(
     if decoder is not None:
         request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)
         sentences = None if memory is None else CaptionSource(memory)
+
+    def writer(model: Backbone) -> CaptionDecoder:
+        assert request is not None
+        bank = request.memory if sentences is None else sentences.bank(model)
+        return load_captioner(replace(request, memory=bank), model)
+
     generator, lacks = captioner(
         request,
-        plan.backbones,
-        lambda model: _decoder(request, sentences, model),
+        backbones,
+        writer,
         loaded,
         memory=memory,
         sentences="" if sentences is None else sentences.sha256,
     )
-    plan = replace(
-        plan,
+    plan = PaperPlan(
+        tables=tables,
+        backbones=backbones,
+        sets=opened,
+        inversion=inversion,
+        resolution=resolution,
         weights=method_weights,
         sam=checkpoint,
         captions=lacks,
+        limit=limit,
         skip_bad=skip_bad,
         parser=reads,
     )
     read = [one for one in (data, method_weights, checkpoint, decoder_file, memory) if one]
-    _check_files(plan, out, read, overwrite=overwrite, plots=not no_plots)
+    plots = not no_plots
+    paper_report.check_files(tables, out, overwrite=overwrite, inputs=read, plots=plots)
+    check_folder(out / "records")  # its files are checked where they are opened
     job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
     for why in _left_out(plan):
         say(why)
@@ -188,7 +203,12 @@ def paper_command(
     finally:  # also after Ctrl-C or an error: what is measured so far
         for note in dict.fromkeys(job.notes):
             say(note)
-        _show(job, out, ties, plots=not no_plots)
+        for one in tables:
+            cells = cells_of(job, one, ties)
+            text = paper_report.markdown(job, one, cells, ties)
+            paper_report.write_files(one, cells, text, out, ties, plots=plots)
+            echo(text)
+        say(f"Wrote {len(tables)} table{'s' * (len(tables) != 1)} to {out}")
     if job.failures:
         why, *others = dict.fromkeys(job.failures.values())
         more = f" ({len(others)} more in the tables)" if others else ""
@@ -205,56 +225,21 @@ def check_numbers(limit: int | None, voc_classes: int, resolution: int) -> None:
         raise InputError(f"--resolution must be from 32 to 4096; got {resolution}.")
 
 
-def _show(job: PaperBench, out: Path, ties: Ties, *, plots: bool) -> None:
-    from ...bench.paper.cells import cells_of
-    from ...bench.reports.paper_report import write
-
-    tables = job.plan.tables
-    for one in tables:
-        echo(write(job, one, cells_of(job, one, ties), out, ties, plots=plots))
-    say(f"Wrote {len(tables)} table{'s' * (len(tables) != 1)} to {out}")
-
-
-def _decoder(
-    request: CaptionRequest | None, sentences: CaptionSource | None, model: Backbone
-) -> CaptionDecoder:
-    assert request is not None
-    if sentences is not None:
-        request = replace(request, memory=sentences.bank(model))
-    return load_captioner(request, model)
-
-
-def _plan(
-    tables: tuple[Table, ...],
+def _sets(
+    needed: tuple[str, ...],
     data: Path | None,
-    models: str | None,
     sets: str | None,
     split: list[str],
     voc_classes: int,
-    inversion: InversionConfig,
-    resolution: int,
-    limit: int | None,
-) -> PaperPlan:
-    from ...bench.paper.backbones import choose
-    from ...bench.paper.running import PaperPlan
-    from ...bench.paper.sets import PaperSets, open_sets, read_sets, read_splits
+) -> PaperSets:
+    from ...bench.paper.choices import PaperSets, open_sets, read_sets, read_splits
     from ...demo_model.domains import data_folder
 
     chosen, splits = read_sets(sets), read_splits(split)
-    needed = tuple(dict.fromkeys(name for table in tables for name in table.sets))
-    backbones = choose(models)
-    opened = PaperSets({}, {})
-    if needed:
-        folder, named = data or data_folder(), data is not None
-        opened = open_sets(folder, needed, chosen, splits, voc_classes, some=named)
-    return PaperPlan(
-        tables=tables,
-        backbones=backbones,
-        sets=opened,
-        inversion=inversion,
-        resolution=resolution,
-        limit=limit,
-    )
+    if not needed:
+        return PaperSets({}, {})
+    folder = data or data_folder()
+    return open_sets(folder, needed, chosen, splits, voc_classes, some=data is not None)
 
 
 def _sam(text: str | None) -> Path | None:
@@ -272,17 +257,6 @@ def _sam(text: str | None) -> Path | None:
     return spec.path
 
 
-def _check_files(
-    plan: PaperPlan, out: Path, inputs: Sequence[Path], *, overwrite: bool, plots: bool
-) -> None:
-    """Refuse files that must not be written, and plots that cannot be drawn."""
-    from ...base.targets import check_folder
-    from ...bench.reports.paper_report import check_files
-
-    check_files(plan.tables, out, overwrite=overwrite, inputs=inputs, plots=plots)
-    check_folder(out / "records")  # its files are checked where they are opened
-
-
 def _left_out(plan: PaperPlan) -> list[str]:
     """Return lines about what cannot be measured, before the work."""
     lines = [f"{backbone}: {why}." for backbone, why in plan.backbones.lacks.items()]
@@ -293,3 +267,80 @@ def _left_out(plan: PaperPlan) -> list[str]:
     if not measurable:
         lines.append("Nothing can be measured: the tables show the paper's figures alone.")
     return lines
+
+
+@bench.command("tune")
+def tune_command(
+    *,
+    model: ModelName = "ViT-B-16/openai",
+    data: Data = None,
+    split: Annotated[
+        str, typer.Option(help="Split of VOC; the paper's curve is probably of val.")
+    ] = "val",
+    voc_classes: VocClasses = 19,
+    rates: Annotated[
+        str, typer.Option(help="Learning rates, separated by commas.")
+    ] = "0.05,0.1,0.2,0.5,1",
+    steps: Annotated[int, typer.Option(help="Last step.")] = 100,
+    resolution: Annotated[int, typer.Option(help="Side of the model's input in pixels.")] = 448,
+    limit: Limit = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for table, CSV, plots and figures; a stopped run continues."),
+    ] = Path("tune"),
+    no_plots: NoPlots = False,
+    overwrite: Overwrite = False,
+    skip_bad: SkipBad = False,
+    device: Device = "auto",
+) -> None:
+    """Find learning rate and steps on Pascal VOC, and which of them the paper's curve agrees with.
+
+    The paper does not state its learning rate: the published code has 0.1, its example 0.5. To
+    choose your own settings, use --split train, because the tables are measured on val.
+    """
+    values = _rates(rates)
+    check_numbers(limit, voc_classes, resolution)
+    InversionConfig(steps=steps)
+    spec = DATASETS[VOC_CLASSES[voc_classes]]
+    spec.check_split(split)
+    from ...base.record_store import records_path
+    from ...base.targets import check_targets
+    from ...bench.measures.figures_file import figures_page, typed_command, write_figures
+    from ...bench.measures.measuring import Measuring, open_records
+    from ...bench.reports.paper_report import check_files, write_files
+    from ...bench.reports.tuning import TUNING, cells_of, curve_of, tuning_markdown, tuning_plan
+
+    json = out / f"{TUNING.file}.json"
+    read = [] if data is None else [data]
+    check_files([TUNING], out, overwrite=overwrite, inputs=read, plots=not no_plots)
+    check_targets([json, records_path(json)], overwrite=overwrite, inputs=read, is_ours=is_ours)
+    dataset = spec.open(data, split)
+    plan = tuning_plan(model, values, steps, resolution=resolution, limit=limit, skip_bad=skip_bad)
+    store = open_records(json, "tune", plan, dataset, overwrite=overwrite)
+    job = Measuring(dataset, plan, store, lambda name: load(name, None, device))
+    try:
+        follow(job.run, json, store.records)
+    finally:
+        for line in (*job.notes(), *(f"Left out: {why}" for why in job.skipped.values())):
+            say(line)
+    keys = [key for key in job.keys if key not in job.skipped]
+    curves = [curve_of(store, plan, entry, keys) for entry in plan.entries]
+    settings = {"model": model, "data": dataset.name, "images": len(keys), "px": resolution}
+    parts = {
+        f"rate {curve.rate:g}": {"points": curve.points, "drift": curve.drift} for curve in curves
+    }
+    write_figures(figures_page("tune", settings, parts), json)
+    text = tuning_markdown(curves, settings, typed_command())
+    echo(text)
+    write_files(TUNING, cells_of(curves, model), text, out, plots=not no_plots)
+    say(f"Wrote table, CSV and figures to {out}")
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    try:
+        rates = tuple(dict.fromkeys(float(part) for part in text.split(",")))
+    except ValueError:
+        raise InputError(f"--rates takes numbers such as 0.1,0.5; got {text!r}.") from None
+    for rate in rates:
+        InversionConfig(learning_rate=rate)  # raises for what cannot be one
+    return rates

@@ -43,10 +43,6 @@ Sprites = Annotated[
     ),
 ]
 Markdown = Annotated[Path | None, typer.Option(help="Write the tables to this file.")]
-Into = Annotated[
-    list[Path] | None,
-    typer.Option(help="Put the tables between the marks in this document; may be repeated."),
-]
 Plots = Annotated[Path | None, typer.Option(help="Folder for the plots as SVG files.")]
 RealImages = Annotated[
     Path | None,
@@ -88,16 +84,14 @@ class Output:
         typer.Option("--json", help="Keep the figures here; a stopped measurement continues."),
     ] = None
     markdown: Markdown = None
-    into: Into = None
     plots: Plots = None
     overwrite: Annotated[bool, typer.Option(help="Measure again what the JSON file holds.")] = False
 
     def check(self, kind: str, *inputs: Path | str | None) -> None:
-        """Raise for files that must not or cannot be written, and for documents without marks."""
+        """Raise for files that must not or cannot be written."""
         from ...base.record_store import records_path
         from ...base.targets import check_targets
         from ...bench.reports.plots import check_plots, plot_files
-        from ...bench.reports.tables import around
 
         if self.plots is not None and kind == "captions":
             raise InputError("bench captions draws no plots; leave --plots out.")
@@ -108,21 +102,15 @@ class Output:
         targets += [] if self.plots is None else plot_files(kind, self.plots)
         read = [Path(path) for path in inputs if path is not None]
         check_targets(targets, overwrite=self.overwrite, inputs=read, is_ours=is_ours)
-        for document in self.into or []:
-            if not document.is_file():
-                raise InputError(f"There is no document {document}.")
-            around(document, kind)
         if self.plots is not None:
             check_plots(self.plots)
 
     def show(self, page: dict[str, Any], figures: Path | None = None) -> None:
-        """Print the tables of figures, plot them, and put them into documents.
-
-        ``figures`` is the file they come from, if any.
-        """
+        """Print the tables of figures and plot them; ``figures`` is their file, if any."""
         from ...base.atomic_files import atomic_path
         from ...bench.measures.figures_file import complete_figures
-        from ...bench.reports.tables import markdown, picture, write_into
+        from ...bench.reports.plots import plot
+        from ...bench.reports.tables import markdown
 
         with complete_figures(figures):
             text = markdown(page)
@@ -132,20 +120,10 @@ class Output:
             with atomic_path(self.markdown) as part:
                 part.write_text(f"{_MARK}\n\n{text}", encoding="utf-8")
         if self.plots is not None:
-            from ...bench.reports.method_plots import plot_methods
-            from ...bench.reports.plots import plot_curves
-            from ...bench.reports.scene_plots import plot_scenes
-
-            draw = plot_methods if "models" in page["settings"] else plot_curves
-            if page["kind"] == "scenes":
-                draw = plot_scenes
             with complete_figures(figures):
-                written = draw(page, self.plots)
+                written = plot(page, self.plots)
             for file in written:
                 say(f"Wrote {file}")
-        for document in self.into or []:
-            shown = picture(page["kind"], self.plots, document) if self.plots is not None else ""
-            write_into(document, page["kind"], shown + text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,15 +265,14 @@ def alpha_command(
 def show_command(
     figures: Annotated[Path, typer.Argument(help="JSON file of another bench command.")],
     markdown: Markdown = None,
-    into: Into = None,
     plots: Plots = None,
     overwrite: Annotated[bool, typer.Option(help="Replace files that others wrote.")] = False,
 ) -> None:
-    """Print the tables of saved figures, plot them, and put them into documents."""
+    """Print the tables of saved figures, and plot them."""
     from ...bench.measures.figures_file import read_figures
 
     page = read_figures(figures)
-    output = Output(markdown=markdown, into=into, plots=plots, overwrite=overwrite)
+    output = Output(markdown=markdown, plots=plots, overwrite=overwrite)
     output.check(page["kind"], figures)
     output.show(page, figures)
 
@@ -325,9 +302,10 @@ def _curve(
         scenes=min(drawn.scenes, SHORT_SCENES) if options.short else drawn.scenes,
         objects=drawn.objects,
         short=options.short,
+        sprites=options.sprites,
     )
     record = FiguresFile(output.json, kind, plan.settings(subject), overwrite=output.overwrite)
-    follow(CurveBench(subject, plan, record, options.sprites).run, record.file, record.parts)
+    follow(CurveBench(subject, plan, record).run, record.file, record.parts)
     output.show(record.page)
 
 

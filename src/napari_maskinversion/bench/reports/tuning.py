@@ -1,4 +1,4 @@
-"""Learning rate and steps on VOC, and which of them the paper's convergence figure agrees with.
+"""``bench tune``: learning rate and steps on VOC, and which of them the paper's curve agrees with.
 
 The paper names no learning rate. Its curve on VOC rises to 85.4 % at step 10 and is flat to 100.
 """
@@ -7,27 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from ...base.record_store import RecordStore
 from ...engine.settings import InversionConfig
 from ..measures.entries import Entry
 from ..measures.measuring import MeasuringPlan
 from ..measures.statistics import share
-from .quoted import CONVERGED, LAST_STEP, STEPS
+from ..paper.cells import Cell
+from ..paper.tables import CONVERGED, LAST_STEP, TABLES, Table
+from .tables import markdown_table
 
-PAPER_ACCURACY: Final = next(r for r in STEPS if r.title == str(CONVERGED)).values["voc", "acc1"]
+_STEPS: Final = {row.point: row.values for row in TABLES["steps"].rows if row.point is not None}
+PAPER_ACCURACY: Final = _STEPS[CONVERGED]["voc", "acc1"]
+TUNING: Final = Table(
+    name="tune",
+    title="Learning rate and steps",
+    columns=(("voc", "acc1"),),
+    rows=(),  # as many as there are steps
+    axis="step",
+)
 FLAT: Final = 2.0  # points by which a flat curve may change
 CLOSE: Final = 0.5  # points: fewer steps are preferred to so little
 TIED: Final = 0.05  # points, which the report does not show
-USUAL_RATES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 Figure = dict[str, float]
 
 
 def points_to(last: int) -> tuple[int, ...]:
     """Return the steps that are measured, up to the last one."""
-    usual = (int(row.title) for row in STEPS)
-    return tuple(sorted({*(step for step in usual if step < last), last}))
+    return tuple(sorted({*(step for step in _STEPS if step < last), last}))
 
 
 def tuning_plan(
@@ -166,4 +174,50 @@ def verdict(curves: Sequence[Curve]) -> str:
     are = "is" if len(nearest) == 1 else "are"
     return f"{paper} agrees with none of these learning rates; nearest {are} " + (
         f"{' and '.join(f'{rate:g}' for rate in nearest)}, {away}."
+    )
+
+
+def cells_of(curves: Sequence[Curve], model: str) -> list[Cell]:
+    """Return the points of all curves beside the paper's, one column for each learning rate."""
+    return [
+        Cell(
+            table=TUNING.name,
+            row=str(step),
+            backbone="B/16",
+            model=model,
+            data=f"rate {curve.rate:g}",
+            metric="acc1",
+            paper=PAPER_ACCURACY if step in (CONVERGED, LAST_STEP) else None,
+            ours={end: point[end] for end in ("value", "low", "high")},
+        )
+        for curve in curves
+        for step, point in curve.points.items()
+    ]
+
+
+def tuning_markdown(curves: Sequence[Curve], settings: dict[str, Any], command: str) -> str:
+    """Return the curves and what they say as Markdown."""
+    steps = list(curves[0].points)
+    rows = []
+    for step in steps:
+        cells = [curve.points[step] for curve in curves]
+        shown = [f"{c['value']:.1f} ({c['low']:.1f}–{c['high']:.1f})" for c in cells]
+        printed = f"{PAPER_ACCURACY:g}" if step in (CONVERGED, LAST_STEP) else ""
+        rows.append([str(step), *shown, printed])
+    drifts = [curve.drift for curve in curves]
+    if all(drift is not None for drift in drifts):
+        words = [f"{d['value']:+.1f} ({d['low']:+.1f}–{d['high']:+.1f})" for d in drifts if d]
+        rows.append([f"change from {CONVERGED}", *words, "0"])
+    head = ["step: Acc@1, %", *(f"rate {curve.rate:g}" for curve in curves), "paper, B/16"]
+    chosen = best_of(curves)
+    best = "No setting names a region right: there is nothing to choose."
+    if chosen is not None:
+        count = f"{chosen.steps} step{'s' * (chosen.steps != 1)}"
+        best = (
+            f"Best here: {count} ({chosen.point['value']:.1f} %) with {rates_text(chosen.rates)}."
+        )
+    about = ", ".join(f"{name} {value}" for name, value in settings.items())
+    return (
+        "\n\n".join([f"{about}; `{command}`.", markdown_table(head, rows), best, verdict(curves)])
+        + "\n"
     )

@@ -1,0 +1,22 @@
+"""Write the bundled model's scores into its card, from benchmarks/results/scenes.json.
+
+Usage: .venv/bin/python scripts/card_scores.py
+"""
+
+import json
+from pathlib import Path
+
+from napari_maskinversion.bench.reports.tables import markdown, write_into
+
+ROOT = Path(__file__).parents[1]
+CARD = ROOT / "src/napari_maskinversion/demo_model/weights/MODEL_CARD.md"
+
+
+def main(card=CARD):
+    """Fill the marks of a card."""
+    page = json.loads((ROOT / "benchmarks/results/scenes.json").read_text("utf-8"))
+    write_into(card, page["kind"], markdown(page))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Data sets whose masks are pictures: Pascal VOC, Pascal Context and Open Images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...base.errors import InputError
+from ...base.reading import check_file
+from ...base.regions import Region
+from .base import (
+    BadRecordError,
+    Dataset,
+    Sample,
+    assemble,
+    check_classes,
+    check_size,
+    check_there,
+    class_regions,
+    opening,
+    read_labels,
+    read_lines,
+)
+from .registry import DatasetSpec
+
+VOC: Final = (
+    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
+    *("dining table", "dog", "horse", "motorbike", "person", "potted plant", "sheep", "sofa"),
+    *("train", "tv monitor"),
+)
+VOID: Final = 255  # borders and what is too hard to tell
+# The list of the 59 classes of Context spells three of them unlike the list of all labels.
+_SPELLED: Final = {"diningtable": "table", "bedcloth": "bedclothes", "clothes": "cloth"}
+_READABLE: Final = {
+    "diningtable": "dining table",
+    "pottedplant": "potted plant",
+    "tvmonitor": "tv monitor",
+    "bedcloth": "bed clothes",
+    "bedclothes": "bed clothes",
+}
+_MOST_MAP: Final = 2**28  # bytes of a label map
+_MOST_TABLE: Final = 2**31  # bytes
+
+
+class _ClassMaps(Dataset):
+    """One region for each class in an image; the list of the split names the images."""
+
+    def _find(
+        self, parts: dict[str, tuple[Path, ...]], masks: str, ending: str, title: str
+    ) -> None:
+        keys = sorted(set(read_lines(parts["list of images"][0], "list of images")))
+        self._images = {key: parts["images"][0] / f"{key}.jpg" for key in keys}
+        self._maps = {key: parts[masks][0] / f"{key}{ending}" for key in keys}
+        check_there(list(self._images.values()), "images", title)
+        check_there(list(self._maps.values()), masks, title)
+
+
+class PascalVoc(_ClassMaps):
+    """The archive ``VOCtrainval_11-May-2012.tar``, unpacked."""
+
+    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
+        self.name = f"voc {split}"
+        self.classes = VOC[:19] if spec.name == "voc-19" else VOC
+        self._find(spec.locate(data, split), "masks", ".png", spec.title)
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        return [self._maps[key]], {}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        """Return the classes in an image; there may be none of those that are measured."""
+        file = self._maps[key]
+        values = read_labels(file, key, colours="its palette numbers the classes")
+        check_size(values.shape, image.shape, file, key)
+        unknown = np.setdiff1d(values, [*range(len(VOC) + 1), VOID])
+        if len(unknown):
+            raise BadRecordError(
+                f"{key}: {file} holds class {unknown[0]}; Pascal VOC 2012 has {len(VOC)}."
+            )
+        return class_regions(image, np.where(values <= len(self.classes), values, 0))
+
+
+class PascalContext(_ClassMaps):
+    """The label maps ``trainval/*.mat`` with two lists of names, and the images of VOC 2010.
+
+    The maps have 459 labels; the classes are the 59 of ``59_labels.txt``, and pixels of other
+    labels belong to no region.
+    """
+
+    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
+        self.name = f"context {split}"
+        parts = spec.locate(data, split)
+        every, few = parts["names of all labels"][0], parts["names of the 59 classes"][0]
+        numbers = {name: number for number, name in _numbered(every).items()}
+        names = list(_numbered(few).values())
+        self._places = np.zeros(max(numbers.values()) + 1, np.int64)
+        for place, name in enumerate(names, 1):
+            spelled = name if name in numbers else _SPELLED.get(name, name)
+            if spelled not in numbers:
+                raise InputError(f"{few} names the class {name!r}, which {every} does not list.")
+            self._places[numbers[spelled]] = place
+        self.classes = check_classes([_READABLE.get(name, name) for name in names], few)
+        self._find(parts, "label maps", ".mat", spec.title)
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        return [self._maps[key]], {"places": self._places.tolist()}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        """Return the classes in an image; there may be none of the 59."""
+        from scipy.io import loadmat
+
+        file = self._maps[key]
+        with opening(file, key, "annotation"):
+            check_file(file, "label map", most=_MOST_MAP)
+            labels = loadmat(file, variable_names=["LabelMap"]).get("LabelMap")
+        if not isinstance(labels, np.ndarray) or labels.ndim != 2 or labels.dtype.kind not in "ui":
+            raise BadRecordError(f"{key}: {file} has no LabelMap of whole numbers.")
+        check_size(labels.shape, image.shape, file, key)
+        unknown = np.setdiff1d(labels, range(len(self._places)))
+        if len(unknown):
+            raise BadRecordError(
+                f"{key}: {file} holds label {unknown[-1]}; labels.txt lists "
+                f"{len(self._places) - 1}."
+            )
+        return class_regions(image, self._places[labels])
+
+
+def _numbered(file: Path) -> dict[int, str]:
+    """Read lines such as ``1: accordion``; without spaces in names, where the lists differ."""
+    names = {}
+    for line in read_lines(file, "list of names"):
+        number, colon, name = line.partition(":")
+        if not (colon and name.strip() and number.strip().isdecimal()):
+            raise InputError(f"{file} has the line {line[:80]!r}; its lines are like '1: name'.")
+        names[int(number)] = name.replace(" ", "")
+    return names
+
+
+class OpenImages(Dataset):
+    """``openimages/`` with the images and masks of a split, its table, and the names of classes.
+
+    Masks may have another resolution than their image; they are brought to the image's.
+    """
+
+    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
+        self.name = f"openimages {split}"
+        parts = spec.locate(data, split)
+        codes, described = parts["classes"][0], parts["names of classes"][0]
+        places = {code: place for place, code in enumerate(read_lines(codes, "list of classes"))}
+        names = _table(described, ["LabelName", "DisplayName"], header=None)
+        words = dict(zip(names["LabelName"], names["DisplayName"], strict=True))
+        unnamed = [code for code in places if code not in words]
+        if unnamed:
+            raise InputError(f"{described} has no name of class {unnamed[0]}, as {codes} has.")
+        self.classes = check_classes([words[code] for code in places], described)
+        file = parts["annotations"][0]
+        table = _table(file, ["MaskPath", "ImageID", "LabelName"])
+        for line, code in enumerate(table["LabelName"], 2):
+            if code not in places:
+                raise InputError(f"{file}, line {line}: class {code!r} is not in {codes.name}.")
+        # By image: the files of its masks, and their labels
+        self._masks: dict[str, list[tuple[Path, int]]] = {}
+        pictures, masks = _by_name(parts["images"]), _by_name(parts["masks"])
+        for name, image, code in table[["MaskPath", "ImageID", "LabelName"]].itertuples(
+            index=False
+        ):
+            mask = masks.get(name, parts["masks"][0] / name)
+            self._masks.setdefault(image, []).append((mask, places[code]))
+        self._images = {
+            key: pictures.get(f"{key}.jpg", parts["images"][0] / f"{key}.jpg")
+            for key in sorted(self._masks)
+        }
+        check_there(list(self._images.values()), "images", spec.title)
+        check_there(
+            [mask for rows in self._masks.values() for mask, _ in rows], "masks", spec.title
+        )
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        rows = self._masks[key]
+        told = [{"file": mask.name, "label": label} for mask, label in rows]
+        return [mask for mask, _ in rows], {"rows": told}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        shape = (int(image.shape[0]), int(image.shape[1]))
+        drawn = [
+            (Region.from_mask(number, _mask(file, shape, key)), label)
+            for number, (file, label) in enumerate(self._masks[key], 1)
+        ]
+        return assemble(image, drawn)
+
+
+def _by_name(folders: tuple[Path, ...]) -> dict[str, Path]:
+    return {entry.name: entry for folder in folders for entry in folder.iterdir()}
+
+
+def _mask(file: Path, shape: tuple[int, int], key: str) -> NDArray[np.bool_]:
+    """Read a mask and bring it to the resolution of its image."""
+    from PIL import Image
+
+    mask = np.asarray(read_labels(file, key, colours="a mask is black and white") > 0)
+    if mask.shape == shape:
+        return mask
+    scale = mask.shape[1] / shape[1]
+    if abs(shape[0] * scale - mask.shape[0]) > 1 + scale:  # sides are rounded
+        check_size(mask.shape, shape, file, key)
+    resized = Image.fromarray(mask).resize(shape[::-1], Image.Resampling.NEAREST)
+    return np.asarray(resized, bool)
+
+
+def _table(file: Path, columns: list[str], **how: Any) -> pd.DataFrame:
+    """Read columns of a CSV file as texts; with ``header=None`` they are in this order."""
+    check_file(file, "table", most=_MOST_TABLE)
+    names = columns if how else None
+    try:
+        table: pd.DataFrame = pd.read_csv(
+            file, usecols=columns, names=names, dtype=str, keep_default_na=False, **how
+        )
+    except (ValueError, OSError) as error:  # pandas' own errors are ValueErrors
+        why = str(error).splitlines()[0]
+        raise InputError(f"{file} cannot be read as a table: {why}.") from None
+    return table

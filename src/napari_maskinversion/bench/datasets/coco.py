@@ -1,0 +1,389 @@
+"""Data sets whose annotations are one file: COCO instances and panoptic, RefCOCO, PhraseCut."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.errors import InputError
+from ...base.reading import MOST_JSON, check_file, read_json, validated
+from ...base.regions import Region
+from ...regions.annotations.coco import read_segmentation
+from ...regions.plain_pickle import PlainPickleError, load_plain
+from .base import (
+    BadRecordError,
+    Dataset,
+    Sample,
+    assemble,
+    check_classes,
+    check_size,
+    check_there,
+    read_labels,
+)
+from .registry import DatasetSpec
+
+_MOST_PICKLE: Final = 2**30  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One image of a COCO file."""
+
+    id: int
+    file_name: str
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """One annotation of a COCO file; ``segmentation`` is checked when it is drawn."""
+
+    id: int
+    image_id: int
+    category_id: int
+    segmentation: Any
+    iscrowd: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Category:
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Instances:
+    images: list[_Listed]
+    annotations: list[_Instance]
+    categories: list[_Category]
+
+
+class CocoInstances(Dataset):
+    """``coco/annotations/instances_SPLIT.json`` and the images in ``coco/SPLIT``.
+
+    Images without a region are left out; so are crowds.
+    """
+
+    _part: str = "annotations"
+
+    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
+        self.name = f"{spec.name} {split}"
+        parts = spec.locate(data, split)
+        self._file = file = parts[self._part][0]
+        page = validated(_Instances, read_json(file, most=MOST_JSON), file)
+        categories = sorted(page.categories, key=lambda one: one.id)
+        self.classes = check_classes([one.name for one in categories], file)
+        self._places = {one.id: place for place, one in enumerate(categories)}
+        listed = {one.id: one for one in page.images}
+        annotations: dict[int, list[_Instance]] = {number: [] for number in listed}
+        for one in page.annotations:
+            for kind, number, known in (
+                ("category", one.category_id, self._places),
+                ("image", one.image_id, listed),
+            ):
+                if number not in known:
+                    raise InputError(
+                        f"{file}: annotation {one.id} is of {kind} {number}, which is not listed."
+                    )
+            annotations[one.image_id].append(one)
+        chosen = self._choose(annotations, parts, split)
+        keys = {Path(listed[number].file_name).stem: number for number in chosen}
+        self._listed = {key: listed[keys[key]] for key in sorted(keys)}
+        self._instances = {key: chosen[one.id] for key, one in self._listed.items()}
+        self._images = {
+            key: parts["images"][0] / Path(one.file_name).name for key, one in self._listed.items()
+        }
+        check_there(list(self._images.values()), f"images of {split}", spec.title)
+
+    def _choose(
+        self,
+        annotations: dict[int, list[_Instance]],
+        parts: dict[str, tuple[Path, ...]],
+        split: str,
+    ) -> dict[int, list[_Instance]]:
+        """Return the annotations that are regions, by the numbers of the images of the split."""
+        plain = {
+            number: [one for one in rows if not one.iscrowd] for number, rows in annotations.items()
+        }
+        return {number: rows for number, rows in plain.items() if rows}
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        return [], {"rows": [asdict(one) for one in self._instances[key]]}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        listed = self._listed[key]
+        check_size((listed.height, listed.width), image.shape, self._file, key)
+        rows = self._instances[key]
+        return assemble(
+            image, [(self._region(one, key), self._places[one.category_id]) for one in rows]
+        )
+
+    def _region(self, instance: _Instance, key: str) -> Region | None:
+        """Draw an instance; None if it has no pixel."""
+        drawn, listed = instance.segmentation, self._listed[key]
+        if isinstance(drawn, list):  # some polygons of COCO have two corners
+            drawn = [part for part in drawn if not isinstance(part, list) or len(part) >= 6]
+        if drawn == []:
+            return None
+        try:
+            return read_segmentation(instance.id, drawn, (listed.height, listed.width))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise BadRecordError(
+                f"{key}: annotation {instance.id} of {self._file} is broken: {error}."
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    sent: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """Sentences about one annotation."""
+
+    ref_id: int
+    ann_id: int
+    image_id: int
+    split: str
+    sentences: list[_Sentence]
+
+
+class RefCoco(CocoInstances):
+    """``refcoco/`` with ``instances.json`` and ``refs(unc).p``, and the images of COCO train2014.
+
+    The regions of an image are all its instances; crowds only where a sentence is about one.
+    """
+
+    _part = "masks"
+
+    def _choose(
+        self,
+        annotations: dict[int, list[_Instance]],
+        parts: dict[str, tuple[Path, ...]],
+        split: str,
+    ) -> dict[int, list[_Instance]]:
+        pickled, of_split = parts["expressions"][0], split.removeprefix("google-")
+        references = [one for one in _references(pickled) if one.split == of_split]
+        if not references:
+            raise InputError(f"{pickled} has no expression of split {of_split!r}.")
+        self._said: dict[int, list[_Reference]] = {}
+        for one in references:
+            if one.ann_id not in {known.id for known in annotations.get(one.image_id, ())}:
+                raise InputError(
+                    f"{pickled}: expression {one.ref_id} is about annotation {one.ann_id} of image "
+                    f"{one.image_id}, which {self._file} does not list."
+                )
+            self._said.setdefault(one.image_id, []).append(one)
+        named = {one.ann_id for one in references}
+        return {
+            number: [one for one in annotations[number] if not one.iscrowd or one.id in named]
+            for number in self._said
+        }
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        files, rows = super()._annotation(key)
+        return files, rows | {"said": [asdict(one) for one in self._said[self._listed[key].id]]}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        sample = super()._sample(key, image)
+        places = {number: place for place, number in enumerate(sample.regions.ids)}
+        expressions = []
+        for one in self._said[self._listed[key].id]:
+            if one.ann_id not in places:
+                raise BadRecordError(
+                    f"{key}: annotation {one.ann_id} of {self._file} has no pixel, but "
+                    f"expression {one.ref_id} is about it."
+                )
+            texts = [said.sent for said in one.sentences if said.sent.strip()]
+            expressions += [(text, places[one.ann_id]) for text in texts]
+        return replace(sample, expressions=tuple(expressions))
+
+
+def _references(file: Path) -> list[_Reference]:
+    check_file(file, "file of expressions", most=_MOST_PICKLE)
+    try:
+        with file.open("rb") as stream:
+            rows = load_plain(stream)
+    except (PlainPickleError, OSError) as error:
+        raise InputError(
+            f"{file} is damaged, or no list of expressions ({error}); unpack its archive again."
+        ) from None
+    return validated(list[_Reference], rows, file)
+
+
+@dataclass(frozen=True, slots=True)
+class _PanopticImage:
+    id: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Panoptic:
+    images: list[_PanopticImage]
+    annotations: list[dict[str, Any]]  # checked one by one: a bad one may be left out
+    categories: list[_Category]
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    id: int
+    category_id: int
+    iscrowd: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    """The annotation of one image."""
+
+    file_name: str
+    segments_info: list[_Segment] = field(default_factory=list)
+
+
+class CocoPanoptic(Dataset):
+    """A folder with ``images/``, ``panoptic/`` and ``panoptic.json``: every pixel has a class."""
+
+    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
+        self.name = spec.name
+        inside = data / spec.name
+        self._folder = folder = inside if inside.is_dir() else data
+        self._file = file = folder / "panoptic.json"
+        page = validated(_Panoptic, read_json(file, most=MOST_JSON), file)
+        numbers = {Path(one.file_name).stem: one.id for one in page.images}
+        names = {Path(one.file_name).stem: one.file_name for one in page.images}
+        rows = {row.get("image_id"): row for row in page.annotations}
+        self._rows = {key: rows.get(number) for key, number in numbers.items()}
+        self._images = {key: folder / "images" / names[key] for key in sorted(names)}
+        categories = {one.id: readable(one.name) for one in page.categories}
+        self._places = {number: place for place, number in enumerate(sorted(categories))}
+        self.classes = check_classes([categories[number] for number in self._places], file)
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        row = self._rows[key]
+        name = None if row is None else row.get("file_name")
+        files = [self._folder / "panoptic" / name] if isinstance(name, str) else []
+        return files, {"annotation": row}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        """Add the segments without crowds."""
+        row = self._rows[key]
+        if row is None:
+            raise BadRecordError(f"{key}: panoptic.json has no annotation of this image.")
+        try:
+            about = validated(_Segments, row, f"{self._file}, annotation of {key}")
+        except InputError as error:
+            raise BadRecordError(f"{key}: {error}") from None
+        file = self._folder / "panoptic" / about.file_name
+        colours = read_labels(file, key)
+        if colours.ndim != 3:
+            raise BadRecordError(f"{key}: {file} has no colours, which number the segments.")
+        check_size(colours.shape, image.shape, file, key)
+        numbers = colours[..., :3].astype(np.int64) @ np.array([1, 256, 65536])
+        drawn = []
+        for segment in about.segments_info:
+            if segment.iscrowd:
+                continue
+            if segment.category_id not in self._places:
+                raise BadRecordError(
+                    f"{key}: segment {segment.id} is of category {segment.category_id}, "
+                    "which panoptic.json does not list."
+                )
+            region = Region.from_mask(segment.id, numbers == segment.id)
+            if region is None:
+                raise BadRecordError(f"{key}: segment {segment.id} has no pixel in {file}.")
+            drawn.append((region, self._places[segment.category_id]))
+        if not drawn:
+            raise BadRecordError(f"{key}: panoptic.json lists no segment of this image.")
+        return assemble(image, drawn)
+
+
+def readable(category: str) -> str:
+    """Return a category in words: ``"wall-brick"`` is a brick wall, ``"tree-merged"`` a tree."""
+    parts = [part for part in category.split("-") if part not in ("merged", "other", "stuff")]
+    return " ".join(reversed(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """One image; the file lists those of all splits."""
+
+    image_id: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    """One phrase and the polygons of the things that it means, [x, y] of each corner."""
+
+    task_id: int | str
+    image_id: int
+    phrase: str
+    Polygons: list[list[list[tuple[float, float]]]]
+    phrase_structure: Any = None
+
+    @property
+    def word(self) -> str:
+        """The thing's name without attributes and relations; the phrase where there is none."""
+        structure = self.phrase_structure
+        name = structure.get("name") if isinstance(structure, dict) else None
+        return name if isinstance(name, str) and name else self.phrase
+
+
+class PhraseCut(Dataset):
+    """``VGPhraseCut_v0/`` with ``refer_SPLIT.json`` and ``images/``.
+
+    Every phrase has a region: all things that it means, together.
+    """
+
+    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
+        self.name = f"phrasecut {split}"
+        parts = spec.locate(data, split)
+        self._file, sizes = parts["phrases"][0], parts["sizes of images"][0]
+        phrases = validated(list[_Phrase], read_json(self._file, most=MOST_JSON), self._file)
+        listed = validated(list[_Size], read_json(sizes, most=MOST_JSON), sizes)
+        self._shapes = {str(one.image_id): (one.height, one.width) for one in listed}
+        self._sizes = sizes
+        self._phrases: dict[str, list[_Phrase]] = {}
+        for one in phrases:
+            if str(one.image_id) not in self._shapes:
+                raise InputError(
+                    f"{self._file}: phrase {one.task_id} is about image {one.image_id}, which "
+                    f"{sizes.name} does not list."
+                )
+            self._phrases.setdefault(str(one.image_id), []).append(one)
+        self.classes = check_classes(sorted({one.word for one in phrases}), self._file)
+        folders = parts["images"]
+        names = {file.name: file for folder in folders for file in folder.iterdir()}
+        self._images = {  # by their numbers in Visual Genome
+            key: names.get(f"{key}.jpg", folders[0] / f"{key}.jpg")
+            for key in sorted(self._phrases, key=int)
+        }
+        check_there(list(self._images.values()), f"images of {split}", spec.title)
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        return [], {"rows": [asdict(one) for one in self._phrases[key]]}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        """Add the regions of an image's phrases, and the phrases."""
+        shape, phrases = self._shapes[key], self._phrases[key]
+        check_size(shape, image.shape, self._sizes, key)
+        drawn = []
+        for number, one in enumerate(phrases, 1):
+            polygons = [polygon for thing in one.Polygons for polygon in thing if len(polygon) >= 3]
+            flat = [[at for corner in polygon for at in corner] for polygon in polygons]
+            try:
+                region = read_segmentation(number, flat, shape) if flat else None
+            except ValueError as error:
+                raise BadRecordError(
+                    f"{key}: phrase {one.task_id} of {self._file} is broken: {error}."
+                ) from None
+            drawn.append((region, self.classes.index(one.word)))
+        sample = assemble(image, drawn)
+        said = [(phrases[number - 1].phrase, at) for at, number in enumerate(sample.regions.ids)]
+        return replace(sample, expressions=tuple(said))
