@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -91,8 +92,8 @@ def _tiff(path: Path) -> Array:
     """Read colours, last, or grey; channels are first."""
     with open_tiff(path) as stack:
         level = stack.levels[0]
-        check_memory(level.nbytes, path, "image")
-        array = np.asarray(level)
+        check_memory(math.prod(level.shape) * level.dtype.itemsize, path, "image")
+        array = np.array(level[:])  # not mapped: the file may be replaced
         return np.moveaxis(array, -1, 0) if stack.axes[-1] == "c" else array
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 from typing import Any, Final, Protocol
 
@@ -151,6 +151,43 @@ class LazyPlane:
                 edges = [0, *accumulate(int(part) for part in along)]
             both.append(edges)
         return both[0], both[1]
+
+
+class View:
+    """A lazy array of which each part is changed when it is read; its samples come last.
+
+    ``axis`` is the place of the samples in the array; None if it has none. ``samples`` is how many
+    there are after the change.
+    """
+
+    def __init__(
+        self,
+        array: Any,
+        change: Callable[[Array], Array] = np.asarray,
+        *,
+        samples: int = 0,
+        axis: int | None = None,
+        dtype: Any = None,
+    ) -> None:
+        self._array, self._change, self._axis, self._samples = array, change, axis, samples
+        self.dtype = array.dtype if dtype is None else dtype
+        self.shape = self._moved(array.shape)
+        chunks = getattr(array, "chunks", None)
+        self.chunks = self._moved(chunks) if chunks else None
+
+    def _moved(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
+        rest = [size for place, size in enumerate(sizes) if place != self._axis]
+        return (*rest, self._samples) if self._samples else tuple(rest)
+
+    def __getitem__(self, key: Any) -> Array:
+        key = key if isinstance(key, tuple) else (key,)
+        others = len(self.shape) - bool(self._samples)
+        samples, key = key[others:], (*key[:others], *[slice(None)] * (others - len(key)))
+        if self._axis is None:
+            return self._change(np.asarray(self._array[key]))[(..., *samples)]
+        part = np.asarray(self._array[(*key[: self._axis], slice(None), *key[self._axis :])])
+        moved = np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
+        return self._change(moved)[(..., *samples)]
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -76,7 +76,9 @@ class _FileArray:
 
     def _size_of(self, key: Any) -> int:
         """Return the bytes of a selection, or of the chunk that has to be read for it."""
-        largest = (c if isinstance(c, int) else max(c) for c in self.chunks)  # zarr's, dask's
+        largest = (
+            c if isinstance(c, int) else max(c) for c in self.chunks or (0,)
+        )  # zarr's, dask's
         selected = np.broadcast_to(np.zeros((), self.dtype), self.shape)[key]
         return int(np.dtype(self.dtype).itemsize * max(selected.size, prod(largest)))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -12,6 +14,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
+from .lazy_plane import View
 from .stack import Stack, check_series
 
 TIFF: Final = {".tif", ".tiff"}
@@ -89,7 +92,7 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         levels = tuple(zarr.open(store, mode="r") for store in stores)
     if "s" in axes[:-1]:  # colours stored plane by plane
         place = axes.index("s")
-        levels = tuple(_samples_last(level, place) for level in levels)
+        levels = tuple(View(level, samples=level.shape[place], axis=place) for level in levels)
         axes = (*axes[:place], *axes[place + 1 :], "s")
     if "s" in axes:
         count = levels[0].shape[-1]
@@ -97,15 +100,17 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         if not samples and (colours or count != 4):
             axes = (*axes[:-1], "c")
         elif colours and samples == (0, 1, 2) and isinstance(levels[0], np.ndarray):
-            levels = tuple(level[..., :3] for level in levels)
+            levels = tuple(level[..., :3] for level in levels)  # of a file of any size
         elif colours and samples != tuple(range(count)):
-            levels = tuple(_lazy(level)[..., list(samples)] for level in levels)
+            pick, last = itemgetter((..., list(samples))), len(axes) - 1
+            levels = tuple(View(level, pick, samples=len(samples), axis=last) for level in levels)
     palette = _palette_of(page) if colours and "s" not in axes else None
     if palette is not None:
-        levels = tuple(_coloured(_lazy(level), palette) for level in levels)
+        colour = partial(palette.take, axis=0, mode="clip")
+        levels = tuple(View(one, colour, samples=3, dtype=palette.dtype) for one in levels)
         axes = (*axes, "s")
     if colours and _is_inverted(page):
-        levels = tuple(~_lazy(level) for level in levels)
+        levels = tuple(View(level, np.invert) for level in levels)
     channels, units = _about(file, series, number)
     return Stack(
         levels=levels,
@@ -117,34 +122,6 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         images=names,
         series=number,
         notes=_notes(page, path, colours=colours),
-    )
-
-
-def _lazy(level: Any) -> Any:
-    """Return a level as a dask array, of which nothing is read."""
-    import dask.array as da
-
-    if isinstance(level, da.Array):
-        return level
-    # Otherwise dask would read all of a mapped file to make a name for it.
-    return da.from_array(level, chunks=getattr(level, "chunks", None) or "8 MiB", name=False)
-
-
-def _samples_last(level: Any, place: int) -> Any:
-    import dask.array as da
-
-    if isinstance(level, np.ndarray):
-        return np.moveaxis(level, place, -1)
-    return da.moveaxis(_lazy(level), place, -1)
-
-
-def _coloured(numbers: Any, palette: Any) -> Any:
-    """Return the colours (..., 3) of numbers of colours."""
-    return numbers.map_blocks(
-        lambda block: palette[np.minimum(block, len(palette) - 1)],
-        dtype=palette.dtype,
-        chunks=(*numbers.chunks, (palette.shape[1],)),
-        new_axis=numbers.ndim,
     )
 
 
