@@ -76,9 +76,8 @@ class _FileArray:
 
     def _size_of(self, key: Any) -> int:
         """Return the bytes of a selection, or of the chunk that has to be read for it."""
-        largest = (
-            c if isinstance(c, int) else max(c) for c in self.chunks or (0,)
-        )  # zarr's, dask's
+        # zarr has one size of chunks, dask one for each
+        largest = (c if isinstance(c, int) else max(c) for c in self.chunks or (0,))
         selected = np.broadcast_to(np.zeros((), self.dtype), self.shape)[key]
         return int(np.dtype(self.dtype).itemsize * max(selected.size, prod(largest)))
 
