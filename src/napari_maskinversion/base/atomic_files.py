@@ -258,7 +258,7 @@ def _is_gone(entry: Path, host: str, process: int) -> bool:
     if host != _host():
         return False
     try:
-        return psutil.Process(process).create_time() > entry.stat().st_mtime + _HOUR
+        return bool(psutil.Process(process).create_time() > entry.stat().st_mtime + _HOUR)
     except psutil.Error as error:
         return isinstance(error, psutil.NoSuchProcess)
 

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from tokenize import TokenError
@@ -64,9 +65,13 @@ def check_file(
 
 def check_kind(path: Path) -> None:
     """Refuse a pipe or a device, which never end, and what macOS adds to disks of others."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # whoever opens it says why
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise InputError(f"{path} is not a file; save its content in a file first.")
-    if path.name.startswith("._") and path.is_file():
+    if path.name.startswith("._") and stat.S_ISREG(mode):
         raise InputError(
             f"{path} is what macOS keeps beside a file, not the file; name {path.name[2:]} instead."
         )

@@ -93,7 +93,9 @@ def _tiff(path: Path) -> Array:
     with open_tiff(path) as stack:
         level = stack.levels[0]
         check_memory(math.prod(level.shape) * level.dtype.itemsize, path, "image")
-        array = np.array(level[:])  # not mapped: the file may be replaced
+        array = np.asarray(level[:])
+        if isinstance(array, np.memmap):  # the file may be replaced
+            array = np.array(array)
         return np.moveaxis(array, -1, 0) if stack.axes[-1] == "c" else array
 
 
