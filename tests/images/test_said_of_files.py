@@ -55,6 +55,24 @@ def test_all_planes_are_read(tmp_path):
         np.testing.assert_array_equal(np.asarray(stack.levels[0][:, 0, 0]), [7, 8])
 
 
+@pytest.mark.parametrize(
+    ("parts", "sizes"),
+    [
+        (part(0, 0), {"SizeZ": 50_000, "SizeT": 50_000}),
+        (part(0, 0, 10**9), {}),
+    ],
+    ids=["planes and times", "of a part"],
+)
+def test_planes_that_fit_into_no_list_are_refused_before_one_is_made(
+    tmp_path, monkeypatch, parts, sizes
+):
+    path = ome(tmp_path / "a.ome.tif", parts, **sizes)
+    wanted = property(lambda _: pytest.fail("the list is made"))
+    monkeypatch.setattr(tifffile.TiffFile, "series", wanted)
+    with pytest.raises(InputError, match=r"a\.ome\.tif declares more than 2,000,000 planes"):
+        open_image(path)
+
+
 @pytest.mark.parametrize("tile", [None, (16, 16)])
 def test_a_palette_is_colours_of_an_image_and_numbers_of_labels(tmp_path, tile):
     path = tmp_path / "a.tif"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from math import prod
@@ -27,6 +28,7 @@ PROGRAM: Final = "napari-maskinversion"
 
 # Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
+_MOST_PLANES: Final = 2_000_000  # tifffile makes a list of them
 _METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
 # PhotometricInterpretation: what the numbers of a page mean.
 _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE = range(4)
@@ -58,11 +60,27 @@ def holds_results(path: Path) -> bool:
 
 def read_tiff(path: Path) -> Any:
     """Read the numbers that the first image of a TIFF file stores, its samples where they are."""
-    import tifffile
-
-    with tifffile.TiffFile(path) as file:
+    with _opened(path) as file:
         check_pages(file.series[0], path)
         return file.asarray()
+
+
+def _opened(path: Path) -> Any:
+    """Open a TIFF file whose OME-XML declares no more planes than a list can hold."""
+    import tifffile
+
+    file = tifffile.TiffFile(path)
+    xml = file.ome_metadata or ""
+    sizes = [
+        re.findall(r"""Size[ZCT]=["'](\d+)""", one) for one in re.findall("<[^>]*Pixels [^>]*", xml)
+    ]
+    counts = re.findall(r"""(?:PlaneCount|NumPlanes|IFD)=["'](\d+)""", xml)
+    if max((0, *(prod(map(int, size)) for size in sizes), *map(int, counts))) > _MOST_PLANES:
+        file.close()
+        raise InputError(
+            f"{path} declares more than {_MOST_PLANES:,} planes in its OME-XML; save it again."
+        )
+    return file
 
 
 def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
@@ -75,7 +93,7 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     import tifffile
     import zarr
 
-    file = tifffile.TiffFile(path)
+    file = _opened(path)
     names = _series_names(file)
     check_series(path, number, names)
     series = file.series[number]
