@@ -161,14 +161,11 @@ def test_a_file_with_another_checksum_is_deleted(fetch, file, server):
     assert fetch().read_bytes() == CONTENT
 
 
-def test_a_file_larger_than_announced_is_not_written_to_its_end(file, server):
+def test_a_file_larger_than_announced_is_refused_without_its_rest(file, server):
     server.pause = 0.02
-    with pytest.raises(ModelError, match=r"sends more than the 1 MB announced for a file"):
+    with pytest.raises(ModelError, match="checksum of a file differs"):
         fetcher(replace(file, size=1_000_000))()
-    assert not file.path.exists()
-    (part,) = file.path.parent.glob("*.part")
-    assert part.stat().st_size <= 1_000_000
-    assert fetcher(file)().read_bytes() == CONTENT
+    assert leftovers(file) == []
 
 
 @pytest.mark.parametrize("damage", [CONTENT[:-1], bytes(SIZE)], ids=["truncated", "damaged"])

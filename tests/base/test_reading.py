@@ -1,7 +1,6 @@
-"""Reading files of others: what is no plain file, too large or nested too deeply is refused."""
+"""Reading files of others: what is no file, too large or broken is refused in one line."""
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,6 @@ def pipe(path):
     return path
 
 
-def bound_socket(path):
-    with socket.socket(socket.AF_UNIX) as opened:
-        opened.bind(str(path))
-    return path
-
-
 PATHS = {
     "image": read_image,
     "regions": lambda path: read_regions(path, (60, 80)),
@@ -38,43 +31,28 @@ PATHS = {
 
 
 @pytest.mark.parametrize("what", PATHS)
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        (None, "None is no path of .*{what}"),
-        (5, "5 is no path of .*{what}"),
-        ("a\0b.csv", "no path of .*{what} .*null"),
-        ("\ud800.csv", "no path of .*{what} .*surrogates"),
-        ("x" * 300 + ".csv", "There is no .*{what} at x.*: the name is too long"),
-    ],
-)
-def test_what_can_be_no_path_is_refused_in_one_line(what, path, says):
-    with pytest.raises(InputError, match=says.format(what=what)) as refusal:
-        PATHS[what](path)
+def test_what_can_be_no_path_is_refused_in_one_line(what):
+    with pytest.raises(InputError, match=f"None is no path of .*{what}") as refusal:
+        PATHS[what](None)
     assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (pipe, "is a pipe"),
-        (bound_socket, "is a socket"),
-        (lambda path: path.with_name("no file"), "There is no file"),
+        (pipe, "is not a file; save its content in a file"),
+        (lambda path: Path(os.devnull), "is not a file; save its content in a file"),
+        (lambda path: path.with_name("no file"), "There is no file at .*check the path"),
         (lambda path: Path("https://example.org/a.png"), "an address on the network; download"),
         (lambda path: Path("s3://bucket/a.zarr"), "an address on the network; download"),
-        (lambda path: path.with_name("x" * 300), "the name is too long"),
-        (lambda path: path.parent, "is a folder"),
-        (lambda path: path.with_name("null\0"), "cannot be read"),
+        (lambda path: path.with_name("x" * 300), "cannot be read as file .File name too long"),
+        (lambda path: path.parent, "is a folder; name one file"),
+        (lambda path: path.with_name("null\0"), "cannot be read as file"),
     ],
 )
-def test_what_is_no_plain_file_is_refused_before_it_is_opened(tmp_path, make, says):
+def test_what_is_no_file_is_refused_before_it_is_opened(tmp_path, make, says):
     with pytest.raises(InputError, match=says):
         check_file(make(tmp_path / "a"))
-
-
-def test_a_device_is_refused():
-    with pytest.raises(InputError, match=f"{os.devnull} is a device, not a file"):
-        read_bytes(Path(os.devnull))
 
 
 def test_a_file_that_is_larger_than_its_kind_is_refused(tmp_path):
@@ -83,18 +61,26 @@ def test_a_file_that_is_larger_than_its_kind_is_refused(tmp_path):
         read_bytes(tmp_path / "a.json", most=2_000_000)
 
 
-@pytest.mark.parametrize("levels", [101, 100_000])
-def test_yaml_that_is_nested_too_deeply_is_refused(levels):
-    with pytest.raises(InputError, match="a.yaml is broken YAML: it is nested too deeply"):
-        parse_yaml(b"[" * levels, "a.yaml")
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"a: 1\nb: ]\n", "is not YAML in line 2"),
+        (b"a: 1\nb: 2\na: 3\n", "has 'a' twice, in the lines 1 and 3; keep one"),
+        (b"[" * 100_000, "is not YAML"),
+        (b"- 2020-13-01", "is not YAML .month must be in"),
+        (b"\xff\xfe", "not text in UTF-8"),
+    ],
+)
+def test_broken_yaml_is_one_line_that_names_the_file(content, says):
+    with pytest.raises(InputError, match=rf"^a\.yaml {says}|^a\.yaml is .*{says}") as refusal:
+        parse_yaml(content, "a.yaml")
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[" * 100_000, "nested more than 100 levels"),
-        ("[" * 101 + "]" * 101, "nested more than 100 levels"),
-        ('{"a":' * 101 + "1" + "}" * 101, "nested more than 100 levels"),
+        ("[" * 100_000, "nested too deeply"),
         ("1" * 5000, "broken JSON: Exceeds"),
         ('{"a": }', "line 1, column 7"),
         ('[{"ids": [1, 2], "n": 1, "ids": []}]', "an object has the key 'ids' twice"),
@@ -107,8 +93,7 @@ def test_broken_json_is_one_line_that_names_the_file(text, says):
     assert "\n" not in str(refusal.value)
 
 
-def test_json_of_usual_depth_and_with_a_mark_is_read():
-    assert parse_json("[" * 100 + "]" * 100, "a") is not None
+def test_json_with_a_byte_order_mark_is_read():
     assert parse_json(b'\xef\xbb\xbf{"a": 1}', "a") == {"a": 1}
 
 

@@ -107,14 +107,6 @@ def test_records_of_something_else_are_refused_and_stay(
     assert file.read_bytes() == before
 
 
-def test_files_with_the_kind_among_the_settings_are_continued(tmp_path: Path) -> None:
-    old = {"format": 1, "settings": {"kind": "methods", "steps": 10}}
-    assert images(a_file(tmp_path, a_line("a"), header=old)) == ["a"]
-    other = {"format": 1, "settings": {"kind": "maps", "steps": 10}}
-    with pytest.raises(InputError, match="bench maps"):
-        opened(a_file(tmp_path, header=other))
-
-
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"file cannot be written to .*another folder"):

@@ -218,8 +218,6 @@ def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, call, valu
     ("content", "message"),
     [
         ("a: 1\nformat: ]\n", "is not YAML in line 2"),
-        ("a: &a [1]\nb: *a\n", r"^\S+yaml has an alias \(\*a\) in line 2"),
-        ("[" * 200 + "]" * 200, "nested too deeply"),
         ("- 1\n", "is not a project"),
         ("", "is not a project"),
     ],

@@ -1,10 +1,5 @@
 """Damaged files and files of other things are refused in one line that names them."""
 
-import io
-import struct
-import zlib
-
-import imagecodecs
 import numpy as np
 import pytest
 import skimage.io
@@ -15,12 +10,12 @@ from PIL import Image
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.decoding import decode
 from napari_maskinversion.images.opening import open_image, open_labels
-from tests.ndpi import jpeg_with_restarts, write_ndpi
+from tests.ndpi import write_ndpi
 from tests.scenes import picture
 
 COLOURS = np.random.default_rng(0).integers(0, 255, (150, 140, 3), dtype=np.uint8)
 LABELS = np.kron(np.arange(210).reshape(15, 14), np.ones((10, 10), int)).astype(np.uint16)
-CODECS = (None, "deflate", "lzw", "lzma", "zstd", "packbits", "jpeg2000", "png", "jpegxl", "lerc")
+CODECS = (None, "deflate", "lzw", "jpeg2000", "png")
 
 
 def read_image(path):
@@ -47,40 +42,6 @@ def test_a_tiff_that_is_cut_off_is_refused(tmp_path, codec, read, pixels):
         cut.write_bytes(content[: int(share * len(content))])
         with pytest.raises(InputError, match=r"cut\.tif could not be read"):
             read(cut)
-
-
-def _jpeg(tile):
-    place = tile.index(b"\xff\xc0") + 5
-    return tile[:place] + struct.pack(">HH", 65500, 65500) + tile[place + 4 :]
-
-
-def _jpeg2000(tile):
-    place = tile.index(b"\xff\x4f\xff\x51") + 8
-    size = struct.pack(">II", 12000, 12000)
-    return tile[:place] + size + tile[place + 8 : place + 16] + size + tile[place + 24 :]
-
-
-def _png(tile):
-    place = tile.index(b"IHDR")
-    head = b"IHDR" + struct.pack(">II", 12000, 12000) + tile[place + 12 : place + 17]
-    check = struct.pack(">I", zlib.crc32(head))
-    return tile[:place] + head + check + tile[place + 21 :]
-
-
-@pytest.mark.parametrize(
-    ("codec", "enlarge"), [("jpeg", _jpeg), ("jpeg2000", _jpeg2000), ("png", _png)]
-)
-def test_a_tile_that_declares_more_pixels_than_it_has_is_refused(
-    tmp_path, monkeypatch, codec, enlarge
-):
-    path = tmp_path / "tiles.tif"
-    tifffile.imwrite(path, COLOURS, compression=codec, tile=(64, 64), photometric="rgb")
-    read_image(path)
-    path.write_bytes(enlarge(path.read_bytes()))
-    for name in ("jpeg_decode", "jpeg2k_decode", "png_decode", "jpegxl_encode_jpeg"):
-        monkeypatch.setattr(imagecodecs, name, lambda *_, **__: pytest.fail("it is allocated"))
-    with pytest.raises(InputError, match=r"tiles\.tif could not .*(declares more|exceeds limit)"):
-        read_image(path)
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "bmp", "gif"])
@@ -130,213 +91,41 @@ def test_a_narrow_picture_in_colours_is_no_stack(tmp_path, width):
         assert stack.axes == ("y", "x", "s")
 
 
-def jpeg(**options):
-    data = io.BytesIO()
-    Image.fromarray(COLOURS).save(data, "jpeg", **options)
-    return data.getvalue()
-
-
-@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_rows": 2}])
-def test_a_jpeg_whose_pixels_are_damaged_in_the_middle_is_refused(tmp_path, options):
-    """libjpeg only warns of them, and Pillow reads grey where they were."""
-    whole = jpeg(**options)
-    middle = len(whole) // 2
-    (tmp_path / "a.jpg").write_bytes(whole[:middle] + bytes(2000) + whole[middle + 2000 :])
-    with pytest.raises(InputError, match=r"a\.jpg could not be read as image: its pixels are dam"):
-        read_image(tmp_path / "a.jpg")
-
-
 @pytest.mark.parametrize(
-    ("options", "more"),
-    [
-        ({"exif": b"Exif\0\0" + b"x" * 99}, b""),
-        ({"icc_profile": b"no profile" * 9000}, b""),
-        ({"comment": b"by hand", "quality": 100, "subsampling": 0}, b"trailing bytes"),
-        ({"progressive": True, "quality": 5}, b""),
-        ({"progressive": True}, b"a film" * 1_000_000),
-    ],
+    "options", [{}, {"exif": b"Exif\0\0" + b"x" * 99}, {"progressive": True, "quality": 5}]
 )
-def test_an_intact_jpeg_of_any_kind_is_read(tmp_path, options, more):
-    (tmp_path / "a.jpg").write_bytes(jpeg(**options) + more)
-    read_image(tmp_path / "a.jpg")
-    Image.fromarray(COLOURS).convert("CMYK").save(tmp_path / "cmyk.jpg")
-    read_image(tmp_path / "cmyk.jpg")
-
-
-@pytest.mark.parametrize("height", [200, 220, 224])
-def test_an_intact_jpeg_that_ends_in_codes_of_zeros_is_read_and_one_cut_off_is_not(
-    tmp_path, height
-):
-    """Optimised tables have them for flat areas."""
-    pixels = np.zeros((height, 16), np.uint8)
-    pixels[:16:2, ::3] = 200
-    data = io.BytesIO()
-    Image.fromarray(pixels).save(data, "jpeg", optimize=True)
-    (tmp_path / "a.jpg").write_bytes(data.getvalue())
-    read_image(tmp_path / "a.jpg")
-    (tmp_path / "a.jpg").write_bytes(data.getvalue()[:-22] + data.getvalue()[-2:])
-    with pytest.raises(InputError, match=r"a\.jpg could not be read as image"):
+def test_a_jpeg_of_any_kind_is_read(tmp_path, options):
+    for mode in ("RGB", "L", "CMYK"):
+        Image.fromarray(COLOURS).convert(mode).save(tmp_path / "a.jpg", **options)
         read_image(tmp_path / "a.jpg")
 
 
-MODES = ("RGB", "L", "CMYK")
+def test_a_slide_of_ndpi_is_read_in_the_same_pixels_by_windows_and_whole(tmp_path):
+    write_ndpi(tmp_path / "a.ndpi", picture(64, 96), 2)
+    whole = decode(tmp_path / "a.ndpi", "image", colours=True)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.ndpi")[0], whole)
+    assert np.abs(whole - picture(64, 96).astype(float)).mean() < 10
 
 
-@pytest.mark.parametrize("blocks", [1, 7, 50_000])
-@pytest.mark.parametrize("mode", MODES)
-def test_a_jpeg_with_restarts_is_read_and_refused_if_one_is_wrong_or_missing(
-    tmp_path, mode, blocks
-):
-    for subsampling in (0, 2):
-        whole, starts = jpeg_with_restarts(picture(64, 200), blocks, mode, subsampling=subsampling)
-        (tmp_path / "a.jpg").write_bytes(whole)
-        read_whole(tmp_path / "a.jpg")
-    if len(starts) < 4:
-        return
-    turned = whole[: starts[2] - 1] + whole[starts[1] - 1 : starts[1]] + whole[starts[2] :]
-    missing = whole[: starts[1]] + whole[starts[2] :]
-    codes = starts[2] - 2 - starts[1]
-    impossible = whole[: starts[1]] + (b"\xff\0" * codes)[:codes] + whole[starts[2] - 2 :]
-    for damaged in (turned, missing, impossible):
-        (tmp_path / "a.jpg").write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a\.jpg could not be read as image: its pixels are"):
-            read_whole(tmp_path / "a.jpg")
-
-
-@pytest.mark.parametrize("blocks", [2, 6])
-def test_a_slide_of_ndpi_is_read_in_the_same_pixels_and_refused_if_damaged(tmp_path, blocks):
-    path = tmp_path / "a.ndpi"
-    first, last = write_ndpi(path, picture(64, 96), blocks)
-    np.testing.assert_array_equal(read_pieces(path)[0], read_whole(path))
-    assert np.abs(read_whole(path) - picture(64, 96).astype(float)).mean() < 10
-    content = path.read_bytes()
-    middle = (first + last) // 2
-    path.write_bytes(content[:middle] + b"\xff\0" * 20 + content[middle + 40 :])
-    for read in (read_pieces, read_whole):
-        with pytest.raises(InputError, match=r"a\.ndpi could not be read as image: its pixels are"):
-            read(path)
-
-
-def test_a_jpeg_with_colours_at_a_quarter_of_the_width_is_read(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(imagecodecs.jpeg8_encode(COLOURS, subsampling="411"))
-    read_image(tmp_path / "a.jpg")
-
-
-JPEG_TIFFS = {
-    "tiles": {"tile": (64, 64)},
-    "strips": {"rowsperstrip": 48},
-    "colours stored as RGB": {"tile": (64, 64), "photometric": "rgb"},
-    "colours at half the width": {"tile": (64, 64), "subsampling": (2, 2)},
-    "planes of colours": {"photometric": "rgb", "planarconfig": "separate"},
-    "several planes": {"tile": (64, 64), "photometric": "minisblack"},
-    "a pyramid": {"tile": (64, 64), "subifds": 1},
-}
-
-
-def write_jpeg_tiff(path, kind):
-    """Write a TIFF of JPEG parts with shared tables; return its pages."""
-    options = {"photometric": "ycbcr", "compression": "jpeg", **JPEG_TIFFS[kind]}
-    colours_first = kind in ("planes of colours", "several planes")
-    pixels = COLOURS.transpose(2, 0, 1) if colours_first else COLOURS
-    with tifffile.TiffWriter(path) as file:
-        file.write(pixels, **options)
-        if kind == "a pyramid":
-            file.write(COLOURS[::2, ::2], **{**options, "subifds": 0, "subfiletype": 1})
-    with tifffile.TiffFile(path) as file:
-        return [page.aspage() for level in file.series[0].levels for page in level.pages]
-
-
-def read_pieces(path):
-    """Read each plane of each level as windows are read."""
-    with open_image(path) as stack:
-        return [np.asarray(level[(slice(None),) * len(level.shape)]) for level in stack.levels]
-
-
-def read_whole(path):
-    return decode(path, "image", colours=True)
-
-
-@pytest.mark.parametrize("read", [read_pieces, read_whole])
-@pytest.mark.parametrize("kind", JPEG_TIFFS)
-def test_a_tiff_with_a_damaged_jpeg_in_its_last_plane_is_refused(tmp_path, kind, read):
-    path = tmp_path / "a.tif"
-    pages = write_jpeg_tiff(path, kind)
-    read(path)
-    page = pages[0 if read is read_whole and kind == "a pyramid" else -1]
-    size, start = max(zip(page.databytecounts, page.dataoffsets, strict=True))
-    middle = start + size // 2
-    content = bytearray(path.read_bytes())
-    content[middle : middle + 99] = b"\xfe" * 99
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.tif could not be read as image: its pixels are dam"):
-        read(path)
-
-
-def with_shared_tables(tile):
-    """Split a tile's JPEG into its tables, as a stream of their own, and the rest."""
-    tables = rest = tile[:2]
-    place = 2
-    while (marker := tile[place + 1]) != 0xDA:
-        end = place + 2 + int.from_bytes(tile[place + 2 : place + 4])
-        if marker in (0xDB, 0xC4):
-            tables += tile[place:end]
-        else:
-            rest += tile[place:end]
-        place = end
-    return tables + b"\xff\xd9", rest + tile[place:]
-
-
-GREY_12_BITS = COLOURS[:, :, 0].astype(np.uint16) * 16
-
-
-def write_tiles(path, tiles, tables=None):
-    """Write a TIFF of two JPEG tiles."""
-    tifffile.imwrite(
-        path,
-        iter(tiles),
-        shape=(64, 128, 3),
-        dtype=np.uint8,
-        tile=(64, 64),
-        compression="jpeg",
-        photometric="ycbcr",
-        subsampling=(1, 1),
-        extratags=[(347, 7, len(tables), tables, True)] if tables else [],
-    )
-
-
-@pytest.mark.parametrize("read", [read_pieces, read_whole])
-def test_a_damaged_tile_is_refused_where_all_share_their_tables(tmp_path, read):
-    """As whole slides do."""
-    path, tile = tmp_path / "a.tif", imagecodecs.jpeg8_encode(COLOURS[:64, :64])
-    tables, rest = with_shared_tables(tile)
-    write_tiles(path, [rest, rest], tables)
-    read(path)
-    middle = len(rest) // 2
-    write_tiles(path, [rest, rest[:middle] + b"\xfe" * 99 + rest[middle + 99 :]], tables)
-    with pytest.raises(InputError, match=r"a\.tif could not be read as image: its pixels are dam"):
-        read(path)
-
-
-@pytest.mark.parametrize("read", [read_pieces, read_whole])
 @pytest.mark.parametrize(
     ("pixels", "options"),
     [
         (COLOURS, {"photometric": "ycbcr", "subsampling": (4, 1)}),
         (COLOURS, {"photometric": "rgb", "compressionargs": {"lossless": True}}),
-        (GREY_12_BITS, {"compressionargs": {"bitspersample": 12, "lossless": False}}),
+        (COLOURS, {"photometric": "rgb", "planarconfig": "separate"}),
+        (
+            COLOURS[:, :, 0].astype(np.uint16) * 16,
+            {"compressionargs": {"bitspersample": 12, "lossless": False}},
+        ),
     ],
-    ids=["colours at a quarter of the width", "lossless", "12 bits"],
+    ids=["colours at a quarter of the width", "lossless", "planes of colours", "12 bits"],
 )
-def test_a_tiff_of_any_form_of_jpeg_is_read(tmp_path, read, pixels, options):
+def test_a_tiff_of_any_form_of_jpeg_is_read(tmp_path, pixels, options):
+    if "planarconfig" in options:
+        pixels = np.moveaxis(pixels, -1, 0)
     tifffile.imwrite(tmp_path / "a.tif", pixels, compression="jpeg", tile=(64, 64), **options)
-    read(tmp_path / "a.tif")
-
-
-@pytest.mark.parametrize("read", [read_pieces, read_whole])
-def test_tiles_of_jpeg_without_an_end_are_read(tmp_path, read):
-    tile = imagecodecs.jpeg8_encode(COLOURS[:64, :64])[:-2]
-    write_tiles(tmp_path / "a.tif", [tile, tile])
-    read(tmp_path / "a.tif")
+    read_image(tmp_path / "a.tif")
+    decode(tmp_path / "a.tif", "image", colours=True)
 
 
 @pytest.mark.parametrize("compression", [None, "zlib", "packbits"])
@@ -400,17 +189,6 @@ def test_chunks_larger_than_the_memory_are_refused(tmp_path):
     assert array.shape == (10**6, 10**6)
     with pytest.raises(InputError, match=r"a\.zarr needs 1,000\.0 GB of memory"):
         read_labels(tmp_path / "a.zarr")
-
-
-@pytest.mark.parametrize(("codec", "name"), [("webp", "WebP"), ("jpeg2000", "JPEG 2000")])
-def test_pixels_without_a_checksum_are_told(tmp_path, codec, name):
-    path = tmp_path / "a.tif"
-    tifffile.imwrite(path, COLOURS, compression=codec, tile=(64, 64), photometric="rgb")
-    with open_image(path) as stack:
-        assert f"a.tif stores its pixels as {name}" in stack.notes[0]
-    tifffile.imwrite(path, COLOURS, compression="zlib", photometric="rgb")
-    with open_image(path) as stack:
-        assert stack.notes == ()
 
 
 @pytest.mark.parametrize("version", [2, 3])

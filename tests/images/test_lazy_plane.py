@@ -133,6 +133,27 @@ def test_only_the_tiles_a_box_touches_are_read_and_each_once(pyramid, tiles_read
     assert len(set(tiles_read)) == 9
 
 
+@pytest.mark.parametrize(
+    ("shape", "how", "tiles"),
+    [
+        ((3, 512, 640), {"photometric": "rgb", "planarconfig": "separate"}, 3),
+        ((512, 640, 4), {"photometric": "rgb", "extrasamples": ["unspecified"]}, 1),
+        ((512, 640), {"photometric": "miniswhite"}, 1),
+        ((512, 640), {"photometric": "palette", "colormap": np.zeros((3, 256), np.uint16)}, 1),
+    ],
+    ids=["colours plane by plane", "a fourth band", "0 is white", "a palette"],
+)
+def test_colours_that_are_stored_in_other_ways_are_read_by_tiles_too(
+    tmp_path, tiles_read, shape, how, tiles
+):
+    pixels = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+    tifffile.imwrite(tmp_path / "a.tif", pixels, tile=(64, 64), compression="zlib", **how)
+    (level,) = open_image(tmp_path / "a.tif").levels
+    assert tiles_read == []
+    LazyPlane([level], samples=len(level.shape) == 3).read(0, (70, 130, 120, 190))
+    assert len(tiles_read) == tiles
+
+
 @pytest.mark.parametrize("compression", [None, "zlib"])
 @pytest.mark.parametrize("axes", ["ZCYX", "CZYX", "TZCYX"])
 def test_ome_tiff_planes_and_channels_are_found_by_name(tmp_path, axes, compression):

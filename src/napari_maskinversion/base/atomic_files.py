@@ -1,12 +1,11 @@
 """Write files and folders completely or not at all, also several together.
 
-Files are written under a hidden name in the same folder and renamed. The hidden name tells the
+Everything is written under a hidden name in the same folder and renamed. The hidden name tells the
 process that made it, so what a killed one left behind is found and cleared by `recover`.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import re
@@ -21,16 +20,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from .errors import InputError
-from .reading import special_kind
+import psutil
 
-PART, COMMIT, COMMIT_NEW = ".part", ".commit", ".commit-new"
+from .errors import InputError
+
+PART, COMMIT = ".part", ".commit"
 _STEM: Final = 40  # characters of a file's name in its hidden one, which systems limit
+# Version 0.2.0.dev0 also wrote when the process had started, and ".commit-new".
 _HIDDEN: Final = re.compile(
-    r"\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-(?P<start>\d+)\.\w+(?P<kind>\.part|\.commit"
-    r"|\.commit-new)"
+    r"\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)(-\d+)?\.\w+(?P<kind>\.part|\.commit)(-new)?"
 )
 _OLD: Final = "old"
+_HOUR: Final = 3600.0  # seconds; clocks are corrected by less
 _TRIES: Final = 20  # to delete a folder into which threads still write
 _PAUSE: Final = 0.05  # seconds between them
 
@@ -38,15 +39,14 @@ _PAUSE: Final = 0.05  # seconds between them
 class FileSet:
     """Files of one folder that are written to a hidden folder and moved into place together.
 
-    They are committed by renaming the hidden folder. From then on the set is complete: what a
-    killed process has not moved yet, `recover` moves.
+    Renaming the hidden folder commits them: what a process that is killed now has not moved yet,
+    `recover` moves.
     """
 
     def __init__(self, folder: Path, *, overwrite: bool) -> None:
         self.folder, self._overwrite = folder, overwrite
         self.place = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix("set"), suffix=PART))
         self._names: list[str] = []
-        self._kept: Path | None = None
 
     def add(self, part: Path, name: str) -> None:
         """Add a finished file that will get this name."""
@@ -54,36 +54,33 @@ class FileSet:
         self._names.append(name)
 
     def commit(self) -> None:
-        """Move all of them."""
-        for path in (self.folder / name for name in self._names):
-            if path.is_dir() and not (self.place / path.name).is_dir():
-                raise InputError(_failed(path, _error(errno.EISDIR)))
-            if special_kind(path):
-                raise InputError(_failed(path, _not_a_file(path)))
-            if path.exists() and not self._overwrite:
-                raise InputError(_taken(path))
-        written, ending = self.place, COMMIT if self._overwrite else COMMIT_NEW
-        self.place = written.with_suffix(ending)
-        written.rename(self.place)
-        (self.place / _OLD).mkdir()
+        """Move all of them, in the order in which they were added."""
+        written = self.place
+        self.place = written.rename(written.with_suffix(COMMIT))
+        if self._overwrite:
+            (self.place / _OLD).mkdir()
         path = self.folder
         try:
             for path in (self.folder / name for name in self._names):
                 self._move(path)
-        except OSError as error:
+        except (OSError, InputError) as error:
             self._undo()
             self.place = self.place.rename(written)
-            taken = isinstance(error, FileExistsError) and not self._overwrite
-            raise InputError(_taken(path) if taken else _failed(path, error)) from error
+            if isinstance(error, OSError):
+                raise _failed(path, error) from error
+            raise
         shutil.rmtree(self.place, ignore_errors=True)
 
     def _move(self, path: Path) -> None:
-        new, old = self.place / path.name, self.place / _OLD / path.name
-        if not self._overwrite:
-            _move_to_free_name(new, path)
-            return
+        new = self.place / path.name
         if path.exists():
-            _back_up(path, old)
+            if not self._overwrite:
+                raise InputError(
+                    f"{path} has appeared since the start and was left as it is; choose another "
+                    "folder, or use --overwrite to replace it."
+                )
+            _check_kind(path, folder=new.is_dir())
+            path.replace(self.place / _OLD / path.name)
         new.replace(path)
 
     def _undo(self) -> None:
@@ -98,17 +95,16 @@ class FileSet:
 
     def keep(self) -> Path:
         """Rename the hidden folder to a visible one; return it."""
-        number = self.place.name.split(".")[-2]
-        self._kept = self.place.rename(self.folder / f"unmoved-{number}")
-        return self._kept
-
-    def discard(self) -> None:
-        """Delete what was not moved."""
-        if self._kept is None:
-            shutil.rmtree(self.place, ignore_errors=True)
+        return self.place.rename(self.folder / f"unmoved-{self.place.name.split('.')[-2]}")
 
 
 _current: ContextVar[FileSet | None] = ContextVar("current file set", default=None)
+
+
+def _set_of(folder: Path) -> FileSet | None:
+    """Return the set that is being written to a folder, if there is one."""
+    files = _current.get()
+    return files if files is not None and files.folder == folder else None
 
 
 @contextmanager
@@ -119,15 +115,15 @@ def together(
 
     `replacing` and `atomic_path` take part by themselves. A block within a block joins it.
     """
-    outer = _current.get()
-    if outer is not None and outer.folder == folder:
+    outer = _set_of(folder)
+    if outer is not None:
         yield outer
         return
     recover(folder)
     try:
         files = FileSet(folder, overwrite=overwrite)
     except OSError as error:
-        raise InputError(_refused(folder, error)) from None
+        raise _failed(folder, error) from None
     token = _current.set(files)
     try:
         yield files
@@ -139,7 +135,7 @@ def together(
             raise InputError(f"{error} All files are in {files.keep()}.") from error
     finally:
         _current.reset(token)
-        files.discard()
+        shutil.rmtree(files.place, ignore_errors=True)
 
 
 @contextmanager
@@ -149,13 +145,11 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     Within `together`, it does so with the others. Otherwise what killed processes left in the
     folder is cleared first.
     """
-    files = _current.get()
-    if files is not None and files.folder != path.parent:
-        files = None
-    if special_kind(path):
-        raise _not_a_file(path)
+    files = _set_of(path.parent)
     if files is None:
         recover(path.parent)
+        if path.exists():
+            _check_kind(path, folder=False)
     folder = path.parent if files is None else files.place
     handle, name = tempfile.mkstemp(dir=folder, prefix=_prefix(path.stem), suffix=PART)
     os.close(handle)
@@ -163,7 +157,9 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     try:
         yield part
         # Files of mkstemp are readable by their owner only; results follow the user's umask.
-        part.chmod(0o666 & ~_mask())
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)
         if durable:
             with part.open("rb+") as file:
                 os.fsync(file.fileno())
@@ -171,60 +167,43 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
             part.replace(path)
         else:
             files.add(part, path.name)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def atomic_folder(path: Path) -> Generator[Path, None, None]:
-    """Do the same as `atomic_path` for a folder; an earlier one is replaced as a whole."""
-    files = _current.get()
-    if files is not None and files.folder != path.parent:
-        files = None
-    try:
-        if files is None:
-            recover(path.parent)
-        folder = path.parent if files is None else files.place
-        part = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix(path.stem), suffix=PART))
-    except OSError as error:
-        raise InputError(_refused(path.parent, error)) from None
-    try:
-        yield part
-        part.chmod(0o777 & ~_mask())
-        if files is not None:
-            files.add(part, path.name)
-            return
-        with together(path.parent) as alone:
-            alone.add(part, path.name)
-    except OSError as error:
-        raise InputError(_failed(path, error)) from error
     finally:
-        # Threads of a writer (zarr's) may go on for a moment after its first error.
-        tries = _TRIES
-        while part.exists() and tries:
-            shutil.rmtree(part, ignore_errors=True)
-            time.sleep(_PAUSE)
-            tries -= 1
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_path(path: Path) -> Generator[Path, None, None]:
     """Do the same as `replacing`, with errors written for users."""
-    begun = False
     try:
         with replacing(path) as part:
-            begun = True
             yield part
     except OSError as error:
-        if not begun and not special_kind(path):
-            raise InputError(_refused(path.parent, error)) from None
-        raise InputError(_failed(path, error)) from error
+        raise _failed(path, error) from error
 
 
-def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
+@contextmanager
+def atomic_folder(path: Path) -> Generator[Path, None, None]:
+    """Do the same as `atomic_path` for a folder; an earlier one is replaced as a whole."""
+    with together(path.parent) as files:
+        part = files.place / f"{path.stem[:_STEM]}{PART}"
+        try:
+            part.mkdir()
+            yield part
+            files.add(part, path.name)
+        except OSError as error:
+            raise _failed(path, error) from error
+        finally:
+            # Threads of a writer (zarr's) may go on for a moment after its first error.
+            tries = _TRIES
+            while part.exists() and tries:
+                shutil.rmtree(part, ignore_errors=True)
+                time.sleep(_PAUSE)
+                tries -= 1
+
+
+def write_whole(path: Path, content: bytes) -> None:
     """Write a file completely or not at all; raises OSError."""
-    with replacing(path, durable=durable) as part:
+    with replacing(path) as part:
         part.write_bytes(content)
 
 
@@ -237,31 +216,25 @@ def recover(folder: Path) -> None:
     with suppress(OSError):
         for entry in list(folder.iterdir()):
             parts = _HIDDEN.fullmatch(entry.name)
-            if parts is None or not _is_gone(parts["host"], int(parts["process"]), parts["start"]):
-                continue
-            if entry.is_symlink():  # none of ours
+            if parts is None or entry.is_symlink():  # none of ours
                 continue
             with suppress(OSError):
-                if parts["kind"] == PART:
+                if _is_gone(entry, parts["host"], int(parts["process"])):
+                    if parts["kind"] == COMMIT:
+                        _finish(entry)
                     _remove(entry)
-                else:
-                    _finish(entry, folder, overwrite=parts["kind"] == COMMIT)
 
 
-def _finish(place: Path, folder: Path, *, overwrite: bool) -> None:
+def _finish(place: Path) -> None:
+    """Move what is left of a set, but onto nothing that is newer or that was not to be replaced."""
+    committed, replaces = place.stat().st_mtime, (place / _OLD).exists()
     for new in sorted(place.iterdir()):
-        if new.name == _OLD:
+        path = place.parent / new.name
+        if path.exists() and not (replaces and path.stat().st_mtime <= committed):
             continue
-        path = folder / new.name
-        if overwrite:
-            if path.is_dir():
-                _remove(path)
+        if new.name != _OLD:
+            _remove(path)
             new.replace(path)
-        elif path.exists() and path.samefile(new):
-            new.unlink()
-        else:
-            _move_to_free_name(new, path)
-    _remove(place)
 
 
 def _remove(entry: Path) -> None:
@@ -271,45 +244,8 @@ def _remove(entry: Path) -> None:
         entry.unlink(missing_ok=True)
 
 
-def _mask() -> int:
-    """Return the rights that the user keeps from others."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _move_to_free_name(part: Path, path: Path) -> None:
-    """Rename a file or folder, but never onto another one; raises FileExistsError."""
-    if part.is_dir():
-        if path.exists() or path.is_symlink():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        part.rename(path)
-        return
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise
-    except (OSError, NotImplementedError):  # a disk without hard links
-        path.touch(exist_ok=False)
-        part.replace(path)
-    else:
-        part.unlink()
-
-
-def _back_up(path: Path, backup: Path) -> None:
-    """Link a file to a second name; rename it if it is a folder, or the disk has no hard links."""
-    if path.is_dir():
-        path.replace(backup)
-        return
-    try:
-        os.link(path, backup)
-    except (OSError, NotImplementedError):
-        path.replace(backup)
-
-
 def _prefix(stem: str) -> str:
-    process = os.getpid()
-    return f".{stem[:_STEM]}.{_host()}-{process}-{_start(process)}."
+    return f".{stem[:_STEM]}.{_host()}-{os.getpid()}."
 
 
 @cache
@@ -317,57 +253,21 @@ def _host() -> str:
     return sha256(platform.node().encode()).hexdigest()[:6]
 
 
-def _start(process: int) -> int:
-    """Return when a process started, which tells it from a later one of the same number.
-
-    On Linux in ticks of a start of the system, since setting the clock changes psutil's answer.
-    """
-    import psutil
-
-    try:
-        about = Path(f"/proc/{process}/stat").read_text()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-    except OSError:
-        return int(psutil.Process(process).create_time())
-    ticks = about.rpartition(")")[2].split()[19]
-    return int(sha256(f"{boot} {ticks}".encode()).hexdigest()[:12], 16)
-
-
-def _is_gone(host: str, process: int, start: str) -> bool:
-    import psutil
-
+def _is_gone(entry: Path, host: str, process: int) -> bool:
+    """Return whether the process has ended; a later one of its number is younger than the file."""
     if host != _host():
         return False
     try:
-        return str(_start(process)) != start
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.Error:
-        return False
+        return bool(psutil.Process(process).create_time() > entry.stat().st_mtime + _HOUR)
+    except psutil.Error as error:
+        return isinstance(error, psutil.NoSuchProcess)
 
 
-def _not_a_file(path: Path) -> OSError:
-    return OSError(errno.EEXIST, f"it is {special_kind(path)}, not a file")
+def _check_kind(path: Path, *, folder: bool) -> None:
+    if not (path.is_dir() if folder else path.is_file()):
+        raise OSError(f"it is not a {'folder' if folder else 'file'}")
 
 
-def _error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
-
-
-def _taken(path: Path) -> str:
-    return (
-        f"{path} has appeared since the start and was left as it is; choose another folder, or "
-        "use --overwrite to replace it."
-    )
-
-
-def _refused(folder: Path, error: OSError) -> str:
-    return f"{folder} cannot be written to ({_reason(error)}); choose another folder."
-
-
-def _failed(path: Path, error: OSError) -> str:
-    return f"{path} could not be written ({_reason(error)}); choose another folder."
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
+def _failed(path: Path, error: OSError) -> InputError:
+    reason = error.strerror or str(error)
+    return InputError(f"{path} could not be written ({reason}); choose another folder.")

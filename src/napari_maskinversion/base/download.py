@@ -1,7 +1,7 @@
 """Download a file: resumable, cancellable, verified, complete or not at all.
 
-Neither ``pooch.retrieve`` nor ``huggingface_hub.hf_hub_download`` does all of this: pooch cannot
-resume or be cancelled, and the hub client cannot be cancelled and does not verify checksums.
+No client does all of this: pooch cannot resume or be cancelled; huggingface_hub 2.4 deletes what a
+download that was cancelled has got so far, and reports and can be stopped only every 10 MB.
 """
 
 from __future__ import annotations
@@ -91,20 +91,25 @@ def download(
     An existing file is checked against its checksum and downloaded again only if it is damaged. A
     download that was cancelled or interrupted resumes where it stopped.
     """
-    report = on_progress or (lambda done, total: None)
+    reported = 0.0
 
-    def check_cancelled() -> None:
+    def follow(done: int = 0, total: int = 0) -> None:
+        """Stop if the user asked for it; else report, but not at every piece."""
+        nonlocal reported
         if cancelled is not None and cancelled():
             raise Cancelled(
                 f"The download of {wanted.name} was cancelled; the next one resumes from there."
             )
+        if on_progress is not None and done and time.monotonic() - reported >= _INTERVAL:
+            reported = time.monotonic()
+            on_progress(done, total)
 
     try:
         file = wanted.local()
         if file is None or not file.is_intact():
             if is_offline():
                 raise Unreachable("offline mode is on")
-            file = _download_once(wanted, report, check_cancelled)
+            file = _download_once(wanted, follow)
     except Unreachable as error:
         size = f" ({size_text(wanted.size)})" if wanted.size else ""
         raise OfflineError(
@@ -116,18 +121,17 @@ def download(
             f"Cannot write {wanted.name} to {wanted.lock.parent} ({error}); "
             f"set {VARIABLE} to a folder with free space."
         ) from error
-    report(file.size, file.size)
+    if on_progress is not None:
+        on_progress(file.size, file.size)
     return file.path
 
 
-def _download_once(
-    wanted: Download, report: OnProgress, check_cancelled: Callable[[], None]
-) -> RemoteFile:
+def _download_once(wanted: Download, follow: Callable[..., None]) -> RemoteFile:
     folder = wanted.lock.parent
     make_folder(folder)
     with Lock(wanted.lock) as lock:
         for _ in lock.wait_steps(wanted.name, _log.warning):
-            check_cancelled()
+            follow()
         file = wanted.local()
         if file is not None and file.is_intact():
             return file  # another process has just downloaded it
@@ -135,7 +139,7 @@ def _download_once(
         part = folder / f".{file.path.name}.{file.sha256[:16]}.part"
         for stale in set(folder.glob(f".{file.path.name}.*.part")) - {part}:
             stale.unlink()  # of another version of the file
-        _download_part(wanted.name, file, part, report, check_cancelled)
+        _complete(wanted.name, file, part, follow)
         if sha256_of(part) != file.sha256:
             part.unlink()
             raise ModelError(
@@ -148,47 +152,38 @@ def _download_once(
         return file
 
 
-def _download_part(
-    name: str, file: RemoteFile, part: Path, report: OnProgress, check_cancelled: Callable[[], None]
-) -> None:
+def _complete(name: str, file: RemoteFile, part: Path, follow: Callable[..., None]) -> None:
     """Complete ``part``, trying again after broken connections."""
     import requests
 
-    for attempt in range(1, _ATTEMPTS + 1):
-        check_cancelled()
+    for attempt in range(1, _ATTEMPTS + 2):
+        follow()
         done = part.stat().st_size if part.exists() else 0
-        if done > file.size:
-            part.unlink()
-            done = 0
-        if done == file.size:
+        if done >= file.size:
             return
-        _check_room(name, file.size - done, part.parent)
+        free = shutil.disk_usage(part.parent).free
+        if file.size - done > free:
+            raise ModelError(
+                f"{name} needs {size_text(file.size - done)} more but {part.parent} has "
+                f"{size_text(free)} free; free some space, or set {VARIABLE} to another folder."
+            )
+        if attempt > _ATTEMPTS:
+            break
         try:
-            _append(name, file, part, done, report, check_cancelled)
+            _append(file, part, done, follow)
         except requests.HTTPError as error:
             raise ModelError(f"The server refuses {name}: {one_line(error)}") from error
         except requests.RequestException as error:
             _log.info("attempt %d to download %s failed: %s", attempt, file.url, error)
             time.sleep(0.2 * attempt)
-    if not part.exists() or part.stat().st_size < file.size:
-        raise Unreachable("the connection broke off")
+    raise Unreachable("the connection broke off")
 
 
-def _append(
-    name: str,
-    file: RemoteFile,
-    part: Path,
-    done: int,
-    report: OnProgress,
-    check_cancelled: Callable[[], None],
-) -> None:
+def _append(file: RemoteFile, part: Path, done: int, follow: Callable[..., None]) -> None:
     """Request the missing bytes and append them to ``part``."""
     import requests
 
-    headers = {"Accept-Encoding": "identity"}
-    if done:
-        headers["Range"] = f"bytes={done}-"
-    reported = 0.0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
     with (
         requests.get(file.url, headers=headers, timeout=TIMEOUT, stream=True) as answer,
         part.open("ab") as output,
@@ -199,27 +194,10 @@ def _append(
             output.truncate(0)
             done = 0
         for chunk in answer.iter_content(_CHUNK):
-            done += len(chunk)
-            if done > file.size:
-                raise ModelError(
-                    f"The server sends more than the {size_text(file.size)} announced for {name}; "
-                    "try again later."
-                )
-            output.write(chunk)
-            check_cancelled()
-            now = time.monotonic()
-            if now - reported >= _INTERVAL:
-                reported = now
-                report(done, file.size)
-
-
-def _check_room(name: str, needed: int, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ModelError(
-            f"{name} needs {size_text(needed)} more but {folder} has {size_text(free)} free; free "
-            f"some space, or set {VARIABLE} to another folder."
-        )
+            done += output.write(chunk)
+            follow(done, file.size)
+            if done >= file.size:  # what the server sends beyond that, the checksum refuses
+                return
 
 
 def sha256_of(path: Path) -> str:

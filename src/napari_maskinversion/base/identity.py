@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .download import sha256_of
 from .regions import Region
 
 Position = tuple[tuple[str, int], ...]
@@ -20,6 +21,7 @@ Position = tuple[tuple[str, int], ...]
 WHOLE: Final = 16 * 2**20
 _SAMPLES: Final = 32
 _SIDE: Final = 64  # pixels of a sample along each of the two longest axes
+_PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)  # one an axis
 
 
 def file_sha256(path: Path) -> str:
@@ -30,8 +32,7 @@ def file_sha256(path: Path) -> str:
 
 @lru_cache(maxsize=64)  # more than a model folder has
 def _file_sha256(path: Path, *about: int) -> str:
-    with path.open("rb") as content:  # piece by piece
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return sha256_of(path)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -139,20 +140,10 @@ def _samples(shape: Sequence[int]) -> Iterable[tuple[slice, ...]]:
     if len(shape) > 2 and shape[-1] <= 4:
         sides[-1] = shape[-1]
     # Irrational steps that never coincide: fractional parts of square roots of primes.
-    steps = [math.sqrt(prime) % 1 for prime in _primes(len(shape))]
+    steps = [math.sqrt(prime) % 1 for prime in _PRIMES[: len(shape)]]
     for sample in range(_SAMPLES):
         starts = [
             int((sample * step + 0.5) % 1 * (whole - side + 1))
             for step, whole, side in zip(steps, shape, sides, strict=True)
         ]
         yield tuple(slice(s, s + side) for s, side in zip(starts, sides, strict=True))
-
-
-def _primes(count: int) -> list[int]:
-    primes: list[int] = []
-    number = 2
-    while len(primes) < count:
-        if all(number % prime for prime in primes):
-            primes.append(number)
-        number += 1
-    return primes

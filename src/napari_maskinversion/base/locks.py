@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
-from types import TracebackType
 from typing import Final, Self
 
 from .cache_folder import cache_folder, make_folder
@@ -19,7 +18,6 @@ from .errors import InUseError
 
 PAUSE: Final = 0.2  # seconds between two attempts
 _PATIENCE: Final = 10.0  # seconds to wait for somebody who changes a small file
-_SHORT: Final = 0.02
 
 
 class Lock:
@@ -32,12 +30,12 @@ class Lock:
         self._lock = FileLock(path, thread_local=False, is_singleton=shared)
         self._holder = path.with_name(path.name + ".by")
 
-    def acquire(self) -> bool:
-        """Take the lock if nobody has it; return whether it is ours now."""
+    def acquire(self, patience: float = 0.0) -> bool:
+        """Take the lock if nobody has it for so many seconds; return whether it is ours now."""
         from filelock import Timeout
 
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=patience)
         except Timeout:
             return False
         with suppress(OSError):  # a disk that is full
@@ -76,56 +74,41 @@ class Lock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
-@contextmanager
-def hold_alone(path: Path, patience: float = _PATIENCE) -> Iterator[None]:
-    """Hold a file during a short change; wait for others, also for other threads."""
-    try:
-        lock = _lock_of(path, shared=False)
-        waited = 0.0
-        while not lock.acquire():
-            if waited > patience:
-                raise _in_use(path, lock)
-            sleep(_SHORT)
-            waited += _SHORT
-    except OSError:  # the cache folder cannot be written to
-        yield
-        return
-    with lock:
-        yield
+def hold(path: Path, patience: float = 0.0, *, shared: bool = True) -> Lock | None:
+    """Take the right to write to a file or folder; leaves nothing in its folder.
 
-
-def hold(path: Path) -> Lock | None:
-    """Take the right to write to a file or folder; leaves nothing in its folder."""
+    Within this program several may have it, if it is ``shared``. None if the cache folder cannot be
+    written to.
+    """
     try:
-        lock = _lock_of(path, shared=True)
-        taken = lock.acquire()
+        folder = cache_folder() / "locks"
+        make_folder(folder)
+        name = sha256(str(path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        lock = Lock(folder / f"{name}.lock", shared=shared)
+        taken = lock.acquire(patience)
     except OSError:
         return None
     if not taken:
-        raise _in_use(path, lock)
+        raise InUseError(
+            f"{path} is being written by {lock.holder}; wait until it is done, or choose another "
+            "place."
+        )
     return lock
 
 
-def _lock_of(path: Path, *, shared: bool) -> Lock:
-    folder = cache_folder() / "locks"
-    make_folder(folder)
-    name = sha256(str(path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return Lock(folder / f"{name}.lock", shared=shared)
-
-
-def _in_use(path: Path, lock: Lock) -> InUseError:
-    return InUseError(
-        f"{path} is being written by {lock.holder}; wait until it is done, or choose another place."
-    )
+@contextmanager
+def hold_alone(path: Path) -> Generator[None, None, None]:
+    """Hold a file during a short change; wait for others, also for other threads."""
+    lock = hold(path, _PATIENCE, shared=False)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 def _myself() -> str:

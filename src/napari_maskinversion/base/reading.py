@@ -1,4 +1,4 @@
-"""Read what users and other programs wrote, within limits; any problem is one line.
+"""Read what users and other programs wrote; any problem is one line.
 
 Every reader goes through `check_file`, and everything in JSON through `parse_json`. Projects and
 names in YAML go through `parse_yaml`, tables of images, regions and marks through `read_rows`.
@@ -7,12 +7,11 @@ names in YAML go through `parse_yaml`, tables of images, regions and marks throu
 from __future__ import annotations
 
 import csv
-import errno
 import io
 import json
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from tokenize import TokenError
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -28,15 +27,7 @@ if TYPE_CHECKING:
 MOST_SETTINGS: Final = 16 * 2**20  # bytes of a file of settings
 MOST_JSON: Final = 2 * 2**30  # bytes of a file of annotations
 MOST_NPY_HEAD: Final = 10_000  # characters of an array's description
-DEEPEST: Final = 100  # lists and objects within one another; our own files have less than 10
 
-_KINDS: Final = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-_APPLE_DOUBLE: Final = b"\x00\x05\x16\x07"
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]{1,9}:/")
 Model = TypeVar("Model")
 
@@ -49,40 +40,38 @@ def is_address(path: Path | str) -> bool:
 def as_path(path: Any, what: str) -> Path:
     """Return what a caller passed as the path of ``what``."""
     try:
-        file = Path(path)
-        file.lstat()
-    except (TypeError, ValueError) as error:  # ValueError: a null character, a lone surrogate
+        return Path(path)
+    except TypeError as error:
         raise InputError(f"{path!r} is no path of {what} ({error}).") from None
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            raise _unreadable(file, what, error) from None
-    return file
 
 
 def check_file(
     path: Path, what: str = "file", *, most: int | None = None, folder: bool = False
 ) -> int:
-    """Refuse what is not a plain file, before it is opened: a pipe would block for ever."""
+    """Refuse what is not there, not a file, or larger than ``most`` bytes; return its size."""
     try:
-        status = path.stat()
+        size = path.stat().st_size
     except (OSError, ValueError) as error:  # ValueError: a null character
         raise _unreadable(path, what, error) from None
-    if stat.S_ISDIR(status.st_mode) and not folder:
+    if path.is_dir() and not folder:
         raise InputError(f"{path} is a folder; name one file ({what}).")
-    check_kind(path, status.st_mode)
-    if most is not None and status.st_size > most:
+    check_kind(path)
+    if most is not None and size > most:
         raise InputError(
-            f"{path} has {status.st_size / 1e6:,.0f} MB; a {what} has at most {most / 1e6:,.0f} MB."
+            f"{path} has {size / 1e6:,.0f} MB; a {what} has at most {most / 1e6:,.0f} MB."
         )
-    return status.st_size
+    return size
 
 
-def check_kind(path: Path, mode: int | None = None) -> None:
-    """Refuse a pipe, a socket, a device and what macOS adds; what does not exist passes."""
-    kind = special_kind(path, mode)
-    if kind:
-        raise InputError(f"{path} is {kind}, not a file; save its content in a file first.")
-    if _has_macos_head(path):
+def check_kind(path: Path) -> None:
+    """Refuse a pipe or a device, which never end, and what macOS adds to disks of others."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # whoever opens it says why
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path} is not a file; save its content in a file first.")
+    if path.name.startswith("._") and stat.S_ISREG(mode):
         raise InputError(
             f"{path} is what macOS keeps beside a file, not the file; name {path.name[2:]} instead."
         )
@@ -92,26 +81,6 @@ def is_of_macos(path: PurePath) -> bool:
     """Return whether a path is by its name what macOS keeps beside files."""
     of_finder = path.name.startswith("._") or path.name == ".DS_Store"
     return of_finder or "__MACOSX" in path.parts
-
-
-def _has_macos_head(path: Path) -> bool:
-    if not is_of_macos(path):
-        return False
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == _APPLE_DOUBLE
-    except (OSError, ValueError):
-        return False
-
-
-def special_kind(path: Path, mode: int | None = None) -> str:
-    """Return "a pipe", "a socket" or "a device"; "" for anything else."""
-    if mode is None:
-        try:
-            mode = path.stat().st_mode
-        except (OSError, ValueError):
-            return ""
-    return next((kind for fits, kind in _KINDS if fits(mode)), "")
 
 
 def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> bytes:
@@ -186,7 +155,7 @@ def parse_json(text: str | bytes, name: object) -> Any:
     """Read JSON."""
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-        values = json.loads(text, object_pairs_hook=_members)
+        return json.loads(text, object_pairs_hook=_members)
     except UnicodeDecodeError:
         raise InputError(f"{name} is not JSON: it is not text in UTF-8.") from None
     except json.JSONDecodeError as error:
@@ -196,14 +165,7 @@ def parse_json(text: str | bytes, name: object) -> Any:
     except ValueError as error:  # a number with thousands of digits, a key twice
         raise InputError(f"{name} is broken JSON: {error}.") from None
     except RecursionError:
-        raise _too_deep(name) from None
-    level, depth = [values], 0
-    while level:
-        depth += 1
-        if depth > DEEPEST:
-            raise _too_deep(name)
-        level = [part for one in level for part in _parts(one) if isinstance(part, dict | list)]
-    return values
+        raise InputError(f"{name} is broken JSON: it is nested too deeply.") from None
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -219,61 +181,30 @@ def parse_yaml(content: bytes, name: object) -> Any:
     """Read YAML as plain values."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """One that refuses a key twice, of which YAML takes the last one."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            lines: dict[Any, int] = {}
+            for key, _ in node.value:
+                line = key.start_mark.line + 1
+                if lines.setdefault(str(key.value), line) != line:
+                    raise InputError(
+                        f"{name} has {key.value!r} twice, in the lines {lines[key.value]} and "
+                        f"{line}; keep one."
+                    )
+            return super().construct_mapping(node, deep)
+
     try:
-        text = content.decode("utf-8-sig")
-        depth = 0
-        for event in yaml.parse(text, loader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                raise InputError(f"{name} is broken YAML: it is nested too deeply.")
-            if isinstance(event, yaml.AliasEvent):
-                raise InputError(
-                    f"{name} has an alias (*{event.anchor}) in line {_yaml_line(event)}; write "
-                    "its value there."
-                )
-        _check_yaml_keys(yaml.compose(text, loader), name)
-        return yaml.load(text, loader)
+        return yaml.load(content.decode("utf-8-sig"), Loader)
     except InputError:  # it is a ValueError
         raise
     except UnicodeDecodeError:
         raise InputError(f"{name} is not YAML: it is not text in UTF-8.") from None
-    except yaml.MarkedYAMLError as error:
-        if "nesting depth" in str(error.problem):  # libyaml's own limit, before any event
-            raise InputError(f"{name} is broken YAML: it is nested too deeply.") from None
-        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"{name} is not YAML{line} ({error.problem}).") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or number that is none
-        raise InputError(f"{name} is not YAML ({' '.join(str(error).split())}).") from None
-
-
-def _check_yaml_keys(node: Any, name: object) -> None:
-    import yaml
-
-    pending = [node] if node is not None else []
-    while pending:
-        node = pending.pop()
-        if isinstance(node, yaml.SequenceNode):
-            pending += node.value
-        if not isinstance(node, yaml.MappingNode):
-            continue
-        lines: dict[tuple[str, str], int] = {}
-        for key, value in node.value:
-            pending += [key, value]
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            line, name_of_key = _yaml_line(key), (key.tag, key.value)
-            if name_of_key in lines:
-                raise InputError(
-                    f"{name} has {key.value!r} twice, in the lines {lines[name_of_key]} and "
-                    f"{line}; keep one."
-                )
-            lines[name_of_key] = line
-
-
-def _yaml_line(part: Any) -> int:
-    return int(part.start_mark.line) + 1
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that is none
+        line = f" in line {mark.line + 1}" if (mark := getattr(error, "problem_mark", None)) else ""
+        reason = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(f"{name} is not YAML{line} ({reason}).") from None
 
 
 def validated(kind: type[Model], values: Any, name: object) -> Model:
@@ -284,25 +215,13 @@ def validated(kind: type[Model], values: Any, name: object) -> Model:
         raise InputError(f"{name}: {config_error(error)}") from None
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def _too_deep(name: object) -> InputError:
-    return InputError(f"{name} is broken JSON: it is nested more than {DEEPEST} levels deep.")
-
-
 def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         if is_address(path):
             return InputError(f"{path} is an address on the network; download the file first.")
         are = "are" if what == "masks" else "is"
         return InputError(f"There {are} no {what} at {path}; check the path.")
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        return InputError(f"There is no {what} at {path}: the name is too long.")
-    reason = (isinstance(error, OSError) and error.strerror) or str(error)
+    reason = getattr(error, "strerror", None) or error
     return InputError(f"{path} cannot be read as {what} ({reason}).")
 
 

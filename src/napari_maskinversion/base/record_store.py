@@ -17,12 +17,13 @@ from .reading import MOST_JSON, parse_json, read_bytes, validated
 FORMAT: Final = 1
 ENDING: Final = ".records.jsonl"
 _BEGIN: Final = b'{"format": '
+_ADVICE: Final = "name another file, or say --overwrite to measure again"
 Key = tuple[Any, ...]
 
 
 class _Header(BaseModel):
     format: StrictInt
-    kind: str = ""
+    kind: str
     settings: dict[str, Any]
 
 
@@ -76,8 +77,8 @@ class RecordStore:
             raise InputError(
                 f"{file.parent} cannot be written to ({error.strerror}); choose another folder."
             ) from None
-        header = {"format": FORMAT, "kind": self.kind, "settings": self.settings}
-        self._append(header, "its first line")
+        header = _Header(format=FORMAT, kind=self.kind, settings=self.settings)
+        self._append(header.model_dump(), "its first line")
 
     def _append(self, line: dict[str, Any], what: str) -> None:
         if self.file is None:
@@ -99,31 +100,26 @@ class RecordStore:
         self._end += len(data)
 
     def _read(self, file: Path) -> None:
-        advice = "name another file, or say --overwrite to measure again"
+        content = read_bytes(file, "file of records", most=MOST_JSON)
+        *lines, torn = content.split(b"\n")
+        if not lines and torn[: len(_BEGIN)] == _BEGIN[: len(torn)]:
+            return  # a header that was cut off
         try:
-            content = read_bytes(file, "file of records", most=MOST_JSON)
-            # A line without line end was cut off.
-            lines = [line + b"\n" for line in content.split(b"\n")[:-1]]
-            if not lines and _may_be_begun(content):
-                return
-            lines = lines or [content]
-            header = validated(_Header, parse_json(lines[0], "the first line"), "the first line")
+            first = parse_json((lines or [torn])[0], "the first line")
+            header = validated(_Header, first, "the first line")
         except InputError as error:
             raise InputError(
-                f"{file} holds no records of a measurement ({str(error).rstrip('.')}); {advice}."
+                f"{file} holds no records of a measurement ({str(error).rstrip('.')}); {_ADVICE}."
             ) from None
-        version, settings = header.format, dict(header.settings)
-        # The first files had it among the settings.
-        kind = header.kind or settings.pop("kind", self.kind)
-        if version != FORMAT:
+        if header.format != FORMAT:
             raise InputError(
-                f"{file} holds records in format {version}, which this version cannot continue; "
-                f"{advice}."
+                f"{file} holds records in format {header.format}, which this version cannot "
+                f"continue; {_ADVICE}."
             )
-        if kind != self.kind:
-            raise InputError(f"{file} holds figures of 'bench {kind}'; {advice}.")
-        check_settings(file, settings, self.settings)
-        self._end = len(lines[0])
+        if header.kind != self.kind:
+            raise InputError(f"{file} holds figures of 'bench {header.kind}'; {_ADVICE}.")
+        check_settings(file, header.settings, self.settings)
+        self._end = len(lines[0]) + 1
         for number, line in enumerate(lines[1:], 2):
             try:
                 record = parse_json(line, file)
@@ -131,26 +127,18 @@ class RecordStore:
                 self.records[key] = record
             except (ValueError, KeyError, TypeError, AttributeError):
                 if number == len(lines):
-                    break
+                    break  # it was cut off
                 raise InputError(
                     f"{file}, line {number}, holds no record, but records follow it; "
-                    f"delete the line to go on without it, {advice}."
+                    f"delete the line to go on without it, {_ADVICE}."
                 ) from None
-            self._end += len(line)
+            self._end += len(line) + 1
         if self._end < len(content):
             os.truncate(file, self._end)
-
-
-def _may_be_begun(content: bytes) -> bool:
-    """Return whether a file without a whole line may be the beginning of a header."""
-    return content.startswith(_BEGIN) or _BEGIN.startswith(content)
 
 
 def check_settings(file: Path, kept: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse kept records that were made with other settings."""
     differing = [name for name in {**wanted, **kept} if wanted.get(name) != kept.get(name)]
     if differing:
-        raise InputError(
-            f"{file} holds figures for another {', '.join(differing)}; "
-            "name another file, or say --overwrite to measure again."
-        )
+        raise InputError(f"{file} holds figures for another {', '.join(differing)}; {_ADVICE}.")

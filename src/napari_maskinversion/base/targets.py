@@ -10,7 +10,6 @@ from typing import Final
 
 from .atomic_files import recover
 from .errors import InputError
-from .reading import special_kind
 
 _PROBE: Final = bytes(2**16)  # a disk without room for it is full
 
@@ -38,18 +37,16 @@ def check_targets(
     # A link to nothing is there, too.
     there = [target for target in targets if target.exists() or target.is_symlink()]
     for target in there:
-        if target.is_dir() and not (is_our_folder or is_our_store)(target):
-            raise InputError(f"{target} is a folder; a file of this name is to be written there.")
-        kind = special_kind(target)
-        if kind:
-            raise InputError(
-                f"{target} is {kind}; a file of this name is to be written there. Choose another "
-                "name."
-            )
+        fits = (is_our_folder or is_our_store)(target) if target.is_dir() else target.is_file()
+        if target.exists() and not fits:
+            is_what = "is a folder" if target.is_dir() else "is not a file"
+            raise InputError(f"{target} {is_what}; choose another name for what is written.")
         for file in read:
-            inside = _is_within(target, file) and not is_ours(target)
-            if inside or _is_same(target, file):
-                what = f"a file of {file}" if inside else file
+            inside = file.is_dir() and target.resolve().is_relative_to(file.resolve())
+            if (inside and not is_ours(target)) or (
+                target.exists() and file.exists() and target.samefile(file)
+            ):
+                what = f"a file of {file}" if file.is_dir() else file
                 raise InputError(
                     f"Writing {target} would replace {what}, which is an input; choose another "
                     "place (--overwrite does not replace inputs)."
@@ -92,14 +89,3 @@ def check_folder(folder: Path) -> None:
             with suppress(OSError):
                 parent.rmdir()
     recover(folder)
-
-
-def _is_same(target: Path, file: Path) -> bool:
-    try:
-        return target.samefile(file)
-    except OSError:  # one of them does not exist
-        return False
-
-
-def _is_within(target: Path, folder: Path) -> bool:
-    return folder.is_dir() and target.resolve().is_relative_to(folder.resolve())

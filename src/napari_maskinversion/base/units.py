@@ -9,26 +9,14 @@ from typing import Final
 
 from .errors import InputError
 
+# pint knows them too, but takes a second of every start, and its symbol of a micron is "µ".
+_PREFIXES: Final = {"": "", "nano": "n", "micro": "µ", "milli": "m", "centi": "c", "kilo": "k"}
 _SHORT: Final = {
+    **{f"{p}{m}": f"{s}m" for p, s in _PREFIXES.items() for m in ("meter", "metre")},
     "um": "µm",
     "μm": "µm",  # Greek mu; the other one is the micro sign
-    "micron": "µm",
-    "microns": "µm",
-    "micrometer": "µm",
-    "micrometre": "µm",
-    "nanometer": "nm",
-    "nanometre": "nm",
-    "angstrom": "Å",
-    "millimeter": "mm",
-    "millimetre": "mm",
-    "centimeter": "cm",
-    "centimetre": "cm",
-    "meter": "m",
-    "metre": "m",
-    "kilometer": "km",
-    "kilometre": "km",
-    "inch": "in",
-    "foot": "ft",
+    **dict.fromkeys(("micron", "microns"), "µm"),
+    **{"angstrom": "Å", "inch": "in", "foot": "ft"},
 }
 # Used by viewers and files if nobody has set a unit.
 _NONE: Final = {"", "pixel", "pixels", "px", "none", "dimensionless"}

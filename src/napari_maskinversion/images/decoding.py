@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -15,18 +16,17 @@ from numpy.lib.format import MAGIC_PREFIX
 from ..base.errors import InputError
 from ..base.memory import free_memory
 from ..base.reading import check_file
-from .jpeg import check_jpeg, check_tiles
-from .tiff_pages import check_pages, colour_samples, is_inverted, opened_tiff, palette_of
+from .tiff import SLIDES as SLIDES
+from .tiff import TIFF as TIFF
+from .tiff import TURNED, is_tiff, open_tiff, read_tiff, turned
 
 Array = npt.NDArray[Any]
 
 _ALWAYS_FITS: Final = 2**28  # bytes
 
-TIFF: Final = {".tif", ".tiff"}
-SLIDES: Final = {".svs", ".ndpi", ".scn", ".bif", ".btf", ".tf8", ".lsm", ".stk", ".qptiff"}
-"""Endings of TIFF files of microscopes and scanners."""
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
 PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
+_ORIENTATION: Final = 274  # the tag of EXIF
 _PROGRAMS: Final = {"EPS", "WMF"}
 """Pillow gives PostScript to Ghostscript, and Windows draws metafiles."""
 # Pillow modes to convert to RGB(A).
@@ -58,8 +58,8 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
             if array.dtype.kind not in "biufc":
                 raise InputError(f"{path} contains values of type {array.dtype}, not numbers.")
             return array
-        if path.suffix.lower() in {*TIFF, *SLIDES}:
-            return _tiff(path, colours=colours)
+        if is_tiff(path):
+            return _tiff(path) if colours else read_tiff(path)
         return _picture(path, colours=colours)
 
 
@@ -88,50 +88,37 @@ def reading_errors(path: Path, what: str) -> Iterator[None]:
         raise InputError(f"{path} could not be read as {what}: {reason[0]}") from error
 
 
-def _tiff(path: Path, *, colours: bool) -> Array:
-    with opened_tiff(path) as file:
-        check_memory(file.series[0].nbytes, path, "image")
-        check_pages(file.series[0], path)
-        check_tiles(page.keyframe for page in file.series[0].pages if page is not None)
-        # tifffile would decode a slide of NDPI as one stream, which is not looked at.
-        array = np.asarray(_by_tiles(file.series[0]) if file.is_ndpi else file.asarray())
-        return _shown(array, file.series[0]) if colours else array
-
-
-def _shown(array: Array, series: Any) -> Array:
-    """Return the colours or the grey that viewers show, colours last; channels are first."""
-    page = series.keyframe
-    palette = palette_of(page)
-    if palette is not None:
-        return np.asarray(palette[array])
-    if is_inverted(page):
-        return np.asarray(np.invert(array))
-    # "S" marks colours; any other first axis counts planes of a stack.
-    if "S" not in series.axes:
-        return array
-    array = np.moveaxis(array, series.axes.index("S"), -1)
-    samples = colour_samples(page, array.shape[-1])
-    if not samples:
-        return np.moveaxis(array, -1, 0)
-    return array if samples == tuple(range(array.shape[-1])) else array[..., list(samples)]
-
-
-def _by_tiles(series: Any) -> Any:
-    import zarr
-
-    return zarr.open_array(series.aszarr(level=0), mode="r")[:]
+def _tiff(path: Path) -> Array:
+    """Read colours, last, or grey; channels are first."""
+    with open_tiff(path) as stack:
+        level = stack.levels[0]
+        check_memory(math.prod(level.shape) * level.dtype.itemsize, path, "image")
+        array = np.asarray(level[:])
+        if isinstance(array, np.memmap):  # the file may be replaced
+            array = np.array(array)
+        return np.moveaxis(array, -1, 0) if stack.axes[-1] == "c" else array
 
 
 def _picture(path: Path, *, colours: bool) -> Array:
     with open_picture(path) as picture:
-        is_jpeg = picture.format in ("JPEG", "MPO")
         mode = _AS_COLOUR.get(picture.mode) if colours else None
         if colours and picture.mode == "P" and "transparency" in picture.info:
             mode = "RGBA"
-        array = np.array(picture if mode is None else picture.convert(mode))
-    if is_jpeg:
-        check_jpeg(path.read_bytes())
-    return array
+        return np.array(picture if mode is None else picture.convert(mode))
+
+
+def picture_notes(path: Path) -> tuple[str, ...]:
+    """Return notes about a picture: an orientation that is not heeded, pictures not read."""
+    notes = []
+    with open_picture(path) as picture:
+        frames = getattr(picture, "n_frames", 1)
+        # Phones keep depth and previews as further pictures of JPEG.
+        if frames > 1 and picture.format != "MPO":
+            notes.append(f"{path} is an animation of {frames} pictures; the first one is used.")
+        with suppress(Exception):  # Pillow raises nearly anything; the pixels are readable anyway
+            if picture.getexif().get(_ORIENTATION) in TURNED:
+                notes.append(turned(path))
+    return tuple(notes)
 
 
 def open_picture(file: Path | IO[bytes], formats: tuple[str, ...] | None = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 from typing import Any, Final, Protocol
 
@@ -153,73 +153,41 @@ class LazyPlane:
         return both[0], both[1]
 
 
-class SamplesLast:
-    """A view of an array with its colour axis moved to the end; nothing is read."""
+class View:
+    """A lazy array of which each part is changed when it is read; its samples come last.
 
-    def __init__(self, array: Any, axis: int) -> None:
-        self._array, self._axis = array, axis
-        self.shape, self.dtype = self._last(array.shape), array.dtype
-        chunks = getattr(array, "chunks", None)
-        self.chunks = self._last(chunks) if chunks else None
-
-    def _last(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        return (*values[: self._axis], *values[self._axis + 1 :], values[self._axis])
-
-    def __getitem__(self, key: tuple[Any, ...]) -> Array:
-        others = len(self.shape) - 1
-        key, samples = key[:others], key[others] if len(key) > others else slice(None)
-        part = np.asarray(self._array[(*key[: self._axis], samples, *key[self._axis :])])
-        if not isinstance(samples, slice):
-            return part
-        return np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
-
-
-class PickedSamples:
-    """A view of an array with chosen samples of each pixel, its last axis; nothing is read."""
-
-    def __init__(self, array: Any, samples: Sequence[int]) -> None:
-        self._array, self._samples = array, list(samples)
-        self.shape, self.dtype = (*array.shape[:-1], len(samples)), array.dtype
-        chunks = getattr(array, "chunks", None)
-        self.chunks = (*chunks[:-1], len(samples)) if chunks else None
-
-    def __getitem__(self, key: Any) -> Array:
-        key = key if isinstance(key, tuple) else (key,)
-        others = len(self.shape) - 1
-        pixels = np.asarray(self._array[key[:others]])[..., self._samples]
-        return np.asarray(pixels[..., key[others]] if len(key) > others else pixels)
-
-
-class PaletteColours:
-    """A view of an array of numbers of colours as these colours; nothing is read.
-
-    Shapes: palette (N, 3), uint8.
+    ``axis`` is the place of the samples in the array; None if it has none. ``samples`` is how many
+    there are after the change.
     """
 
-    def __init__(self, array: Any, palette: Array) -> None:
-        self._array, self._palette = array, palette
-        self.shape, self.dtype = (*array.shape, palette.shape[1]), palette.dtype
+    def __init__(
+        self,
+        array: Any,
+        change: Callable[[Array], Array] = np.asarray,
+        *,
+        samples: int = 0,
+        axis: int | None = None,
+        dtype: Any = None,
+    ) -> None:
+        self._array, self._change, self._axis, self._samples = array, change, axis, samples
+        self.dtype = array.dtype if dtype is None else dtype
+        self.shape = self._moved(array.shape)
         chunks = getattr(array, "chunks", None)
-        self.chunks = (*chunks, palette.shape[1]) if chunks else None
+        self.chunks = self._moved(chunks) if chunks else None
+
+    def _moved(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
+        rest = [size for place, size in enumerate(sizes) if place != self._axis]
+        return (*rest, self._samples) if self._samples else tuple(rest)
 
     def __getitem__(self, key: Any) -> Array:
         key = key if isinstance(key, tuple) else (key,)
-        others = len(self.shape) - 1
-        numbers = np.asarray(self._array[key[:others]])
-        colours = self._palette[np.minimum(numbers, len(self._palette) - 1)]
-        return np.asarray(colours[..., key[others]] if len(key) > others else colours)
-
-
-class Inverted:
-    """A view of an array of whole numbers of which 0 is white as one of which 0 is black."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
-        self.shape, self.dtype = array.shape, array.dtype
-        self.chunks = getattr(array, "chunks", None)
-
-    def __getitem__(self, key: Any) -> Array:
-        return np.asarray(np.invert(np.asarray(self._array[key])))
+        others = len(self.shape) - bool(self._samples)
+        samples, key = key[others:], (*key[:others], *[slice(None)] * (others - len(key)))
+        if self._axis is None:
+            return self._change(np.asarray(self._array[key]))[(..., *samples)]
+        part = np.asarray(self._array[(*key[: self._axis], slice(None), *key[self._axis :])])
+        moved = np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
+        return self._change(moved)[(..., *samples)]
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from ..base.reading import check_file
-from .decoding import PICTURES, check_memory, decode, reading_errors
+from .decoding import PICTURES, check_memory, decode, picture_notes, reading_errors
 from .ome_zarr import is_zarr, label_image, open_zarr
-from .orientation import picture_notes
 from .other_formats import is_other_format, open_other_format
 from .stack import Stack, check_series, stack_of
 from .tiff import is_tiff, open_tiff
@@ -75,20 +75,11 @@ class _FileArray:
             return np.asarray(self._array[key])
 
     def _size_of(self, key: Any) -> int:
-        """Return the bytes of all chunks that a selection touches."""
-        parts = key if isinstance(key, tuple) else (key,)
-        size = int(np.dtype(self.dtype).itemsize)
-        chunks = getattr(self._array, "chunks", None) or self.shape
+        """Return the bytes of a selection, or of the chunk that has to be read for it."""
         # zarr has one size of chunks, dask one for each
-        largest = (chunk if isinstance(chunk, int) else max(chunk) for chunk in chunks)
-        for axis, (length, chunk) in enumerate(zip(self.shape, largest, strict=True)):
-            part = parts[axis] if axis < len(parts) else slice(None)
-            if isinstance(part, slice):
-                start, stop, _ = part.indices(length)
-                size *= (-(-stop // chunk) - start // chunk) * chunk
-            else:
-                size *= chunk
-        return size
+        largest = (c if isinstance(c, int) else max(c) for c in self.chunks or (0,))
+        selected = np.broadcast_to(np.zeros((), self.dtype), self.shape)[key]
+        return int(np.dtype(self.dtype).itemsize * max(selected.size, prod(largest)))
 
 
 def _named(level: Any, path: Path, what: str) -> Any:

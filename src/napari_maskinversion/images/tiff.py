@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import partial
+from math import prod
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -11,31 +15,29 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
-from .decoding import SLIDES, TIFF, reading_errors
-from .jpeg import check_tiles
-from .lazy_plane import Inverted, PaletteColours, PickedSamples, SamplesLast
-from .orientation import turned
+from .lazy_plane import View
 from .stack import Stack, check_series
-from .tiff_pages import (
-    PALETTE,
-    check_pages,
-    colour_samples,
-    has_fourth_band,
-    is_inverted,
-    is_turned,
-    open_tiff_file,
-    palette_of,
-)
+
+TIFF: Final = {".tif", ".tiff"}
+SLIDES: Final = {".svs", ".ndpi", ".scn", ".bif", ".btf", ".tf8", ".lsm", ".stk", ".qptiff"}
+"""Endings of TIFF files of microscopes and scanners."""
+TURNED: Final = range(2, 9)
+"""Values of the tag Orientation of an image that is not upright; 0 and others mean nothing."""
+PROGRAM: Final = "napari-maskinversion"
+"""The software that TIFF files of results name."""
 
 # Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
-_UNCHECKED: Final = {
-    **dict.fromkeys((33003, 33004, 33005, 34712), "JPEG 2000"),
-    **dict.fromkeys((34927, 50001), "WebP"),
-}
+_MOST_PLANES: Final = 2_000_000  # tifffile makes a list of them
 _METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
-PROGRAM: Final = "napari-maskinversion"
-"""The software that TIFF files of results name."""
+# PhotometricInterpretation: what the numbers of a page mean.
+_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE = range(4)
+_CMYK, _YCBCR = 5, 6
+_UNREAD_COLOURS: Final = {_CMYK: "CMYK", _YCBCR: "YCbCr", 8: "L*a*b*", 9: "L*a*b*", 10: "L*a*b*"}
+# Codecs that keep numbers as they are; those of pictures return RGB.
+_PLAIN_CODECS: Final = {1, 5, 8, 32773, 32946, 34925, 50000}
+# ExtraSamples: colours that have been multiplied with their opacity, and colours that have not.
+_MULTIPLIED, _OPACITY = 1, 2
 
 
 def is_tiff(path: Path) -> bool:
@@ -45,13 +47,40 @@ def is_tiff(path: Path) -> bool:
 
 def holds_results(path: Path) -> bool:
     """Return whether a file is a TIFF that this program wrote."""
+    import tifffile
+
     if not is_tiff(path):
         return False
     try:
-        with reading_errors(path, "mask"), open_tiff_file(path) as file:
+        with tifffile.TiffFile(path) as file:
             return str(file.pages.first.software) == PROGRAM
-    except InputError:
+    except Exception:  # tifffile raises nearly anything on damaged files
         return False
+
+
+def read_tiff(path: Path) -> Any:
+    """Read the numbers that the first image of a TIFF file stores, its samples where they are."""
+    with _opened(path) as file:
+        check_pages(file.series[0], path)
+        return file.asarray()
+
+
+def _opened(path: Path) -> Any:
+    """Open a TIFF file whose OME-XML declares no more planes than a list can hold."""
+    import tifffile
+
+    file = tifffile.TiffFile(path)
+    xml = file.ome_metadata or ""
+    sizes = [
+        re.findall(r"""Size[ZCT]=["'](\d+)""", one) for one in re.findall("<[^>]*Pixels [^>]*", xml)
+    ]
+    counts = re.findall(r"""(?:PlaneCount|NumPlanes|IFD)=["'](\d+)""", xml)
+    if max((0, *(prod(map(int, size)) for size in sizes), *map(int, counts))) > _MOST_PLANES:
+        file.close()
+        raise InputError(
+            f"{path} declares more than {_MOST_PLANES:,} planes in its OME-XML; save it again."
+        )
+    return file
 
 
 def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
@@ -64,39 +93,42 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     import tifffile
     import zarr
 
-    file = open_tiff_file(path)
+    file = _opened(path)
     names = _series_names(file)
     check_series(path, number, names)
     series = file.series[number]
     check_pages(series, path)
+    page = series.keyframe
     axes = tuple({"i": "page", "q": "page"}.get(a, a) for a in series.axes.lower())
     if len(set(axes)) < len(axes):
         axes = tuple(f"{a}{i}" if axes.count(a) > 1 else a for i, a in enumerate(axes))
     if series.dataoffset is not None and len(series.levels) == 1:
-        levels: tuple[Any, ...] = (tifffile.memmap(path, series=number, mode="r"),)
-        if levels[0].shape != tuple(series.shape):
-            levels = (np.reshape(levels[0], series.shape),)
+        mapped = tifffile.memmap(path, series=number, mode="r")
+        levels: tuple[Any, ...] = (np.reshape(mapped, series.shape),)
     else:
-        check_tiles(level.keyframe for level in series.levels)
         stores = [series.aszarr(level=number) for number in range(len(series.levels))]
         levels = tuple(zarr.open(store, mode="r") for store in stores)
     if "s" in axes[:-1]:  # colours stored plane by plane
         place = axes.index("s")
-        levels = tuple(SamplesLast(level, place) for level in levels)
+        levels = tuple(View(level, samples=level.shape[place], axis=place) for level in levels)
         axes = (*axes[:place], *axes[place + 1 :], "s")
     if "s" in axes:
         count = levels[0].shape[-1]
-        samples = colour_samples(series.keyframe, count)
+        samples = _colour_samples(page, count)
         if not samples and (colours or count != 4):
             axes = (*axes[:-1], "c")
+        elif colours and samples == (0, 1, 2) and isinstance(levels[0], np.ndarray):
+            levels = tuple(level[..., :3] for level in levels)  # of a file of any size
         elif colours and samples != tuple(range(count)):
-            levels = tuple(_picked(level, samples) for level in levels)
-    palette = palette_of(series.keyframe) if colours and "s" not in axes else None
+            pick, last = itemgetter((..., list(samples))), len(axes) - 1
+            levels = tuple(View(level, pick, samples=len(samples), axis=last) for level in levels)
+    palette = _palette_of(page) if colours and "s" not in axes else None
     if palette is not None:
-        levels = tuple(PaletteColours(level, palette) for level in levels)
+        colour = partial(palette.take, axis=0, mode="clip")
+        levels = tuple(View(one, colour, samples=3, dtype=palette.dtype) for one in levels)
         axes = (*axes, "s")
-    if colours and is_inverted(series.keyframe):
-        levels = tuple(map(Inverted, levels))
+    if colours and _is_inverted(page):
+        levels = tuple(View(level, np.invert) for level in levels)
     channels, units = _about(file, series, number)
     return Stack(
         levels=levels,
@@ -107,34 +139,114 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         on_close=file.close,
         images=names,
         series=number,
-        notes=_notes(series.keyframe, path, colours=colours),
+        notes=_notes(page, path, colours=colours),
     )
 
 
-def _picked(level: Any, samples: tuple[int, ...]) -> Any:
-    if isinstance(level, np.ndarray) and samples == (0, 1, 2):
-        return level[..., :3]  # a view, which needs no memory however large the file is
-    return PickedSamples(level, samples)
+def check_pages(series: Any, path: Path) -> None:
+    """Refuse an image of which planes are missing, or a file that ends before its pixels.
+
+    Also one whose colours would be taken for red, green and blue and are not.
+    """
+    colours = _unread_colours(series.keyframe)
+    if colours:
+        raise InputError(f"{path} stores its colours as {colours}; save it as RGB.")
+    for level in series.levels:
+        # Planes that follow one another may have no page of their own.
+        is_whole = level.dataoffset is not None
+        pages = [level.keyframe, level.pages[-1]] if is_whole else list(level.pages)
+        missing = [number for number, page in enumerate(pages, 1) if page is None]
+        if missing:
+            raise InputError(
+                f"{path} could not be read as image: plane {missing[0]} of {len(pages)} is missing "
+                f"({len(missing)} in all). Copy the files that hold them to the same folder, or "
+                "save the planes that there are as another file."
+            )
+        for page in pages:
+            ends = [
+                start + size
+                for start, size in zip(page.dataoffsets, page.databytecounts, strict=False)
+            ]
+            parts = 1 if page.is_contiguous else prod(page.chunked)
+            if len(ends) < parts or max(ends) > page.parent.filehandle.size:
+                raise InputError(
+                    f"{path} could not be read as image: it is cut off; copy it again."
+                )
+
+
+def _unread_colours(page: Any) -> str:
+    kind = int(page.photometric)
+    if kind == _CMYK and page.samplesperpixel != 4:  # channels of a microscope
+        return ""
+    if kind == _YCBCR and int(page.compression) not in _PLAIN_CODECS:
+        return ""
+    return _UNREAD_COLOURS.get(kind, "")
+
+
+def _is_inverted(page: Any) -> bool:
+    """Return whether 0 is white: viewers show whole numbers inverted."""
+    return int(page.photometric) == _WHITE_IS_ZERO and page.dtype.kind in "bu"
+
+
+def _palette_of(page: Any) -> Any:
+    """Return the colours (N, 3) of 8 bits of a page that stores numbers of colours, else None.
+
+    ImageJ's tables only colour intensities; they are left out.
+    """
+    if page.photometric != _PALETTE or page.parent.is_imagej or page.colormap is None:
+        return None
+    return (np.asarray(page.colormap).T >> 8).astype(np.uint8)
+
+
+def _has_fourth_band(page: Any) -> bool:
+    """Return whether red, green and blue have a fourth sample that is no opacity.
+
+    ExtraSamples = 0 says so, as in aerial images with near infrared. Pillow, tifffile and others
+    write 1 or 2 for RGBA; some programs leave the tag out, which is taken for opacity.
+    """
+    no_opacity = bool(page.extrasamples) and not {_MULTIPLIED, _OPACITY} & {*page.extrasamples}
+    return int(page.photometric) == _RGB and page.samplesperpixel == 4 and no_opacity
+
+
+def _colour_samples(page: Any, count: int) -> tuple[int, ...]:
+    """Return which samples are red, green, blue and opacity; empty if they are channels.
+
+    Opacity that colours have been multiplied with is left out: they are on black.
+    """
+    if count == page.samplesperpixel:
+        kind, extra = int(page.photometric), page.extrasamples
+        if _has_fourth_band(page) or (count == 4 and extra == (_MULTIPLIED,)):
+            return 0, 1, 2
+        if count == 2 and kind == _BLACK_IS_ZERO and extra == (_OPACITY,):
+            return 0, 0, 0, 1
+        if count == 2 and kind == _BLACK_IS_ZERO and extra == (_MULTIPLIED,):
+            return 0, 0, 0
+        if count == 4 and kind in (_WHITE_IS_ZERO, _BLACK_IS_ZERO) and _OPACITY not in extra:
+            return ()
+    return tuple(range(count)) if count in (3, 4) else ()
+
+
+def turned(path: Path) -> str:
+    """Return a note about an image that some viewers turn."""
+    return (
+        f"{path} says that it is to be turned or mirrored (EXIF orientation); it is used as it is "
+        "stored, as napari and scikit-image show it. Regions drawn in a viewer that turns it, such "
+        "as labelme or a browser, lie elsewhere: save it upright first."
+    )
 
 
 def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
     notes = []
-    codec = _UNCHECKED.get(int(page.compression))
-    if codec is not None:
-        notes.append(
-            f"{path} stores its pixels as {codec}, which has no checksum: damage may not be "
-            "noticed."
-        )
-    if colours and page.photometric == PALETTE and palette_of(page) is None:
+    if colours and page.photometric == _PALETTE and _palette_of(page) is None:
         notes.append(f"{path} has a table of colours by ImageJ; the model sees its intensities.")
-    if colours and is_inverted(page):
+    if colours and _is_inverted(page):
         notes.append(f"{path} has 0 for white; the model sees it as viewers show it.")
-    if colours and has_fourth_band(page):
+    if colours and _has_fourth_band(page):
         notes.append(
             f"{path} has a fourth band that is no opacity (perhaps near infrared); it is not used: "
             "the model sees red, green and blue."
         )
-    if is_turned(page):
+    if page.tags.valueof("Orientation") in TURNED:
         notes.append(turned(path))
     return tuple(notes)
 

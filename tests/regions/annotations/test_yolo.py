@@ -115,7 +115,6 @@ def test_an_empty_file_and_an_empty_box_are_refused(read):
         ("names: car", "names: 'car' is neither a list nor names by class"),
         ("names: [no, off]", "the name of class 0 needs quotes"),
         ("names: [a]\nnames: [b, c]", "has 'names' twice, in the lines 1 and 2; keep one"),
-        ("a: &a {b: 1}\nc: {<<: [*a, *a]}\nnames: [a, b]", r"has an alias \(\*a\) in line 2"),
     ],
 )
 def test_names_that_could_be_taken_for_others_are_refused(read, text, message):
