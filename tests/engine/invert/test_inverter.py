@@ -27,7 +27,11 @@ def engine():
     return made
 
 
-@pytest.mark.parametrize("route", ["direct", "decomposed"])
+@pytest.mark.parametrize(
+    ("route", "size"),
+    [("direct", (64, 64)), ("decomposed", (48, 96))],
+    ids=["direct", "decomposed"],
+)
 @pytest.mark.parametrize(
     ("settings", "config"),
     [
@@ -38,7 +42,6 @@ def engine():
     ],
     ids=["plain", "quick-gelu-alpha", "layer-scale-decay", "all-layers"],
 )
-@pytest.mark.parametrize("size", [(64, 64), (48, 96)], ids=["native", "non-square"])
 def test_both_routes_agree_with_plain_autograd(route, settings, config, size):
     visual = tower(dtype=torch.float64, **settings)
     picture, stack = image(*size, dtype=torch.float64), masks(2, *size)
@@ -83,8 +86,9 @@ def test_the_decomposition_serves_later_masks(monkeypatch, engine):
     np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
 
 
-@pytest.mark.parametrize("size", [(64, 64), (48, 80)], ids=["square", "non-square"])
-@pytest.mark.parametrize("mask_size", [None, (100, 150)], ids=["same-size", "other-size"])
+@pytest.mark.parametrize(
+    ("size", "mask_size"), [((64, 64), (100, 150)), ((48, 80), None)], ids=["square", "non-square"]
+)
 def test_heatmaps_are_those_of_the_returned_embeddings(size, mask_size):
     engine = inverter(tower())
     engine.set_image_tensor(image(*size))
@@ -146,8 +150,7 @@ def everything(mask):
     mask[:] = True
 
 
-@pytest.mark.parametrize("draw", [one_pixel, corner, everything])
-@pytest.mark.parametrize("alpha", [0.0, 5.0])
+@pytest.mark.parametrize(("draw", "alpha"), [(one_pixel, 0.0), (corner, 5.0), (everything, 0.0)])
 def test_degenerate_masks_stay_finite(engine, draw, alpha):
     mask = np.zeros((1, 64, 64), dtype=bool)
     draw(mask[0])
@@ -208,8 +211,7 @@ def model_state(visual):
     )
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("fails", [False, True], ids=["finished", "stopped-by-an-exception"])
+@pytest.mark.parametrize(("training", "fails"), [(True, False), (False, True)])
 def test_the_model_is_left_bit_for_bit_as_it_was(training, fails):
     visual = tower().train(training)
     next(visual.parameters()).requires_grad_(False)
