@@ -113,8 +113,7 @@ def test_a_vocabulary_of_its_own_needs_its_own_tokenizer():
 # The caller's module
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize(("training", "frozen"), [(False, False), (True, True)])
 def test_the_callers_module_stays_bit_for_bit_what_it_was(training, frozen):
     clip = tiny_clip(patch_dropout=0.5).train(training)
     clip.requires_grad_(not frozen)
