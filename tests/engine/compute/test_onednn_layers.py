@@ -224,6 +224,7 @@ def outside():
 
 def test_whoever_encodes_an_image_step_by_step_is_not_in_it_meanwhile(onednn):
     assert all(outside() for _ in tower_of(tower()).encode_steps(image(), 1))
+    assert all(outside() for _ in tower_of(tower()).attentions(image()))
     assert onednn
 
 
@@ -234,11 +235,6 @@ def test_whoever_looks_into_another_tower_is_not_in_it_meanwhile(onednn, name):
     assert onednn
     if name not in POOLED:
         assert all(outside() for _ in visual.attentions(image(32, 32)))
-
-
-def test_whoever_looks_at_attentions_is_not_in_it_meanwhile(onednn):
-    assert all(outside() for _ in tower_of(tower()).attentions(image()))
-    assert onednn
 
 
 def test_an_inversion_gives_the_same_by_either_library(monkeypatch):

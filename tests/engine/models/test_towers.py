@@ -18,7 +18,6 @@ from tests.engine import oracle_maps
 from tests.engine.oracle import forward_with_attention
 from tests.engine.timm_towers import (
     BUILDS,
-    POOLED,
     TOKENS,
     build,
     embedding_of,
@@ -237,7 +236,3 @@ def test_embeddings_beyond_one_batch_of_autograd_are_computed_as_alone(towers):
         torch.testing.assert_close(layer.p, together[index : index + 1])
         alone = layer.route.vjp(weights[index : index + 1])
         torch.testing.assert_close(alone, gradients[index : index + 1])
-
-
-def test_every_build_is_of_one_of_the_two_kinds():
-    assert set(TOKENS) | set(POOLED) == set(BUILDS)
