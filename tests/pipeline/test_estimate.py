@@ -1,7 +1,11 @@
-"""An estimate before the start: how many regions, planes and windows, and how long."""
+"""An estimate before the start: how many regions, planes and windows, how long, and where."""
 
+import json
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +13,12 @@ import pytest
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.engine.methods.registry import Method
+from napari_maskinversion.engine.models.registry import list_models
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.estimate import Estimate, estimate
+from napari_maskinversion.pipeline import estimate as module
+from napari_maskinversion.pipeline.estimate import Estimate, estimate, likely_device, patch_of
 from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
 from napari_maskinversion.pipeline.timings import forget, remember
 from napari_maskinversion.pipeline.window_runner import WindowRunner
@@ -143,9 +149,45 @@ def test_the_windows_are_those_that_the_run_then_has():
 
 
 def test_an_estimate_does_not_load_torch():
-    code = "import sys, napari_maskinversion.pipeline.estimate; print('torch' in sys.modules)"
+    code = (
+        "import sys; from napari_maskinversion.pipeline.estimate import *;"
+        "likely_device('auto', 'm', 1); place_text('cpu'); print('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_auto_is_what_earlier_runs_used_until_torch_can_be_asked(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(module, "likely_gpu", lambda: "")
+    assert likely_device("auto", "m", 448) == "cpu"
+    remember("m", "cuda:0", resolution=448, steps=1, encoding=1, region=1, last=False)
+    assert likely_device("auto", "m", 448) == "cuda:0"
+    assert likely_device("auto", "other", 448) == "cpu"
+    assert likely_device("cpu", "m", 448) == "cpu"
+    assert likely_device("cuda", "m", 448) == "cuda:0"
+    monkeypatch.setattr(module, "likely_gpu", lambda: "mps")
+    assert likely_device("auto", "other", 448) == "mps"
+
+
+def test_a_name_says_the_side_of_a_patch_for_each_tower_of_open_clip():
+    others = re.compile(r"RN|convnext|swin|vit_relpos|MobileCLIP2?-S|naflex")  # without patches
+    folder = Path(find_spec("open_clip").origin).parent / "model_configs"
+    patches = {}
+    for file in folder.glob("*.json"):
+        vision = json.loads(file.read_text())["vision_cfg"]
+        said = re.search(r"patch(\d+)", vision.get("timm_model_name") or "")
+        patches[file.stem] = int(said[1]) if said else vision.get("patch_size", 16)
+    patches = {name: side for name, side in patches.items() if not others.match(name)}
+    assert len(patches) > 90
+    assert {name: patch_of(name) for name in patches} == patches
+    assert (patch_of("demo"), patch_of("what-is-this")) == (8, 16)
+
+
+def test_a_name_says_the_side_of_a_patch_for_each_model_of_the_table():
+    for spec in list_models():
+        if said := re.search(r"patch(\d+)", spec.source):
+            assert patch_of(spec.architecture) == int(said[1]), spec.name
 
 
 class Clock:

@@ -20,7 +20,7 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.text.embeddings import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
 from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
-from napari_maskinversion.pipeline.window_attempts import window_attempts
+from napari_maskinversion.pipeline.window_runner import window_attempts
 from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model, picture, regions, write_scene
 

@@ -15,9 +15,8 @@ from ..language.captions.bank import CaptionBank
 from ..language.labels.known_words import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions.from_bank import add_captions
-from ..pipeline.estimate import estimate
+from ..pipeline.estimate import estimate, place_text
 from ..pipeline.inputs import Inputs
-from ..pipeline.preflight import preflight
 from ..pipeline.run import RegionChunk, run_planes
 from ..results.settings import RunSettings
 from .console import INTERRUPTED, ProgressBar, say
@@ -40,30 +39,20 @@ def invert(
     """
     if inputs.notes:
         say(inputs.notes)
-    resolution = settings.resolution or model.working_resolution
     size = estimate(
         inputs.tasks,
         model=model.name,
         device=str(model.device),
-        resolution=resolution,
+        resolution=settings.resolution or model.working_resolution,
         patch=model.patch_size,
         config=settings.inversion,
         window=settings.window,
         method=settings.method,
     )
-    check = preflight(
-        device=str(model.device),
-        architecture=model.name if model.spec is None else model.spec.architecture,
-        resolution=resolution,
-        patch=model.patch_size,
-        at_once=min(settings.at_once(str(model.device)), size.regions),
-        layers=settings.inversion.layers,
-        regions=size.regions,
-        steps=settings.inversion.steps,
-    )
+    place = place_text(str(model.device))
     work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)
     with inputs.stack:
-        notes = [size.text, check.text, *_not_known(model, inputs, vocabulary)]
+        notes = [size.text, place, *_not_known(model, inputs, vocabulary)]
         results, finished = _follow(work, "\n".join(notes))
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")

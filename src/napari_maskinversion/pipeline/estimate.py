@@ -1,15 +1,28 @@
-"""Estimate size and time of a run before it starts, without torch or a loaded model."""
+"""Estimate size, time and device of a run before it starts, without torch or a loaded model."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from ..engine.compute.lazy_torch import device_name, likely_gpu, torch_if_loaded
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig, plan_windows
 from .run import PlaneTask
 from .timings import known_speed
+
+_PATCH: Final = 16  # if the name of an architecture does not contain it: ViTamin, MobileCLIP
+# Not in the name, or named after the text tower.
+_PATCHES: Final = {
+    "demo": 8,
+    "coca_base": 18,
+    "nllb-clip-base": 32,
+    "nllb-clip-large": 14,
+    "nllb-clip-large-siglip": 14,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +32,7 @@ class Estimate:
     regions: int  # Their numbers
     planes: int
     windows: int
-    # Expected time on this machine; None if this model never ran on this device
-    seconds: float | None
+    seconds: float | None  # Expected on this machine; None if the model never ran on this device
 
     @property
     def text(self) -> str:
@@ -113,3 +125,32 @@ def in_words(seconds: float) -> str:
         return f"about {minutes} min"
     hours, rest = divmod(5 * round(minutes / 5), 60)
     return f"about {hours} h" + (f" {rest} min" if rest else "")
+
+
+def patch_of(architecture: str) -> int:
+    """Return the side of a model's patches in pixels: 14 for ``"ViT-L-14-336"``."""
+    match = re.search(r"(?:-|patch)(\d{1,2})(?!\d)", architecture)
+    return _PATCHES.get(architecture) or (int(match[1]) if match else _PATCH)
+
+
+def likely_device(chosen: str, model: str, resolution: int) -> str:
+    """Return the device that a choice will probably lead to.
+
+    Without torch, "auto" is the device of earlier runs of the model, or a guess from the system's
+    hardware: importing torch takes seconds, too long for a line of text.
+    """
+    if chosen != "auto":
+        return {"cuda": "cuda:0"}.get(chosen, chosen)
+    if torch_if_loaded() is not None:
+        from ..engine.compute.devices import choose_device
+
+        return str(choose_device("auto"))
+    for device in ("cuda:0", "mps"):
+        if known_speed(model, device, resolution) is not None:
+            return device
+    return likely_gpu() or "cpu"
+
+
+def place_text(device: str) -> str:
+    """Return one line about the device of a run."""
+    return f"On {device_name(device)}"

@@ -21,6 +21,7 @@ from ..diffusion.folders import DecoderFolder, open_folder, prior_file, weights_
 from ..diffusion.memory import check_memory, chosen_dtype, memory_text
 from ..diffusion.pictures import Imagined, Picture, PictureStep, title_of
 from ..diffusion.settings import PictureSettings
+from ..engine.compute.lazy_torch import device_name, free_memory
 from ..engine.models.registry import get_spec, own_model
 from ..engine.models.specs import MODELS
 from ..images.overview import overview
@@ -28,7 +29,6 @@ from ..images.plane_source import PlaneSource, as_source
 from ..results.region_result import RegionResult
 from ..results.settings import RunSettings
 from .labelling import label_regions, loaded_model
-from .preflight import device_name, free_memory
 
 if TYPE_CHECKING:
     from ..diffusion.drawing import Condition, Drawer

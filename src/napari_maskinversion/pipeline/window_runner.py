@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.identity import Position
-from ..base.oom_fallback import Attempt
+from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..base.regions import Regions
 from ..base.steps import map_steps
 from ..engine.compute.matmul import has_precision
@@ -27,11 +27,13 @@ from ..results.region_result import WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
 from .progress import Progress, Stage
 from .timings import remember
-from .window_attempts import window_attempts, window_fallback
 
 if TYPE_CHECKING:
     from ..engine.invert.loop import InversionResult, StepState
     from ..engine.models.backbone import Backbone
+
+_HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees too little
+_MIN_TOKENS: Final = 4  # along a side of the smallest input
 
 
 class WindowRunner:
@@ -55,13 +57,13 @@ class WindowRunner:
         self._encoded = encoded
         self._keep_aspect = keep_aspect
         self.total, self._windows, self.done = total, windows, 0
-        self._fallback = window_fallback(
-            window_attempts(
-                at_once,
-                resolution,
-                str(model.device),
-                patch=model.patch_size,
-            )
+        attempts = window_attempts(at_once, resolution, str(model.device), patch=model.patch_size)
+        last = attempts[-1]
+        self._fallback = OomFallback(
+            attempts,
+            "There was not enough memory, not even for one region and an input of "
+            f"{last.resolution} px on {last.device}. Close other programs, or choose a smaller "
+            "model.",
         )
         self._note = ""
         self._undisturbed = True  # the window's times count for estimates
@@ -266,3 +268,23 @@ class WindowRunner:
             **self._where,
             **more,
         )
+
+
+def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -> list[Attempt]:
+    """List attempts: fewer regions at once, then a smaller input, then the CPU.
+
+    A smaller input has room for all regions of a chunk again, and the CPU for the whole input.
+    """
+    attempts: list[Attempt] = []
+    side, note = resolution, ""
+    for _ in range(_HALVINGS + 1):
+        count = at_once
+        while count:
+            attempts.append(Attempt(count, device, side, note))
+            count //= 2
+            note = f"Not enough memory: {count} region{'s' * (count != 1)} at once"
+        side = patch * int(side / 2 / patch)
+        if side < _MIN_TOKENS * patch:
+            break
+        note = f"Not enough memory: input of {side} px instead of {resolution}"
+    return then_on_cpu(attempts, f"Not enough memory on {device}: going on on the CPU")

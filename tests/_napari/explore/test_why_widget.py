@@ -18,7 +18,7 @@ from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models import loading
-from napari_maskinversion.pipeline import comparing, estimate, preflight, run
+from napari_maskinversion.pipeline import comparing, estimate, run
 from napari_maskinversion.pipeline.explaining import Explainer, difference, stretched
 from napari_maskinversion.pipeline.progress import Progress
 from napari_maskinversion.pipeline.timings import Speed
@@ -574,32 +574,13 @@ def other_model(name):
     return demo_model() if name == "demo" else wrap_open_clip(tiny_clip(image_size=64))
 
 
-def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
+def test_before_a_run_size_and_device_are_named(qtbot, widget):
     wait_for = partial(qtbot.waitUntil, timeout=30_000)
     wait_for(lambda: "On the CPU (" in widget.foot.estimate)
-    first, second = widget.foot.estimate.split("\n")
-    assert first.startswith("50 regions in")
-    assert "free" not in second  # there is plenty
-    asked = []
-    original = preflight.preflight
-    monkeypatch.setattr(
-        preflight, "preflight", lambda **options: asked.append(options) or original(**options)
-    )
-    monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
-    # The look at the image may have loaded it.
-    monkeypatch.setattr(ModelStore, "has", lambda *_: False)
-    widget.model.form.set_values({"chunk_size": 3})
-    wait_for(lambda: "It may not fit" in widget.foot.estimate)
-    assert asked[-1]["at_once"] == 3
-    assert asked[-1]["weights"] == 15_000_000
-    widget.model.device.setCurrentText("cpu")
-    qtbot.waitUntil(lambda: not widget.estimator.busy, timeout=30_000)
-    assert asked[-1]["device"] == "cpu"
+    assert widget.foot.estimate.startswith("50 regions in")
 
 
-def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
-    qtbot, answered, monkeypatch
-):
+def test_before_a_comparison_and_before_finding_the_device_is_named(qtbot, answered, monkeypatch):
     wait_for = partial(qtbot.waitUntil, timeout=30_000)
     monkeypatch.setattr(estimate, "known_speed", lambda *_: Speed(encoding=1.0, step=0.2))
     part = opened(qtbot, answered, 1)

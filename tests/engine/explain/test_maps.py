@@ -25,13 +25,7 @@ ORACLES = {
     "chefer": oracle_maps.chefer,
 }
 BUILDS = {"gelu": {}, "quick-gelu-layer-scale": {"quick_gelu": True, "layer_scale": 0.5}}
-CASES = [
-    ("legrad", 3),
-    ("gradcam", 1),
-    ("gradcam-no-relu", 1),
-    ("chefer", 1),
-    ("chefer", 3),
-]
+CASES = [("legrad", 3), ("gradcam", 1), ("gradcam-no-relu", 1), ("chefer", 3)]
 
 
 def double_tower(build="gelu"):
@@ -59,8 +53,16 @@ def encode(visual, picture, layers):
     return drive(tower_of(visual).encode_steps(picture, layers))
 
 
-@pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize(("name", "layers"), CASES)
+@pytest.mark.parametrize(
+    ("name", "layers", "build"),
+    [
+        ("legrad", 3, "quick-gelu-layer-scale"),
+        ("gradcam", 1, "gelu"),
+        ("gradcam-no-relu", 1, "quick-gelu-layer-scale"),
+        ("chefer", 1, "quick-gelu-layer-scale"),
+        ("chefer", 3, "gelu"),
+    ],
+)
 def test_a_map_is_that_of_plain_autograd(name, layers, build):
     visual = double_tower(build)
     engine = inverter(visual)
@@ -81,13 +83,21 @@ def made(name, layers):
     return drive(MapBuilder(encoding, 16 * 2**20).exact(InversionConfig(layers=layers), 3))
 
 
-@pytest.mark.parametrize(("name", "layers"), CASES)
-@pytest.mark.parametrize("shared", [False, True], ids=["each", "shared"])
-def test_its_gradient_in_the_embedding_is_the_numerical_one(name, layers, shared):
+@pytest.mark.parametrize(
+    ("name", "layers", "count"),
+    [
+        ("legrad", 3, 3),
+        ("legrad", 3, 1),
+        ("gradcam", 1, 1),
+        ("gradcam-no-relu", 1, 3),
+        ("chefer", 1, 1),
+        ("chefer", 3, 3),
+    ],
+)
+def test_its_gradient_in_the_embedding_is_the_numerical_one(name, layers, count):
+    """Also where all masks share one embedding, as at the start."""
     explained = made(name, layers)
-    vectors, eps = embeddings(), 1e-6
-    if shared:
-        vectors = vectors[:1]
+    vectors, eps = embeddings()[:count], 1e-6
     maps = explained.forward(vectors)
     weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
     gradient = explained.vjp(weights).clone()

@@ -113,7 +113,7 @@ def test_fast_does_not_depend_on_the_route():
     np.testing.assert_allclose(*results, atol=1e-6)
 
 
-@pytest.mark.parametrize("memory_mb", [0, 1, 1024])
+@pytest.mark.parametrize("memory_mb", [0, 1024])
 def test_embeddings_depend_on_neither_batch_mates_nor_memory(memory_mb):
     stack = masks(5, SIDE, SIDE)
     expected = engine().invert(stack, FAST)
@@ -123,13 +123,6 @@ def test_embeddings_depend_on_neither_batch_mates_nor_memory(memory_mb):
         assert_same_embeddings(alone.raw_embeddings[0], expected.raw_embeddings[index])
     together = made.invert(stack, FAST)
     assert_same_embeddings(together.raw_embeddings, expected.raw_embeddings)
-
-
-def test_the_same_call_gives_the_same_bits():
-    made, stack = engine(), masks(3, SIDE, SIDE)
-    one, other = (made.invert(stack, FAST) for _ in range(2))
-    np.testing.assert_array_equal(one.raw_embeddings, other.raw_embeddings)
-    np.testing.assert_array_equal(one.losses, other.losses)
 
 
 def test_the_default_is_exact_and_so_is_fast_where_estimates_would_not_pay(monkeypatch):
@@ -147,8 +140,7 @@ def test_fast_is_exact_where_tokens_have_nothing_in_common():
     np.testing.assert_array_equal(made.invert(masks(3), FAST).raw_embeddings, expected)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 5.0])
-@pytest.mark.parametrize("memory_mb", [0, 1024])
+@pytest.mark.parametrize(("alpha", "memory_mb"), [(0.0, 1024), (5.0, 0)])
 def test_masks_whose_gradient_disagrees_go_through_the_exact_loop(
     stack, monkeypatch, alpha, memory_mb
 ):

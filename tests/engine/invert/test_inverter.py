@@ -12,7 +12,6 @@ from napari_maskinversion.base.errors import (
     MaskShapeError,
     NotEnoughMemoryError,
 )
-from napari_maskinversion.engine.invert import map_builder
 from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.settings import RunSettings
 from tests.engine import oracle
@@ -27,7 +26,11 @@ def engine():
     return made
 
 
-@pytest.mark.parametrize("route", ["direct", "decomposed"])
+@pytest.mark.parametrize(
+    ("route", "size"),
+    [("direct", (64, 64)), ("decomposed", (48, 96))],
+    ids=["direct", "decomposed"],
+)
 @pytest.mark.parametrize(
     ("settings", "config"),
     [
@@ -38,7 +41,6 @@ def engine():
     ],
     ids=["plain", "quick-gelu-alpha", "layer-scale-decay", "all-layers"],
 )
-@pytest.mark.parametrize("size", [(64, 64), (48, 96)], ids=["native", "non-square"])
 def test_both_routes_agree_with_plain_autograd(route, settings, config, size):
     visual = tower(dtype=torch.float64, **settings)
     picture, stack = image(*size, dtype=torch.float64), masks(2, *size)
@@ -64,27 +66,9 @@ def test_an_embedding_does_not_depend_on_the_other_masks(engine):
         np.testing.assert_allclose(alone.heatmaps[0], together.heatmaps[index], atol=1e-4)
 
 
-def test_little_memory_gives_the_same_embeddings():
-    visual, picture, stack = tower(image_size=128), image(128, 128), masks(4, 128, 128)
-    results = []
-    for memory in (1024, 0):
-        made = inverter(visual, memory_mb=memory)
-        made.set_image_tensor(picture)
-        results.append(made.invert(stack))
-    assert_same_embeddings(results[0].raw_embeddings, results[1].raw_embeddings)
-
-
-def test_the_decomposition_serves_later_masks(monkeypatch, engine):
-    config = InversionConfig(route="decomposed")
-    first = engine.invert(masks(2), config)
-    # Were it made again, this would fail.
-    monkeypatch.setattr(map_builder, "decompose", None)
-    again = engine.invert(masks(2), config)
-    np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
-
-
-@pytest.mark.parametrize("size", [(64, 64), (48, 80)], ids=["square", "non-square"])
-@pytest.mark.parametrize("mask_size", [None, (100, 150)], ids=["same-size", "other-size"])
+@pytest.mark.parametrize(
+    ("size", "mask_size"), [((64, 64), (100, 150)), ((48, 80), None)], ids=["square", "non-square"]
+)
 def test_heatmaps_are_those_of_the_returned_embeddings(size, mask_size):
     engine = inverter(tower())
     engine.set_image_tensor(image(*size))
@@ -146,8 +130,7 @@ def everything(mask):
     mask[:] = True
 
 
-@pytest.mark.parametrize("draw", [one_pixel, corner, everything])
-@pytest.mark.parametrize("alpha", [0.0, 5.0])
+@pytest.mark.parametrize(("draw", "alpha"), [(one_pixel, 0.0), (corner, 5.0), (everything, 0.0)])
 def test_degenerate_masks_stay_finite(engine, draw, alpha):
     mask = np.zeros((1, 64, 64), dtype=bool)
     draw(mask[0])
@@ -208,8 +191,7 @@ def model_state(visual):
     )
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("fails", [False, True], ids=["finished", "stopped-by-an-exception"])
+@pytest.mark.parametrize(("training", "fails"), [(True, False), (False, True)])
 def test_the_model_is_left_bit_for_bit_as_it_was(training, fails):
     visual = tower().train(training)
     next(visual.parameters()).requires_grad_(False)
@@ -296,11 +278,6 @@ def test_texts_are_ranked_for_each_mask(engine):
     assert (order[0, 0], order[0, -1], order[1, 0]) == (2, 0, 1)
 
 
-def test_a_result_prints_in_one_line(engine):
-    result = engine.invert(masks(3), steps=1)
-    assert repr(result) == "<InversionResult: 3 masks, embeddings of 24 values>"
-
-
 def test_an_inverter_says_in_a_line_what_it_sees():
     inverter = MaskInverter(demo_model())
     assert repr(inverter) == "<MaskInverter: demo on cpu, no image>"
@@ -336,10 +313,6 @@ def test_an_input_that_does_not_fit_the_patches_is_refused():
 def test_settings_that_cannot_work_are_refused_by_name(settings):
     with pytest.raises(ConfigError, match=next(iter(settings))):
         InversionConfig(**settings)
-
-
-def test_numbers_of_numpy_are_numbers():
-    assert InversionConfig(steps=np.int64(5), alpha=np.float32(0.5)).steps == 5
 
 
 def test_more_layers_than_the_model_has_are_refused(engine):

@@ -44,8 +44,10 @@ def a_layer(device):
     return MapLayer(constants.values, DirectRoute(constants), of(TOKENS, WIDTH))
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize(("memory", "layers"), [(64 * MB, 1), (64 * MB, 4), (256 * MB, 1)])
+@pytest.mark.parametrize(
+    ("device", "memory", "layers"),
+    [("cpu", 64 * MB, 4), ("cuda", 64 * MB, 4), ("cpu", 256 * MB, 1), ("cuda", 64 * MB, 1)],
+)
 def test_no_piece_of_memory_is_larger_than_what_there_is(device, layers, memory):
     with FakeTensorMode():
         explained = LeGrad([a_layer(device) for _ in range(layers)], memory)

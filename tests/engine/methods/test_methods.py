@@ -349,8 +349,10 @@ def test_ris_weighs_tokens_by_a_soft_mask(depth, image, masks, request):
     np.testing.assert_allclose(embeddings, expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("name", ["crop", "maskclip", "crop+maskclip", "maskinversion"])
-@pytest.mark.parametrize("resolution", [0, -448, 1])
+@pytest.mark.parametrize(
+    ("name", "resolution"),
+    [("crop", 0), ("maskclip", -448), ("crop+maskclip", 1), ("maskinversion", 1)],
+)
 def test_a_resolution_that_is_too_small_is_refused(model, image, name, resolution):
     with pytest.raises(InputError, match=f"resolution of {resolution} px is too small"):
         region_embedder(name, model, resolution=resolution)

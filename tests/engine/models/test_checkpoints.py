@@ -223,6 +223,18 @@ def test_few_numbers_that_claim_to_be_many_are_refused(tmp_path):
     refused(tmp_path / "a.pt", "a declares more numbers than the file has")
 
 
+@pytest.mark.parametrize(
+    ("proj", "says"),
+    [
+        (torch.zeros(32, 24, dtype=torch.int8), "visual.proj is 32x24, whole and should be 32x24"),
+        (torch.zeros(32, 24).to_sparse(), "visual.proj is not a table of plain numbers"),
+    ],
+)
+def test_numbers_of_another_kind_are_refused_by_name(tiny, tmp_path, proj, says):
+    torch.save({**tiny.state_dict(), "visual.proj": proj}, tmp_path / "a.pt")
+    refused(tmp_path / "a.pt", says)
+
+
 @pytest.mark.parametrize("content", [[1, 2], {"epoch": 3}, torch.zeros(3)])
 def test_a_file_without_named_tensors_is_refused(tmp_path, content):
     torch.save(content, tmp_path / "odd.pt")

@@ -35,19 +35,13 @@ def changed(tmp_path):
     ("key", "value", "says"),
     [
         ("model_cfg.vision_cfg.layers", 1_000_000, "must be less than or equal to 500"),
-        ("model_cfg.text_cfg.layers", 10**30, "must be less than or equal to 500"),
-        ("model_cfg.vision_cfg.width", 10**9, "must be less than or equal to 100000"),
-        ("model_cfg.text_cfg.vocab_size", 10**12, "must be less than or equal to 10000000"),
-        ("model_cfg.vision_cfg.width", -1, "must be greater than or equal to 1; got -1"),
         ("model_cfg.vision_cfg.patch_size", "x", "must be a valid integer; got 'x'"),
         ("model_cfg.text_cfg.heads", 1.5, "must be a valid integer"),
         ("model_cfg.text_cfg", [], "must be an object"),
-        ("model_cfg.foo", 1, "There is no setting 'model_cfg.foo'"),
         ("model_cfg.vision_cfg.foo", 1, "There is no setting 'model_cfg.vision_cfg.foo'"),
         ("model_cfg.vision_cfg.mlp_ratio", float("nan"), "mlp_ratio"),
-        ("preprocess_cfg.std", [0.5, 0.5, 0], "preprocess_cfg.std.2 must be greater than 0.000001"),
-        ("preprocess_cfg.mean", [1e308, 0.5, 0.5], "preprocess_cfg.mean.0 must be "),
-        ("preprocess_cfg.std", [0.5, 1e-308, 0.5], "preprocess_cfg.std.1 must be "),
+        ("preprocess_cfg.std", [0.5, 0.5, 0], "preprocess_cfg.std.2 must be greater than 0"),
+        ("preprocess_cfg.mean", [float("inf"), 0.5, 0.5], "preprocess_cfg.mean.0 must be "),
         ("preprocess_cfg.mean", [0.5, 0.5], "preprocess_cfg.mean.2 is missing"),
         ("preprocess_cfg.interpolation", "nearest", "must be 'bicubic' or 'bilinear'"),
     ],
@@ -67,10 +61,19 @@ def test_what_is_no_configuration_is_refused_in_one_line(tmp_path, text):
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("key", ["vision_cfg.head_width", "text_cfg.heads", "text_cfg.pool_type"])
-def test_sizes_that_open_clip_cannot_build_are_refused(changed, key):
-    value = "x" if key.endswith("type") else 999
-    with pytest.raises(ModelError, match="cannot be built, its sizes do not fit"):
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("vision_cfg.head_width", 999, "cannot be built, its sizes do not fit"),
+        ("vision_cfg.width", -1, "cannot be built, its sizes do not fit"),
+        ("text_cfg.pool_type", "x", "cannot be built, its sizes do not fit"),
+        ("text_cfg.vocab_size", 10**12, "its vocabulary of 1000000000000 tokens is not CLIP's"),
+        ("text_cfg.context_length", 10**9, "does not fit the architecture .*positional_embedding"),
+        ("vision_cfg.image_size", 10**9, "does not fit the architecture .*positional_embedding"),
+    ],
+)
+def test_sizes_that_no_module_or_other_weights_have_are_refused(changed, key, value, says):
+    with pytest.raises(ModelError, match=says):
         load_model(changed(f"model_cfg.{key}", value))
 
 

@@ -13,8 +13,9 @@ from napari_maskinversion.engine.models.specs import WEIGHTS_FILE, bundled_folde
 from tests.scenes import picture, regions
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("name", ["visual.conv1.weight", "text_projection", "logit_scale"])
+@pytest.mark.parametrize(
+    ("name", "value"), [("visual.conv1.weight", float("nan")), ("logit_scale", -float("inf"))]
+)
 def test_a_checkpoint_with_one_number_that_is_not_finite_is_refused(tmp_path, name, value):
     folder = shutil.copytree(bundled_folder(), tmp_path / "model")
     weights = load_file(folder / WEIGHTS_FILE)

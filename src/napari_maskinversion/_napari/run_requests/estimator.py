@@ -1,4 +1,4 @@
-"""Estimates time and memory of a run, outside the GUI thread."""
+"""Estimates size and time of a run, outside the GUI thread."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
 from ...engine.models.specs import MODELS, ModelSpec
-from ...pipeline.architecture_sizes import patch_of
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
-    from ...pipeline.preflight import Preflight
     from ...results.settings import RunSettings
     from ..layers.tasks import RunInput
     from ..workers.model_store import ModelStore
@@ -78,17 +76,16 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
     def work() -> str:
         if run_input.size > _MOST_PIXELS:
             return "Regions are counted when the run starts."
-        from ...pipeline.estimate import estimate
+        from ...pipeline.estimate import estimate, patch_of, place_text
 
-        place = _Place(settings, store)
-        tasks, window = run_input.tasks(), settings.window
+        known = _known(settings, store)
+        tasks, patch = run_input.tasks(), patch_of(_spec_of(settings).architecture)
         left_out = run_input.left_out(tasks)
-        estimated = estimate(tasks, **place.known, patch=place.patch, window=window)
+        estimated = estimate(tasks, **known, patch=patch, window=settings.window)
         if not estimated.regions:
             return ""
-        at_once = settings.at_once(place.known["device"])
-        check = place.check(min(at_once, estimated.regions), estimated.regions)
-        return "\n".join(filter(None, (estimated.text, left_out, check.brief)))
+        lines = (estimated.text, left_out, place_text(known["device"]))
+        return "\n".join(filter(None, lines))
 
     return work
 
@@ -97,56 +94,34 @@ def comparison(settings: Sequence[RunSettings], store: ModelStore) -> Work:
     """Return the work that estimates one region with each of several settings."""
 
     def work() -> str:
-        from ...pipeline.estimate import in_words, seconds_of
+        from ...pipeline.estimate import in_words, place_text, seconds_of
 
-        places = [_Place(one, store) for one in settings]
-        times = [seconds_of(1, 1, **place.known) for place in places]
-        known = [seconds for seconds in times if seconds is not None]
+        runs = [_known(one, store) for one in settings]
+        times = [seconds for run in runs if (seconds := seconds_of(1, 1, **run)) is not None]
         line = "1 region, twice"
-        if len(known) == len(times):
-            line += f", {in_words(sum(known))}"
-        check = max((place.check(1, 1) for place in places), key=lambda check: check.needed)
-        return f"{line}\n{check.brief}"
+        if len(times) == len(runs):
+            line += f", {in_words(sum(times))}"
+        return f"{line}\n{place_text(runs[-1]['device'])}"
 
     return work
 
 
-class _Place:
-    """Where a run with these settings takes place, as estimates take it."""
+def _known(settings: RunSettings, store: ModelStore) -> dict[str, Any]:
+    """Return what is known of a run with these settings, as estimates take it."""
+    from ...pipeline.estimate import likely_device
 
-    def __init__(self, settings: RunSettings, store: ModelStore) -> None:
-        from ...pipeline.preflight import likely_device
-
-        self._spec, self._layers = _spec_of(settings), settings.inversion.layers
-        self._loaded = store.has(settings.model, settings.device)
-        self.patch = patch_of(self._spec.architecture)
-        resolution = settings.resolution or self._spec.working_resolution
-        if settings.resolution is None and not settings.method.whole_image:
-            resolution = self._spec.native_resolution
-        where = store.device(settings.model) if self._loaded else ""
-        self.known: dict[str, Any] = {
-            "model": settings.model,
-            "device": where or likely_device(settings.device, settings.model, resolution),
-            "resolution": resolution,
-            "config": settings.inversion,
-            "method": settings.method,
-        }
-
-    def check(self, at_once: int, regions: int) -> Preflight:
-        """Compare the memory that is needed with what is free."""
-        from ...pipeline.preflight import preflight
-
-        return preflight(
-            device=self.known["device"],
-            architecture=self._spec.architecture,
-            resolution=self.known["resolution"],
-            patch=self.patch,
-            at_once=at_once,
-            layers=self._layers,
-            weights=0 if self._loaded else self._spec.size_mb * 1_000_000,
-            regions=regions,
-            steps=self.known["config"].steps,
-        )
+    spec, model = _spec_of(settings), settings.model
+    resolution = settings.resolution or spec.working_resolution
+    if settings.resolution is None and not settings.method.whole_image:
+        resolution = spec.native_resolution
+    where = store.device(model) if store.has(model, settings.device) else ""
+    return {
+        "model": model,
+        "device": where or likely_device(settings.device, model, resolution),
+        "resolution": resolution,
+        "config": settings.inversion,
+        "method": settings.method,
+    }
 
 
 def _spec_of(settings: RunSettings) -> ModelSpec:

@@ -64,9 +64,9 @@ def read_weights(
 
 
 def _check_numbers(path: Path, name: str, tensor: Tensor) -> None:
-    """Refuse a tensor that repeats few numbers, which takes any room once it is copied."""
-    if tensor.layout != torch.strided or tensor.is_quantized:
-        return  # refused where it does not fit the architecture
+    """Refuse what no module holds, and few numbers repeated to many, which fill any memory."""
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
+        raise ModelError(f"{path} is of no use here: {name} is not a table of plain numbers.")
     size = tensor.numel() * tensor.element_size()
     if size > max(_REPEATED, tensor.untyped_storage().nbytes()):
         raise ModelError(f"{path} is damaged: {name} declares more numbers than the file has.")
@@ -121,12 +121,7 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
         "of another shape": [
             f"{name} is {_size(state[name])} and should be {_size(expected[name])}"
             for name in both
-            if state[name].shape != expected[name].shape
-        ],
-        "not of the plain numbers needed": [
-            f"{name} is {_kind(state[name])}"
-            for name in both
-            if not _is_like(state[name], expected[name])
+            if _size(state[name]) != _size(expected[name])
         ],
     }
     if any(wrong.values()):
@@ -142,19 +137,9 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
     module.load_state_dict(dict(state), strict=True, assign=True)
 
 
-def _is_like(tensor: Tensor, expected: Tensor) -> bool:
-    """Return whether a tensor is dense and floating-point or integer like the expected one."""
-    dense = tensor.layout == torch.strided and not tensor.is_meta and not tensor.is_quantized
-    kinds = [(one.is_floating_point(), one.is_complex()) for one in (tensor, expected)]
-    return dense and kinds[0] == kinds[1]
-
-
-def _kind(tensor: Tensor) -> str:
-    return f"{tensor.layout} {tensor.dtype}".replace("torch.", "").removeprefix("strided ")
-
-
 def _size(tensor: Tensor) -> str:
-    return "x".join(map(str, tensor.shape)) or "a single number"
+    size = "x".join(map(str, tensor.shape)) or "a single number"
+    return size if tensor.is_floating_point() else f"{size}, whole"
 
 
 def _list(names: list[str], what: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +18,6 @@ from ..compute.devices import choose_device
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
-from .model_config import read_model_config
 from .registry import get_spec, own_model, recorded_name, weights_on_disk
 from .specs import (
     DEMO,
@@ -123,51 +120,51 @@ def _described(
     name_or_path: str | Path, architecture: str | None
 ) -> tuple[dict[str, Any], ModelSpec, Path | None]:
     """Return configuration, spec and weights of a model; no weights for one of the hub."""
-    if not isinstance(name_or_path, str | PathLike):
-        raise ModelError(f"A model is a name or a path; got {name_or_path!r}.")
-    path, listed = own_model(name_or_path), None
-    if path is None:
-        listed = get_spec(str(name_or_path))
-        path = bundled_folder() if listed.bundled else None
-    elif not path.exists():
+    path = own_model(name_or_path)
+    if path is not None and not path.exists():
         raise unknown_model(str(path.absolute()), MODELS)
-    weights = path
-    if listed is None and path is not None and path.is_file():
-        config, spec = _describe_file(path, architecture)
-    elif architecture is not None:
-        name = path.name if listed is None and path is not None else name_or_path
+    if path is not None and path.is_file():
+        return *_supported(*_describe_file(path, architecture)), path
+    if architecture is not None:
+        name = name_or_path if path is None else path.name
         raise ModelError(
             f"architecture={architecture!r} is for checkpoint files; {name!r} has its own."
         )
-    elif path is not None:
-        config, spec = _read_folder(path, listed)
-        files = [path / name for name in WEIGHTS_FILES]
-        weights = next(filter(Path.exists, files), files[0])
-    else:
-        assert listed is not None
-        config, spec = openclip.architecture_config(listed.architecture), listed
+    if path is not None:
+        return _read_folder(path)
+    spec = get_spec(str(name_or_path))
+    if spec.bundled:
+        config, _, weights = _read_folder(bundled_folder())
+        return config, spec, weights
+    return *_supported(openclip.architecture_config(spec.architecture), spec), None
+
+
+def _supported(config: dict[str, Any], spec: ModelSpec) -> tuple[dict[str, Any], ModelSpec]:
     if reason := openclip.unsupported(config):
-        raise openclip.refusal(spec.name, spec.architecture, reason)
-    return config, spec, weights
+        raise openclip.not_explained(spec.name, reason)
+    return config, spec
 
 
-def _read_folder(folder: Path, spec: ModelSpec | None = None) -> tuple[dict[str, Any], ModelSpec]:
-    """Return configuration and spec of a model folder; that of the bundled one is listed."""
+def _read_folder(folder: Path) -> tuple[dict[str, Any], ModelSpec, Path]:
+    """Return configuration, spec and weights of a model folder."""
     try:
-        model, images = read_model_config(folder)
+        model, images = openclip.read_model_config(folder)
     except InputError as error:
-        what = "The bundled model is incomplete" if spec else f"{folder} is not a model folder"
-        advice = "Install the package again." if spec else "Pass a checkpoint file instead."
-        raise ModelError(f"{what}: {error} {advice}") from error
-    # The file next to the weights decides how they are used.
-    settings: dict[str, Any] = {
-        "native_resolution": model["vision_cfg"].get("image_size", 224),
-        "quick_gelu": model.get("quick_gelu", False),
-        **images,
-    }
+        raise ModelError(
+            f"{folder} is not a model folder: {error} Pass a checkpoint file instead."
+        ) from error
     name = recorded_name(folder)
-    unlisted = partial(ModelSpec, name=name, title=str(folder), architecture=name)
-    return model, replace(spec, **settings) if spec else unlisted(source=str(folder), **settings)
+    spec = ModelSpec(
+        name=name,
+        title=str(folder),
+        architecture=name,
+        source=str(folder),
+        native_resolution=model["vision_cfg"].get("image_size", 224),
+        quick_gelu=model.get("quick_gelu", False),
+        **images,
+    )
+    files = [folder / name for name in WEIGHTS_FILES]
+    return *_supported(model, spec), next(filter(Path.exists, files), files[0])
 
 
 def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any], ModelSpec]:
@@ -274,14 +271,8 @@ def wrap_open_clip(
             "or move it before wrapping it."
         )
     mean, std, interpolation = _image_settings(clip, preprocess)
-    shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
-    if any(module.training for module in shown.modules()):
-        raise ModelError(
-            f"PyTorch {torch.__version__} keeps the parts of a module in a way that is not known "
-            "here; call clip.eval() before wrapping the model."
-        )
     return Backbone(
-        shown,
+        _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip,
         name=tower_of(cast("Any", clip).visual).description,
         mean=mean,
         std=std,

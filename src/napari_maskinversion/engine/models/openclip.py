@@ -11,15 +11,19 @@ import difflib
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from importlib.util import find_spec
-from typing import Any, Final, cast
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from torch import Tensor, nn
 
 from ...base.cache_folder import is_offline
 from ...base.errors import ModelError, OfflineError
-from .specs import MODELS, ModelSpec, unknown_model
+from ...base.reading import read_json, validated
+from .specs import CONFIG_FILE, MODELS, ModelSpec, unknown_model
 from .towers import unsupported_config, unsupported_tower
 
 with warnings.catch_warnings():
@@ -34,8 +38,6 @@ with warnings.catch_warnings():
 
 Tokenizer = Callable[[list[str]], Tensor]
 
-__all__ = ["CLIP", "CLIPTextCfg", "CLIPVisionCfg", "MultimodalCfg"]
-
 _LENGTH: Final = 77  # tokens of a text if the configuration does not tell
 # Licence of the weights by the beginning of the tag; for others, see the page of the weights.
 _LICENSES = (
@@ -43,6 +45,8 @@ _LICENSES = (
     (("metaclip",), "CC-BY-NC-4.0 (no commercial use)"),
     (("dfn",), "Apple, research only"),
 )
+_Positive = Annotated[float, Field(gt=0)]
+_STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def architecture_config(architecture: str) -> dict[str, Any]:
@@ -77,7 +81,7 @@ def tag_spec(name: str) -> ModelSpec:
     model_config = architecture_config(architecture)
     reason = unsupported(model_config)
     if reason:
-        raise refusal(name, architecture, reason)
+        raise not_explained(name, reason)
     repository = str(config.get("hf_hub", ""))
     if not repository:
         raise ModelError(
@@ -105,12 +109,74 @@ def tag_spec(name: str) -> ModelSpec:
     )
 
 
-def refusal(name: str, architecture: str, reason: str, *, size: int | None = None) -> ModelError:
-    """Return the error for a model that cannot be used; it names the `nearest` ones that can."""
+def not_explained(name: str, reason: str) -> ModelError:
+    """Return the error for a model that cannot be used."""
     return ModelError(
-        f"{name} cannot be explained: {reason}. Nearest models that can: "
-        f"{', '.join(nearest(architecture, size=size))}."
+        f"{name} cannot be explained: {reason}. Choose another model, such as ViT-B-16/openai."
     )
+
+
+class _TokenizerOptions(BaseModel):
+    """What a configuration may ask of a tokenizer; other options could make it run code."""
+
+    model_config = _STRICT
+
+    clean: Literal["whitespace", "lower", "canonicalize"] = "whitespace"
+    strip_sep_token: bool = False
+    language: str | None = None
+
+
+def _section(kind: Any) -> Any:
+    """Return a pydantic model with the fields of one of open_clip's own configurations."""
+    hints: dict[str, Any] = get_type_hints(kind) | {
+        "layers": Annotated[int, Field(ge=1, le=500)],  # open_clip builds as many as it is told to
+        "image_size": int,
+        "mlp_ratio": float,
+        "tokenizer_kwargs": _TokenizerOptions,
+    }
+    known: dict[str, Any] = {}
+    for part in fields(kind):
+        allowed = hints[part.name] | None if part.default is None else hints[part.name]
+        known[part.name] = (allowed, part.default)
+    return create_model(kind.__name__, __config__=_STRICT, **known)
+
+
+_Architecture: Any = create_model(
+    "model_cfg",
+    __config__=_STRICT,
+    embed_dim=(int, ...),
+    vision_cfg=(_section(CLIPVisionCfg), ...),
+    text_cfg=(_section(CLIPTextCfg), ...),
+    multimodal_cfg=(_section(MultimodalCfg), None),
+    quick_gelu=(bool, False),
+    custom_text=(bool, False),
+    init_logit_scale=(float, 0.0),
+    init_logit_bias=(float | None, None),
+    nonscalar_logit_scale=(bool, False),
+)
+
+
+class _Preprocessing(BaseModel):
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    mean: tuple[float, float, float]
+    std: tuple[_Positive, _Positive, _Positive]
+    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+
+
+class _Folder(BaseModel):
+    model_cfg: _Architecture
+    preprocess_cfg: _Preprocessing
+
+
+def read_model_config(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the configuration in a model folder: of the model, and of its images.
+
+    Its keys are the fields of open_clip's own classes, which check no values.
+    """
+    path = folder / CONFIG_FILE
+    config = validated(_Folder, read_json(path, "configuration of a model"), path)
+    return config.model_cfg.model_dump(exclude_unset=True), config.preprocess_cfg.model_dump()
 
 
 def own_tokenizer(config: Mapping[str, Any]) -> str:
@@ -143,28 +209,6 @@ def unsupported(config: Mapping[str, Any]) -> str:
     Answers before anything is downloaded; `check_module` checks a built module.
     """
     return unsupported_config(config) or unsupported_text(config)
-
-
-def nearest(architecture: str, *, size: int | None = None) -> list[str]:
-    """Return the three architectures nearest to one, by name and size, that load by name.
-
-    ``size`` is that of the joint embedding, for a module whose architecture is unknown.
-    """
-    configs = {name: architecture_config(name) for name in open_clip.list_models()}
-    sizes = {name: int(config.get("embed_dim", 512)) for name, config in configs.items()}
-    wanted = sizes.get(architecture, 512) if size is None else size
-    known = {spec.architecture for spec in MODELS.values()}
-
-    def distance(name: str) -> float:
-        similarity = difflib.SequenceMatcher(None, architecture.lower(), name.lower()).ratio()
-        return abs(sizes[name] - wanted) / 512 - similarity - 0.25 * (name in known)
-
-    supported = [
-        name
-        for name, config in configs.items()
-        if name != architecture and not (unsupported(config) or own_tokenizer(config))
-    ]
-    return sorted(supported, key=distance)[:3]
 
 
 def build(
@@ -240,18 +284,9 @@ def check_module(clip: nn.Module) -> None:
             "The model's weights were made under torch.inference_mode(), so no gradient can pass "
             "through them; load the model outside of it."
         )
-    try:
-        reason = unsupported_tower(clip.visual)
-    except AttributeError as error:
-        raise ModelError(
-            f"The image tower cannot be read: open_clip {open_clip.__version__} or its timm builds "
-            f"it in a way that is not known here ({error}). Install the versions that "
-            "napari-maskinversion asks for: pip install --upgrade napari-maskinversion."
-        ) from error
+    reason = unsupported_tower(clip.visual)
     if reason:
-        size = getattr(clip.visual, "output_dim", None) or getattr(clip.text, "output_dim", None)
-        kind = type(clip.visual).__name__
-        raise refusal("The image tower", kind, f"it {reason}", size=size or 512)
+        raise not_explained("The image tower", f"it {reason}")
 
 
 def text_sizes(clip: nn.Module) -> tuple[int, int]:
