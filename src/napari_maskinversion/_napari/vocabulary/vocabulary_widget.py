@@ -21,23 +21,20 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
-from ...language.labels.comments import rewrite
+from ...language.labels.files import LabelFile
 from ...language.labels.known_words import unknown_words_note
-from ...language.labels.label import Label
-from ...language.labels.label_file import LabelFile
+from ...language.labels.label import Label, to_text
 from ...language.labels.presets import TITLES, preset
-from ...language.labels.vocabulary import Vocabulary, to_text
+from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
 from ..session import Bindings, Session
 from ..widgets.form import decimals_of
 from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
-from .label_dialog import LabelDialog
-from .label_file_dialogs import LabelFiles
-from .templates_widget import TemplatesWidget
+from .label_dialogs import LabelDialog, LabelFiles
+from .limits_page import TemplatesWidget, UncertaintyWidget
 from .typed_labels import LabelMarks, TypedLabels
-from .uncertainty_widget import UncertaintyWidget
 
 # Lines of the field: more of them while no table needs the room.
 _LINES, _MOST_LINES = 4, 10
@@ -299,7 +296,7 @@ class VocabularyWidget(QWidget):
         self._marks.remember(labels)
         self.marked.emit()
         if words != [label.words for label in self._read().labels]:
-            self._replace(rewrite(self.text.toPlainText(), labels))
+            self._replace(to_text(labels))  # comments in the text go; Ctrl+Z restores them
 
     def _forget_dialog(self) -> None:
         if self.dialog is not None:

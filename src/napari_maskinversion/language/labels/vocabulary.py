@@ -11,11 +11,9 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from .colors import fill_colors
-from .files import read_label_file, write_label_file
-from .label import Label, clashes, refuse_text
-from .label_file import LabelFile
+from .files import LabelFile, read_label_file, write_label_file
+from .label import Label, clashes, parse_text, refuse_text, to_text
 from .templates import TEMPLATES, check_templates
-from .text_format import parse_text, to_text
 
 __all__ = ["NONE_OF_THESE", "TEMPLATES", "Label", "Vocabulary", "to_text"]
 
