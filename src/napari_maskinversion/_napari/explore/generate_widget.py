@@ -21,7 +21,6 @@ from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
 
 _USUAL = GenerationSettings()
-_MOST_SEED = 2**31 - 1  # of a spin box
 
 
 class GenerateWidget(QWidget):
@@ -52,17 +51,13 @@ class GenerateWidget(QWidget):
         self.progress = ProgressRow("writing captions", "Stop; the results stay as they are")
         self.search = combo_box(SEARCHES, tip=describe("search"))
         self.beams = _whole("beams", _USUAL.beams, 1, 50)
-        self.top_p = _number("top_p", _USUAL.top_p, 0.01, 1.0)
         self.temperature = _number("temperature", _USUAL.temperature, 0.05, 100.0)
-        self.seed = _whole("seed", _USUAL.seed, 0, _MOST_SEED)
         self.norm = combo_box(NORMS, tip=describe("norm"))
         options = form(
             [
                 ("Words", self.search),
                 ("Beams", self.beams),
-                ("Top-p", self.top_p),
                 ("Temperature", self.temperature),
-                ("Seed", self.seed),
                 ("Norm", self.norm),
             ]
         )
@@ -95,9 +90,7 @@ class GenerateWidget(QWidget):
         return GenerationSettings(
             search=search,
             beams=self.beams.value(),
-            top_p=self.top_p.value(),
             temperature=self.temperature.value(),
-            seed=self.seed.value(),
             norm=norm,
         )
 
@@ -133,9 +126,7 @@ class GenerateWidget(QWidget):
     def _show_options(self) -> None:
         search = SEARCHES[self.search.currentIndex()]
         self.beams.setEnabled(search == "beam")
-        self.temperature.setEnabled(search != "greedy")
-        for widget in (self.top_p, self.seed):
-            widget.setEnabled(search == "top-p")
+        self.temperature.setEnabled(search == "beam")
 
 
 def _whole(name: str, value: int, least: int, most: int) -> QSpinBox:

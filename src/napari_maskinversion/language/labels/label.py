@@ -1,4 +1,4 @@
-"""One label, and labels as plain text: one per line or separated by commas, synonyms after a pipe."""
+"""One label, and labels as text: one a line or separated by commas, synonyms after a pipe."""
 
 from __future__ import annotations
 
