@@ -112,11 +112,6 @@ class Vocabulary:
         word, and double quotes around an entry with a comma. Blank entries and lines that begin
         with ``#`` are ignored. Repeated labels are merged with all their synonyms, in the order
         they first appear.
-
-        Raises
-        ------
-        InputError
-            If no label is left, or a word stands for two labels.
         """
         return cls.of(parse_text(text), templates)
 
