@@ -141,8 +141,9 @@ def _lines(file: io.TextIOWrapper) -> Iterator[str]:
 def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator[str]:
     separators = "\t" if suffix == ".tsv" else ",;\t"
     above, header = 0, ""
-    for above, header in enumerate(iter(file.readline, ""), 1):
-        header = header.removeprefix("\ufeff")  # a mark stays if the user names the encoding
+    while line := file.readline():
+        above += 1
+        header = line.removeprefix("\ufeff")  # a mark stays if the user names the encoding
         if marked := _EXCEL.fullmatch(header):
             separators = marked[1]
         elif header.strip():

@@ -158,12 +158,13 @@ class CaptionStore:
         import pyarrow.parquet as pq
 
         texts: dict[int, str] = {}
-        wanted = range(self.record.count) if rows is None else sorted(set(rows))
-        with _reading(self.folder / TEXTS), open(self.folder / TEXTS, "rb") as opened:  # noqa: PTH123
-            file = pq.ParquetFile(opened, page_checksum_verification=True)
-            for group in sorted({row // _GROUP for row in wanted}):
+        groups: dict[int, list[int]] = {}
+        for row in range(self.record.count) if rows is None else sorted(set(rows)):
+            groups.setdefault(row // _GROUP, []).append(row)
+        path = self.folder / TEXTS
+        with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for group, own in groups.items():
                 column = file.read_row_group(group, use_threads=False)["caption"]
-                own = [row for row in wanted if row // _GROUP == group]
                 picked = column.take([row - group * _GROUP for row in own])
                 texts.update(zip(own, picked.to_pylist(), strict=True))
         return texts
@@ -178,12 +179,14 @@ class CaptionStore:
     def _read_part(self, first: int, last: int) -> HalfArray:
         import pyarrow.parquet as pq
 
-        with _reading(self._path(first, last), f"Captions {first + 1:,} to {last:,} of the bank"):
-            table = pq.read_table(
-                self._path(first, last), use_threads=False, page_checksum_verification=True
-            )
-            data = b"".join(chunk.buffers()[1] for chunk in table["vector"].chunks)
-            rows = np.frombuffer(data, "<f2").reshape(last - first, self.record.embed_dim)
+        path, width = self._path(first, last), 2 * self.record.embed_dim
+        with (
+            _reading(path, f"Captions {first + 1:,} to {last:,} of the bank"),
+            pq.ParquetFile(path, page_checksum_verification=True) as file,
+        ):
+            chunks = file.read(use_threads=False)["vector"].chunks
+            data = b"".join(chunk.buffers()[1][: len(chunk) * width] for chunk in chunks)
+            rows = np.frombuffer(data, "<f2").reshape(last - first, -1)
         return rows.astype(np.float16, copy=False)
 
     def _path(self, first: int, last: int) -> Path:
