@@ -130,7 +130,7 @@ def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
         prior=prior,
         device=device,
         dtype=dtype,
-        text=f"Drawing on {name}: {needed / 1e9:.1f} GB of weights",
+        text=f"Drawing on {name}: at least {needed / 1e9:.1f} GB needed",
     )
 
 
