@@ -279,7 +279,7 @@ def _convert(folder: Path) -> None:
             finished: dict[int, tuple[int, int]] = {}
             for line in filter(None, lines):
                 with contextlib.suppress(ValueError, TypeError):  # cut short by a crash
-                    block, count, checksum = json.loads(line)
+                    block, count, checksum = parse_json(line, journal)
                     finished[block] = (count, checksum)
             rows, store = np.load(vectors, mmap_mode="r"), CaptionStore(folder, record)
             for block, (count, checksum) in finished.items():
