@@ -163,7 +163,7 @@ class LabelDialog(QDialog):
         """The texts in the table."""
         table, columns = self.table, range(len(_COLUMNS))
         return [
-            tuple(table.item(row, column).text() for column in columns)  # type: ignore[misc]
+            tuple(table.item(row, column).text() for column in columns)
             for row in range(table.rowCount())
         ]
 
