@@ -23,20 +23,20 @@ def test_pictures_have_seeds_of_their_own():
     ("values", "says"),
     [
         ({"decoder": "kandinsky"}, "Did you mean kandinsky22"),
-        ({"seed": -1}, "seed must be a whole number from 0"),
+        ({"seed": -1}, "seed must be greater than or equal to 0; got -1"),
         ({"seed": 2**32}, "got 4294967296"),
         ({"seed": 1.5}, "got 1.5"),
         ({"seed": 2**32 - 1, "pictures": 2}, "last picture"),
-        ({"pictures": 0}, "pictures must be"),
-        ({"steps": 0}, "steps of a picture must be"),
+        ({"pictures": 0}, "pictures must be greater"),
+        ({"steps": 0}, "steps must be greater"),
         ({"steps": True}, "got True"),
-        ({"size": 32}, "size must be a whole number from 64"),
-        ({"size": 500}, "use 448 or 512"),
-        ({"size": 4096}, "to 2048"),
-        ({"guidance": float("nan")}, "guidance must be 0 to 50; got nan"),
+        ({"size": 32}, "size must be .* 64"),
+        ({"size": 500}, "size must be a multiple of 64; got 500"),
+        ({"size": 4096}, "less than or equal to 2048"),
+        ({"guidance": float("nan")}, "guidance must be a finite number; got nan"),
         ({"guidance": -1.0}, "got -1"),
-        ({"norm": "unit"}, "norm must be optimised or cls"),
-        ({"dtype": "int8"}, "float16 or bfloat16; got 'int8'"),
+        ({"norm": "unit"}, "norm must be 'optimised' or 'cls'"),
+        ({"dtype": "int8"}, "'float16' or 'bfloat16'; got 'int8'"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(values, says):
@@ -49,3 +49,9 @@ def test_a_value_that_makes_no_sense_is_refused(values, says):
 def test_each_decoder_is_for_a_model_that_can_be_loaded_by_name(decoder):
     assert decoder.clip_model in MODELS
     assert decoder_that_fits(decoder.clip_model) is decoder
+
+
+def test_precision_follows_the_device():
+    assert PictureSettings().dtype_on("cuda:1") == "float16"
+    assert PictureSettings().dtype_on("cpu") == "float32"
+    assert PictureSettings(dtype="bfloat16").dtype_on("cuda:0") == "bfloat16"

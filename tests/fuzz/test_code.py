@@ -172,7 +172,7 @@ REFUSED = {
     "results": ("results.npz", pickled_member, SAVED[0]),
     "a pickle for results": ("results.npz", pickled, SAVED[0]),
     "results that point elsewhere": ("results.npz", zipped, SAVED[0]),
-    "vectors of captions": ("bank/vectors.npy", pickled_array, SEARCH),
+    "vectors of captions": ("bank/vectors-00000000-00000002.parquet", pickled_array, SEARCH),
     "figures": ("figures.json", pickled, SHOW),
     "a model": ("evil.pt", checkpoint, MODEL),
     "a pickle for a model": ("evil.pt", pickled, MODEL),

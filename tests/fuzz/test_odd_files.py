@@ -211,7 +211,7 @@ LABELS = {
 NESTED = {
     "model config": ("model/open_clip_config.json", MODEL),
     "preferences": ("config/preferences.json", run()),
-    "bank": ("bank/bank.jsonl", SEARCH),
+    "bank": ("bank/captions.parquet", SEARCH),
     "figures": ("figures.json", SHOW),
     "zarr": ("plane.zarr/zarr.json", run("plane.zarr")),
     "decisions": next((kind.file, kind.commands[0]) for kind in KINDS if kind.name == "decisions"),

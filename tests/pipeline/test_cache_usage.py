@@ -17,7 +17,7 @@ from napari_maskinversion.engine.models.registry import (
 )
 from napari_maskinversion.engine.models.specs import WEIGHTS_FILE
 from napari_maskinversion.language.captions import store as caption_store
-from napari_maskinversion.language.text.cache import TextCache
+from napari_maskinversion.language.text.embeddings import TextCache
 from napari_maskinversion.pipeline import cache_usage
 from napari_maskinversion.pipeline.timings import known_speed, remember
 from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
@@ -62,7 +62,7 @@ def filled(own_cache_folder, request):
         {0: np.ones(4, np.float32)}, [["a dog"]]
     )
     bank = own_cache_folder / "captions" / ("b" * 16) / ("c" * 32)
-    for name in (caption_store.TEXTS, caption_store.VECTORS, caption_store.RECORD):
+    for name in (caption_store.TEXTS, caption_store.VECTORS):
         _put(bank / name, 700)
     remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
     store = ExemplarStore("model", 2)
@@ -87,7 +87,7 @@ def test_sizes_are_told_by_kind(filled):
     usage = cache_usage.usage()
     assert usage.folder == filled
     assert usage.sizes["weights"] == 5410 + (model_folder(MODEL) / RECORD).stat().st_size
-    assert usage.sizes["captions"] == 2100
+    assert usage.sizes["captions"] == 1400
     assert usage.sizes["texts"] > 0
     assert usage.sizes["speeds"] > 0
     assert usage.sizes["exemplars"] > 50
@@ -172,7 +172,7 @@ def test_the_command_line_says_where_and_how_much(filled, call):
     code, out, err = call("models", "where")
     assert (code, out.strip()) == (0, str(filled))
     assert "model weights: 5.6 kB" in err
-    assert "caption banks: 2.1 kB" in err
+    assert "caption banks: 1.4 kB" in err
 
 
 @pytest.mark.parametrize("filled", ["marked"], indirect=True)

@@ -194,7 +194,7 @@ def test_the_drawing_can_be_stopped(imagine):
         ([[2, 3], 3], {}, "Region 3 is named twice"),
         ([], {}, "Name the region"),
         (2, {"seed": -1}, "seed must be"),
-        (2, {"colour": 1}, "no such setting"),
+        (2, {"colour": 1}, "no setting 'colour'"),
         (2, {"steps": 1000, "decoder": "unclip-x"}, "no decoder"),
         (2, {"dtype": "float16", "device": "cpu"}, "cannot draw in float16"),
         (2, {"device": "cuda:9"}, "no device"),
@@ -234,12 +234,8 @@ def test_more_steps_than_the_decoder_knows_are_refused(imagine, tmp_path):
 
 def test_memory_is_checked_before_the_model_is_loaded(imagine, monkeypatch):
     monkeypatch.setattr(imagining, "free_memory", lambda _: 10_000)
-    with pytest.raises(NotEnoughMemoryError, match="use a device with"):
+    with pytest.raises(NotEnoughMemoryError, match="Kandinsky 2.2 in float32 has .* bfloat16"):
         imagine(2)
-    monkeypatch.undo()
-    monkeypatch.setattr(imagining.memory, "free_memory", lambda: 10**9)
-    with pytest.raises(NotEnoughMemoryError, match=r"10\.2 GB of weights.*unclip-l"):
-        imagining._check_clip_memory("ViT-bigG-14/laion2b_s39b_b160k")
 
 
 def test_without_diffusers_the_extra_is_named(imagine, monkeypatch):

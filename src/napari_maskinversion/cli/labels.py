@@ -15,11 +15,11 @@ from ..base.errors import InputError
 from ..base.targets import check_targets
 from ..language.labels.files import (
     FILE_SUFFIXES,
+    LabelFile,
     read_label_file,
     unsupported_fields,
     write_label_file,
 )
-from ..language.labels.label_file import LabelFile
 from ..language.labels.presets import PREFIX, preset, presets
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary

@@ -195,29 +195,20 @@ def _part(kind: Any, folder: Path, dtype: torch.dtype) -> Any:
         model, report = kind.from_pretrained(
             folder, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
+        for what in ("missing", "unexpected", "mismatched"):
+            names = [str(name) for name in report.get(f"{what}_keys") or ()]
+            names = [name for name in names if not name.endswith(_STALE)]
+            if names:  # a warning of theirs, and a picture of noise
+                raise ValueError(f"{len(names)} {what}, such as {min(names)}")
     except Exception as error:  # whatever a strange value of a configuration leads to
         if is_out_of_memory(error):
             raise
-        raise ModelError(_unreadable(folder, " ".join(str(error).split())[:200])) from error
-    problems = {
-        what: [str(name) for name in report.get(f"{what}_keys") or () if not _is_stale(name)]
-        for what in ("missing", "unexpected", "mismatched")
-    }
-    for what, names in problems.items():
-        if names:
-            raise ModelError(_unreadable(folder, f"{len(names)} {what}, such as {min(names)}"))
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"The weights in {folder} do not fit their configuration ({reason}); put the published "
+            "files there."
+        ) from error
     return model.to(dtype).eval().requires_grad_(False)
-
-
-def _is_stale(name: object) -> bool:
-    return str(name).endswith(_STALE)
-
-
-def _unreadable(folder: Path, reason: str) -> str:
-    return (
-        f"The weights in {folder} do not fit their configuration ({reason}); put the published "
-        "files there."
-    )
 
 
 def _scheduler(folder: Path, known: tuple[str, ...]) -> Any:

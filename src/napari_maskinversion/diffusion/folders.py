@@ -5,7 +5,6 @@ Imports neither torch nor diffusers, and reads only configurations and the heads
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,8 +30,6 @@ from .decoders import (
 CLIP_FILE: Final = "clip_model.json"
 """Beside the parts: ``{"model": "ViT-B-16/openai"}``, of a decoder trained for another model."""
 
-_RUNS_CODE: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderFolder:
@@ -47,12 +44,7 @@ class DecoderFolder:
 
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each file of weights, by part and name; takes seconds for GB."""
-        files = (
-            self.path / part.folder / name
-            for part in self.decoder.parts
-            for name in part.files
-            if name.endswith(".safetensors")
-        )
+        files = _weights(self.decoder, self.path)
         return {f"{file.parent.name}/{file.name}": weights_hash(file) for file in files}
 
     def check_model(self, name: str, width: int | None = None) -> None:
@@ -60,15 +52,18 @@ class DecoderFolder:
         published = name in MODELS or "/" in name
         if (published and name != self.clip_model) or width not in (None, self.width):
             values = "" if width is None else f" ({width} values)"
+            fits = decoder_that_fits(name)
+            instead = "" if fits is None else f", or the decoder {fits.name}"
             raise ModelError(
                 f"{self.decoder.title} draws embeddings of {self.clip_model} ({self.width} "
-                f"values), not of {name}{values}; use that model{_instead(name)}."
+                f"values), not of {name}{values}; use that model{instead}."
             )
 
 
-def _instead(clip_model: str) -> str:
-    fits = decoder_that_fits(clip_model)
-    return "" if fits is None else f", or the decoder {fits.name}"
+def _weights(decoder: Decoder, path: Path) -> list[Path]:
+    """Return the files of weights of a decoder in a folder."""
+    files = [path / part.folder / name for part in decoder.parts for name in part.files]
+    return [file for file in files if file.suffix == ".safetensors"]
 
 
 def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
@@ -84,12 +79,7 @@ def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
         raise ModelError(_missing(decoder, path, missing))
     try:
         configs = {part.folder: _config(path, part) for part in decoder.parts}
-        parameters = sum(
-            count_parameters(path / part.folder / name)
-            for part in decoder.parts
-            for name in part.files
-            if name.endswith(".safetensors")
-        )
+        parameters = sum(map(count_parameters, _weights(decoder, path)))
         clip_model = _clip_model(path) or decoder.clip_model
     except InputError as error:
         raise ModelError(str(error)) from None
@@ -99,7 +89,7 @@ def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
         clip_model=clip_model,
         width=_width(decoder, path, configs["unet"]),
         parameters=parameters,
-        most_steps=_most_steps(configs["scheduler"]),
+        most_steps=int(configs["scheduler"].get("num_train_timesteps", 1000)),
     )
 
 
@@ -151,19 +141,10 @@ def count_parameters(file: Path) -> int:
 
 
 def _config(path: Path, part: Part) -> dict[str, Any]:
-    names = [name for name in part.files if name.endswith("config.json")]
-    if not names:
-        return {}
-    file = path / part.folder / names[0]
-    values = read_json(file)
-    if not isinstance(values, dict):
-        raise ModelError(f"{file} is not a configuration of diffusers; download it again.")
-    try:
-        json.dumps(values, allow_nan=False)
-    except ValueError:
-        raise ModelError(f"{file} has numbers that are not finite; download it again.") from None
-    kind = values.get("_class_name")
-    if part.kind and kind != part.kind:
+    file = path / part.folder / next((n for n in part.files if n.endswith("config.json")), "")
+    values = read_json(file) if file.is_file() else {}
+    kind = values.get("_class_name") if isinstance(values, dict) else None
+    if not isinstance(values, dict) or (part.kind and kind != part.kind):
         raise ModelError(
             f"{file} is of {kind or 'an unknown class'}, not {part.kind}; put this part of the "
             "decoder there."
@@ -173,11 +154,9 @@ def _config(path: Path, part: Part) -> dict[str, Any]:
 
 def _clip_model(path: Path) -> str:
     file = path / CLIP_FILE
-    if not file.is_file():
-        return ""
-    values = read_json(file)
+    values = read_json(file) if file.is_file() else {"model": ""}
     name = values.get("model") if isinstance(values, dict) else None
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str):
         raise ModelError(f'{file} must be {{"model": "the name of a CLIP model"}}.')
     return name
 
@@ -186,13 +165,12 @@ def _width(decoder: Decoder, path: Path, unet: dict[str, Any]) -> int:
     """Return the values of the embeddings that a UNet is made for."""
     if decoder.family == "kandinsky":
         width = unet.get("encoder_hid_dim")
-        kinds = unet.get("encoder_hid_dim_type"), unet.get("addition_embed_type")
-        fits = kinds == ("image_proj", "image")
+        fits = unet.get("encoder_hid_dim_type") == "image_proj"
     else:
         both = unet.get("projection_class_embeddings_input_dim")
         width = both // 2 if isinstance(both, int) else None
         fits = unet.get("class_embed_type") == "projection"
-    if not fits or not isinstance(width, int) or width < 1:
+    if not fits or not isinstance(width, int):
         raise ModelError(
             f"The UNet in {path} takes no image embeddings as {decoder.title} does; put the parts "
             f"of {decoder.repository} there."
@@ -200,30 +178,17 @@ def _width(decoder: Decoder, path: Path, unet: dict[str, Any]) -> int:
     return width
 
 
-def _most_steps(scheduler: dict[str, Any]) -> int:
-    steps = scheduler.get("num_train_timesteps", 1000)
-    return steps if isinstance(steps, int) else 1000
-
-
 def _missing(decoder: Decoder, path: Path, missing: list[tuple[Part, str]]) -> str:
-    unsafe = [
-        file.name
-        for part, name in missing
-        if name.endswith(".safetensors") and (path / part.folder).is_dir()
-        for file in (path / part.folder).iterdir()
-        if file.suffix in _RUNS_CODE
-    ]
     files = " ".join(f"{part.folder}/{name}" for part, name in missing)
     size = sum(part.size_gb for part, name in missing if name.endswith(".safetensors"))
     amount = f"{size_text(round(size * 1e9))}, " if size else ""
     state = "complete" if path.is_dir() else "there"
-    note = f" ({unsafe[0]} is not read: such files can run code)" if unsafe else ""
     about = f"{amount}licence {decoder.license}"
     if decoder.original:
         about = f"an unofficial copy of {decoder.original}, which is gone; {about}"
     return (
-        f"The decoder {decoder.title} is not {state}{note}: put these files of "
-        f"{decoder.repository} ({about}) in {path}, or choose another folder (--weights): "
+        f"The decoder {decoder.title} is not {state}: put these files of {decoder.repository} "
+        f"({about}) in {path}, or choose another folder (--weights): "
         f"{_command(decoder.repository, path)} {files}"
     )
 

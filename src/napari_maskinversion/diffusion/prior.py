@@ -7,8 +7,9 @@ weights: this one has no time step and a further token, the control.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ from diffusers.models.attention import BasicTransformerBlock
 from torch import Tensor, nn
 
 from ..base.errors import InputError, ModelError
-from .text_states import TextStates
+from ..engine.compute.compute_lock import computing
+from ..engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -25,6 +27,57 @@ FloatArray = npt.NDArray[np.float32]
 _ADDED: Final = 4
 _HEAD: Final = 32  # values of a head, which no shape tells
 _HIDDEN: Final = -10000.0  # what the published module adds to what must not be seen
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TextStates:
+    """A text in the text tower of CLIP."""
+
+    ids: tuple[int, ...]  # Tokens, with start, end and padding
+    states: FloatArray  # (tokens, width), float32. After the last LayerNorm.
+    embedding: FloatArray  # (e,), float32. Of the whole text, not normalised.
+
+    @property
+    def end(self) -> int:
+        """Place of the token that ends the text; it has the largest number."""
+        return self.ids.index(max(self.ids))
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """Tokens without start, end and padding."""
+        return self.ids[1 : self.end]
+
+    @property
+    def used(self) -> npt.NDArray[np.bool_]:
+        """Whether each token is text, start and end included."""
+        return np.arange(len(self.ids)) <= self.end
+
+
+@computing()
+def text_states(model: Backbone, text: str) -> TextStates:
+    """Return the states of a text's tokens."""
+    clip = cast("Any", model.clip)
+    norm = getattr(clip, "ln_final", None)
+    if norm is None:
+        raise ModelError(
+            f"{model.name} has another text tower than CLIP's own; prompts need that one."
+        )
+    captured: list[Tensor] = []
+    tokens = model.tokenize([text]).to(model.device)
+    hook = norm.register_forward_hook(lambda _module, _inputs, output: captured.append(output))
+    try:
+        embedding = clip.encode_text(tokens)
+    finally:
+        hook.remove()
+    return TextStates(
+        ids=tuple(tokens[0].tolist()),
+        states=_numbers(captured[-1][0]),
+        embedding=_numbers(embedding[0]),
+    )
+
+
+def _numbers(values: Tensor) -> FloatArray:
+    return cast("FloatArray", values.detach().to("cpu", torch.float32).numpy())
 
 
 class SubjectPrior(nn.Module):
@@ -98,17 +151,16 @@ def load_prior(file: Path) -> SubjectPrior:
 
     try:
         state = load_file(file)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(
-            f"{file} is damaged or no safetensors file ({error}); download it again."
-        ) from None
-    try:
+        inner, width = state["proj_in.weight"].shape
+        length = state["positional_embedding"].shape[1] - _ADDED
+        blocks = {name.split(".")[1] for name in state if name.startswith("transformer_blocks.")}
         with torch.device("meta"):  # what the shapes promise is not allocated
-            prior = _empty(state)
+            prior = SubjectPrior(width=width, inner=inner, layers=len(blocks), length=length)
         prior.load_state_dict(state, strict=True, assign=True)
-    except (KeyError, ValueError, RuntimeError) as error:
+    except (SafetensorError, OSError, LookupError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
         raise ModelError(
-            f"{file} is not the prior of lambda-ECLIPSE ({_reason(error)}); put the file of "
+            f"{file} is damaged or not the prior of lambda-ECLIPSE ({reason}); put the file of "
             "ECLIPSE-Community/Lambda-ECLIPSE-Prior-v1.0 there."
         ) from None
     broken = [name for name, values in state.items() if not values.isfinite().all()]
@@ -117,23 +169,6 @@ def load_prior(file: Path) -> SubjectPrior:
             f"{file} has weights that are not finite ({broken[0]}); download it again."
         )
     return prior.float().eval().requires_grad_(False)
-
-
-def _empty(state: Mapping[str, Tensor]) -> SubjectPrior:
-    inner, width = state["proj_in.weight"].shape
-    blocks = {name.split(".")[1] for name in state if name.startswith("transformer_blocks.")}
-    places = state["positional_embedding"].shape
-    length = places[1] - _ADDED if len(places) == 3 else 0
-    if inner % _HEAD or length < 1:
-        raise ValueError(f"a width of {inner} and {length} tokens of text make no sense")
-    return SubjectPrior(width=width, inner=inner, layers=len(blocks), length=length)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"it has no {error.args[0]}"
-    lines = [line.strip() for line in str(error).splitlines()]
-    return (lines[1] if len(lines) > 1 else lines[0])[:200].rstrip(".")
 
 
 def predict(

@@ -37,7 +37,6 @@ _WEIGHTS: Final = (RECORD, "open_clip_*", ".*.part", ".lock")
 _BANK: Final = (
     caption_store.TEXTS,
     caption_store.VECTORS,
-    caption_store.RECORD,
     ".*.part",
     ".lock",
 )

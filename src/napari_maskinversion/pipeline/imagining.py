@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -18,7 +18,6 @@ from ..base import memory
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
 from ..base.regions import Regions
 from ..diffusion.folders import DecoderFolder, open_folder, prior_file, weights_hash
-from ..diffusion.memory import check_memory, chosen_dtype, memory_text
 from ..diffusion.pictures import Imagined, Picture, PictureStep, title_of
 from ..diffusion.settings import PictureSettings
 from ..engine.compute.lazy_torch import device_name, free_memory
@@ -96,7 +95,7 @@ class Plan:
     prior: Path | None
     device: str
     dtype: str
-    text: str  # Device and memory, for users
+    text: str  # Device and size, for users
 
 
 def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
@@ -118,46 +117,39 @@ def plan(request: ImagineRequest, model: str, *, loaded: bool = False) -> Plan:
     device = str(choose_device(settings.device))
     if settings.dtype == "float16" and device == "cpu":
         raise ConfigError("The CPU cannot draw in float16; use bfloat16 or float32.")
-    name, free = device_name(device), free_memory(device)
-    needed = check_memory(folder, settings, device, name, free)
-    if not loaded:
-        _check_clip_memory(model)
+    dtype = settings.dtype_on(device)
+    name = device_name(device)
+    needed = folder.parameters * (4 if dtype == "float32" else 2)
+    _check_memory(f"{settings.spec.title} in {dtype}", needed, free_memory(device), name)
+    if not loaded and model in MODELS:
+        size = get_spec(model).size_mb * 1_000_000
+        _check_memory(model, size, memory.free_memory(), "this machine")
     return Plan(
         request=replace(request, pictures=settings),
         folder=folder,
         prior=prior,
         device=device,
-        dtype=chosen_dtype(settings, device),
-        text=memory_text(needed, name, free),
+        dtype=dtype,
+        text=f"Drawing on {name}: at least {needed / 1e9:.1f} GB needed",
     )
 
 
 def _check_installed() -> None:
-    missing = [name for name in ("diffusers", "transformers", "accelerate") if not _has(name)]
-    if missing:
-        raise ModelError(
-            f"Drawing pictures needs {' and '.join(missing)}, which {_is(missing)} not installed: "
-            'pip install "napari-maskinversion[diffusion]"'
-        )
+    for name in ("diffusers", "transformers", "accelerate"):
+        if find_spec(name) is None:
+            raise ModelError(
+                f"Drawing pictures needs {name}, which is not installed: "
+                'pip install "napari-maskinversion[diffusion]"'
+            )
 
 
-def _is(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
-def _has(package: str) -> bool:
-    return find_spec(package) is not None
-
-
-def _check_clip_memory(model: str) -> None:
-    """Refuse a model by name whose weights are larger than the free memory of this machine."""
-    size = get_spec(model).size_mb * 1_000_000 if model in MODELS else 0
-    free = memory.free_memory()
-    if size > free:
+def _check_memory(what: str, size: int, free: int | None, name: str) -> None:
+    """Refuse weights that cannot fit: while they load, the system would end the program."""
+    if free is not None and size > free:
         raise NotEnoughMemoryError(
-            f"{model} has {size / 1e9:.1f} GB of weights and this machine has {free / 1e9:.1f} GB "
-            "of memory free; close other programs, or use a decoder for a smaller model "
-            "(unclip-l takes ViT-L-14/openai, 1.7 GB)."
+            f"{what} has {size / 1e9:.1f} GB of weights and {name} has {free / 1e9:.1f} GB of "
+            "memory free; close other programs, draw in bfloat16, or use a decoder for a smaller "
+            "model (unclip-l takes ViT-L-14/openai, 1.7 GB)."
         )
 
 
@@ -211,8 +203,7 @@ def _in_prompt(
     plan: Plan, model: Backbone, nothing: FloatArray
 ) -> Callable[[Sequence[FloatArray], int], FloatArray]:
     """Return a function that puts embeddings into the prompt, for a seed."""
-    from ..diffusion.prior import check_prior, load_prior, places_of, predict
-    from ..diffusion.text_states import text_states
+    from ..diffusion.prior import check_prior, load_prior, places_of, predict, text_states
 
     request = plan.request
     assert plan.prior is not None  # `plan` has seen to it
@@ -291,8 +282,7 @@ def record_of(
 ) -> dict[str, Any]:
     """Return how pictures were made, for ``imagine.json``."""
     request, folder = plan.request, plan.folder
-    own = asdict(request.pictures)
-    own.pop("decoder")
+    own = request.pictures.model_dump(exclude={"decoder"})
     return {
         "format": "napari-maskinversion pictures",
         "version": 1,
@@ -402,12 +392,8 @@ def imagine(
     >>> imagined.save("pictures")
     """
     queries = queries_of([region] if isinstance(region, int | np.integer) else region)
-    try:
-        how = PictureSettings(**pictures)
-    except TypeError as error:
-        raise ConfigError(f"There is no such setting of pictures: {error}.") from None
     request = ImagineRequest(
-        pictures=how,
+        pictures=PictureSettings(**pictures),
         prompt=prompt,
         subjects=tuple(subjects),
         weights=None if weights is None else Path(weights),

@@ -10,7 +10,7 @@ from ..base.errors import ModelError
 from ..base.steps import Steps
 from ..language.labels.known_words import unknown_to
 from ..language.ranking.ranking import rank
-from ..language.text.oom_batches import embed_as_fits
+from ..language.text.embeddings import embed_as_fits
 from ..results.results import Results
 from .progress import Progress
 

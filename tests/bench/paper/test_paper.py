@@ -737,12 +737,12 @@ def test_the_decoder_writes_as_it_is_told(paper: Bench, monkeypatch: pytest.Monk
         CaptionDecoder, "generate", lambda *a: asked.append(a[0].settings) or honest(*a)
     )
     call = ("--table", 6, "--limit", 1, "--decoder", "demo")
-    assert paper(*call, "--search", "top-p", "--seed", 7)[0] == 0
-    assert {(one.search, one.seed) for one in asked} == {("top-p", 7)}
+    assert paper(*call, "--search", "beam", "--beams", 2)[0] == 0
+    assert {(one.search, one.beams) for one in asked} == {("beam", 2)}
     before = len(asked)
-    code, _, err = paper(*call, "--search", "top-p", "--seed", 8)
+    code, _, err = paper(*call, "--search", "beam", "--beams", 3)
     assert code == 0, err
-    assert len(asked) == 2 * before  # other sentences: records of the first seed are not used
+    assert len(asked) == 2 * before  # other sentences: records of two beams are not used
 
 
 def test_a_published_decap_reads_a_memory(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,14 @@
 """Caption banks: embedded once, kept, gone on with, searched exactly."""
 
 import hashlib
+import json
 import os
 import shutil
+import zlib
 from itertools import islice
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -17,6 +20,7 @@ from napari_maskinversion.base.errors import (
 )
 from napari_maskinversion.base.steps import drive
 from napari_maskinversion.language.captions import bank as module
+from napari_maskinversion.language.captions import store as store_module
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.building import (
     build_bank,
@@ -24,7 +28,6 @@ from napari_maskinversion.language.captions.building import (
     continue_bank_steps,
 )
 from napari_maskinversion.language.captions.caption_files import Captions
-from napari_maskinversion.language.captions.store import CaptionStore, VectorFile
 from tests.scenes import collect, demo_model
 
 WIDTH = 16
@@ -86,21 +89,13 @@ def test_a_search_finds_what_comparing_with_every_caption_finds(model):
     assert_search_is_exact(build_bank(model, numbered_captions()), texts)
 
 
-def test_pieces_and_groups_change_nothing(model, monkeypatch):
-    """The limit makes three pieces of the bank and a group of each region."""
-    bank = build_bank(model, numbered_captions())
-    whole = bank.search(regions(40), 9)
-    monkeypatch.setattr(module, "_MAX_BYTES", 4 * WIDTH * 1024)
-    read = []
-    original = VectorFile.read
-
-    def noted(self, first, last):
-        read.append((first, last))
-        return original(self, first, last)
-
-    monkeypatch.setattr(VectorFile, "read", noted)
+def test_files_and_groups_change_nothing(model, monkeypatch, tmp_path):
+    whole = build_bank(model, numbered_captions()).search(regions(40), 9)
+    monkeypatch.setattr(store_module, "BLOCK", 700)
+    monkeypatch.setattr(module, "_REGIONS", 7)
+    bank = build_bank(model, numbered_captions(), tmp_path)
+    assert len(list(tmp_path.glob("vectors-*.parquet"))) == 5
     parts = bank.search(regions(40), 9)
-    assert read == [(0, 1024), (1024, 2048), (2048, 3000)]
     assert [match.rows for match in parts] == [match.rows for match in whole]
     assert [match.captions for match in parts] == [match.captions for match in whole]
     for one, other in zip(parts, whole, strict=True):
@@ -234,127 +229,140 @@ def test_a_model_that_fails_or_gives_nonsense_costs_only_its_batch(model, tmp_pa
     assert_search_is_exact(bank, numbered_captions().texts)
 
 
-def test_a_build_stopped_at_any_byte_is_resumed(model, tmp_path):
-    """As a power cut leaves it: the record ends anywhere, the vectors may be short."""
-    build_bank(model, numbered_captions(2100), tmp_path / "whole")
-    record = (tmp_path / "whole" / "bank.jsonl").read_bytes()
-    head = record.index(b"\n") + 1
-    for length in range(head, len(record), 5):
-        folder = tmp_path / f"cut{length}"
-        shutil.copytree(tmp_path / "whole", folder)
-        (folder / "bank.jsonl").write_bytes(record[:length])
-        bank = build_bank(model, numbered_captions(2100), folder)
-        assert len(open_bank(folder)) == 2100
-        shutil.rmtree(folder)
-    assert_search_is_exact(
-        build_bank(model, numbered_captions(2100)), numbered_captions(2100).texts
-    )
-    assert bank.record.count == 2100
-
-
-def damage(file, at, data=b"\xff\xff\xff\xff"):
-    with file.open("r+b") as opened:
-        opened.seek(at)
-        opened.write(data)
-
-
-def test_damaged_vectors_are_refused_and_only_they_are_embedded_again(model, tmp_path):
+@pytest.fixture
+def bank_folder(model, tmp_path):
+    """A finished bank of three files of vectors."""
     build_bank(model, numbered_captions(), tmp_path)
     model.asked.clear()
-    damage(tmp_path / "vectors.npy", 128 + 1030 * WIDTH * 2)
+    return tmp_path
+
+
+def damage(file, share):
+    """Change a byte at a share of the file."""
+    content = bytearray(file.read_bytes())
+    content[int(share * len(content))] ^= 0xFF
+    file.write_bytes(content)
+
+
+def cut(file, share):
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+
+
+@pytest.mark.parametrize("how", [damage, cut])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+def test_damaged_vectors_are_refused_and_only_they_are_embedded_again(
+    model, bank_folder, how, share
+):
+    how(bank_folder / "vectors-00001024-00002048.parquet", share)
     with pytest.raises(InputError, match="Captions 1,025 to 2,048 of the bank .* damaged"):
-        open_bank(tmp_path).search(regions())
-    bank = build_bank(model, numbered_captions(), tmp_path)
+        open_bank(bank_folder).search(regions())
+    bank = build_bank(model, numbered_captions(), bank_folder)
     assert model.asked == list(numbered_captions().texts[1024:2048])
     assert_search_is_exact(bank, numbered_captions().texts)
 
 
-@pytest.mark.parametrize("size", [0, 50, 128, 128 + 1500 * WIDTH * 2])
-def test_vectors_cut_short_are_embedded_again(model, tmp_path, size):
-    build_bank(model, numbered_captions(), tmp_path)
-    content = (tmp_path / "vectors.npy").read_bytes()
-    (tmp_path / "vectors.npy").write_bytes(content[:size])
-    with pytest.raises(InputError, match="damaged"):
-        open_bank(tmp_path).search(regions())
-    _, bank = collect(continue_bank_steps(model, tmp_path))
+def test_missing_vectors_are_embedded_again(model, bank_folder):
+    (bank_folder / "vectors-00000000-00001024.parquet").unlink()
+    with pytest.raises(InputError, match="half built .1,976 of 3,000 captions"):
+        open_bank(bank_folder)
+    _, bank = collect(continue_bank_steps(model, bank_folder))
+    assert model.asked == list(numbered_captions().texts[:1024])
     assert_search_is_exact(bank, numbered_captions().texts)
 
 
-def test_missing_vectors_are_reported_and_made_again(model, tmp_path):
-    build_bank(model, numbered_captions(), tmp_path)
-    (tmp_path / "vectors.npy").unlink()
-    with pytest.raises(InputError, match=r"vectors\.npy cannot be read"):
-        open_bank(tmp_path).search(regions())
-    assert_search_is_exact(
-        build_bank(model, numbered_captions(), tmp_path), numbered_captions().texts
-    )
-
-
-OTHER = (
-    "".join(f"{text}\n" for text in numbered_captions().texts).replace("n 77\n", "m 77\n").encode()
-)
-
-
-@pytest.mark.parametrize("content", [None, b"caption 0\n", b"x" * 40_000, OTHER])
-def test_damaged_captions_are_refused_and_come_back_from_their_file(model, tmp_path, content):
-    build_bank(model, numbered_captions(), tmp_path)
-    file = tmp_path / "captions.txt"
-    file.unlink() if content is None else file.write_bytes(content)
-    for use in (open_bank, lambda folder: next(continue_bank_steps(model, folder))):
-        with pytest.raises(InputError, match=r"captions\.txt are damaged; .* what is embedded"):
-            use(tmp_path)
-    bank = build_bank(model, numbered_captions(), tmp_path)
-    assert len(model.asked) == 3000  # nothing was embedded twice
+def test_damaged_captions_are_refused_and_come_back_from_their_file(model, bank_folder):
+    damage(bank_folder / "captions.parquet", 0.3)
+    for use in (
+        lambda folder: open_bank(folder).search(regions()),
+        lambda folder: next(continue_bank_steps(model, folder)),
+    ):
+        with pytest.raises(InputError, match=r"captions\.parquet in .* damaged .* are kept"):
+            use(bank_folder)
+    bank = build_bank(model, numbered_captions(), bank_folder)
+    assert model.asked == []  # nothing was embedded twice
     assert_search_is_exact(bank, numbered_captions().texts)
+    (bank_folder / "captions.parquet").unlink()
+    assert len(build_bank(model, numbered_captions(), bank_folder)) == 3000
+    assert model.asked == []
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"\xff\xfe\n", b'{"format": 1}', b"[1]\n[0,1,2]"])
-def test_a_record_that_cannot_be_read_is_made_again(model, tmp_path, content):
-    build_bank(model, numbered_captions(), tmp_path)
-    (tmp_path / "bank.jsonl").write_bytes(content)
-    with pytest.raises(InputError, match=r"bank\.jsonl is damaged or no caption bank"):
-        open_bank(tmp_path)
-    assert_search_is_exact(
-        build_bank(model, numbered_captions(), tmp_path), numbered_captions().texts
-    )
-    # Not where the folder may be somebody else's.
-    (tmp_path / "bank.jsonl").write_bytes(content)
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="damaged or no caption bank"):
-        build_bank(model, numbered_captions(), tmp_path)
-
-
-def test_a_file_of_the_user_with_the_name_of_a_record_stays(model, tmp_path):
-    (tmp_path / "bank.jsonl").write_text("mine\n")
-    with pytest.raises(InputError, match="choose another folder, or delete the file"):
-        build_bank(model, numbered_captions(10), tmp_path)
-    assert (tmp_path / "bank.jsonl").read_text() == "mine\n"
-    (tmp_path / "bank.jsonl").unlink()
-    (tmp_path / "bank.jsonl").symlink_to("nowhere")
-    with pytest.raises(InputError, match=r"bank\.jsonl is a link to nothing"):
-        build_bank(model, numbered_captions(10), tmp_path)
-
-
-@pytest.mark.parametrize("step", ["write_texts", "lay_out"])
-def test_a_bank_whose_beginning_was_stopped_is_begun_again(model, tmp_path, monkeypatch, step):
-    folder = tmp_path / "bank"
-    with monkeypatch.context() as patch:
-        patch.setattr(CaptionStore, step, lambda *_: exec("raise KeyboardInterrupt"))
-        with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize("content", [b"", b"mine\n"])
+def test_a_file_of_the_user_with_the_name_of_a_bank_stays(model, tmp_path, content):
+    for name in ("captions.parquet", "bank.jsonl"):
+        folder = tmp_path / name.partition(".")[0]
+        folder.mkdir()
+        (folder / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{name}|cannot be converted"):
             build_bank(model, numbered_captions(10), folder)
-    bank = build_bank(model, numbered_captions(10), folder)
-    assert_search_is_exact(bank, numbered_captions(10).texts)
+        assert (folder / name).read_bytes() == content
+        assert len(list(folder.iterdir())) == 1
 
 
-def test_a_bank_of_a_newer_version_is_left_as_it_is(model, tmp_path):
+def test_vectors_of_another_bank_are_no_part_of_this_one(model, tmp_path):
     build_bank(model, numbered_captions(10), tmp_path)
-    record = tmp_path / "bank.jsonl"
-    record.write_bytes(record.read_bytes().replace(b'"format": 1', b'"format": 2'))
-    before = record.read_bytes()
+    (tmp_path / "captions.parquet").unlink()
+    with pytest.raises(InputError, match=r"contains other files \(vectors-"):
+        build_bank(model, numbered_captions(11), tmp_path)
+
+
+def test_a_bank_of_a_newer_version_is_left_as_it_is(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "FORMAT", 3)
+    build_bank(model, numbered_captions(10), tmp_path)
+    monkeypatch.undo()
+    before = (tmp_path / "captions.parquet").read_bytes()
     for use in (open_bank, lambda folder: build_bank(model, numbered_captions(10), folder)):
-        with pytest.raises(InputError, match=r"newer version of this program \(format 2\)"):
+        with pytest.raises(InputError, match=r"newer version of this program \(format 3\)"):
             use(tmp_path)
-    assert record.read_bytes() == before
+    assert (tmp_path / "captions.parquet").read_bytes() == before
+
+
+def write_earlier(folder, captions, done):
+    """Write a bank as version 0.2.0.dev0 did: `done` captions embedded, blocks of 1,024."""
+    vectors = HashModel().encode_text(list(captions.texts)).astype("<f2")
+    vectors[done:] = 0
+    record = {
+        **{"format": 1, "model": "words", "fingerprint": "f1", "embed_dim": WIDTH},
+        **{"count": len(captions.texts), "sha256": captions.sha256, "source": captions.source},
+    }
+    lines = [json.dumps(record)]
+    for block in range(-(-done // 1024)):
+        rows = vectors[1024 * block : min(1024 * (block + 1), done)]
+        if block == 0:  # a piece before the whole block; its last line counts
+            lines.append(json.dumps([0, 64, zlib.crc32(rows[:64].tobytes())]))
+        lines += ["", json.dumps([block, len(rows), zlib.crc32(rows.tobytes())])]
+    (folder / "bank.jsonl").write_text("\n".join(lines) + "\n[2, 5")  # cut short by a crash
+    (folder / "captions.txt").write_text("".join(f"{text}\n" for text in captions.texts))
+    np.save(folder / "vectors.npy", vectors)
+
+
+def test_a_bank_of_version_020dev0_opens_and_nothing_is_embedded_again(model, tmp_path):
+    write_earlier(tmp_path, numbered_captions(), 3000)
+    bank = open_bank(tmp_path)
+    assert bank.record.source == "many.txt"
+    assert_search_is_exact(bank, numbered_captions().texts)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".parquet"}
+    assert build_bank(model, numbered_captions(), tmp_path).record == bank.record
+    assert model.asked == []
+
+
+def test_a_half_built_or_damaged_bank_of_version_020dev0_resumes(model, tmp_path):
+    write_earlier(tmp_path, numbered_captions(), 1500)
+    vectors = np.load(tmp_path / "vectors.npy")
+    vectors[3] = 7
+    np.save(tmp_path / "vectors.npy", vectors)
+    said, bank = collect(continue_bank_steps(model, tmp_path))
+    assert said[0] == (1500 - 1024, 3000)
+    assert_search_is_exact(bank, numbered_captions().texts)
+
+
+def test_a_bank_of_version_020dev0_that_cannot_be_converted_stays(tmp_path):
+    write_earlier(tmp_path, numbered_captions(), 3000)
+    (tmp_path / "captions.txt").write_text("other\n")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InputError, match=r"cannot be converted \(captions.txt is damaged\)"):
+        open_bank(tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_folder_with_only_what_macos_adds_is_empty(model, tmp_path):
@@ -422,13 +430,10 @@ def test_a_disk_without_room_is_refused_before_the_work(model, tmp_path, monkeyp
     build_bank(model, numbered_captions(1000), tmp_path / "small")
 
 
-def test_the_vectors_are_a_plain_array_for_other_programs(model, tmp_path):
+def test_a_bank_is_read_by_any_reader_of_parquet(model, tmp_path):
     build_bank(model, numbered_captions(), tmp_path)
-    vectors = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    assert (vectors.shape, vectors.dtype) == ((3000, WIDTH), np.float16)
-    np.testing.assert_allclose(
-        vectors, model.encode_text(list(numbered_captions().texts)), atol=5e-4
-    )
-    assert (tmp_path / "captions.txt").read_text("utf-8").splitlines() == list(
-        numbered_captions().texts
-    )
+    captions = pd.read_parquet(tmp_path / "captions.parquet")["caption"]
+    assert list(captions) == list(numbered_captions().texts)
+    parts = [pd.read_parquet(path)["vector"] for path in sorted(tmp_path.glob("vectors-*"))]
+    vectors = np.frombuffer(b"".join(pd.concat(parts)), "<f2").reshape(3000, WIDTH)
+    np.testing.assert_allclose(vectors, model.encode_text(list(captions)), atol=5e-4)

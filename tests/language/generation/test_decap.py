@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from napari_maskinversion.base.errors import ModelError
-from napari_maskinversion.language.generation.decap import DeCap
-from napari_maskinversion.language.generation.memory import SupportMemory
+from napari_maskinversion.language.generation.gpt2 import DeCap
 from napari_maskinversion.language.generation.settings import GenerationSettings
 from napari_maskinversion.language.generation.small_gpt import (
     SmallDecoder,
     SmallGpt,
     SmallGptRecord,
+    SupportMemory,
     load_small_decoder,
     save_small_decoder,
 )

@@ -35,7 +35,6 @@ _NO_RESULTS: Final = (
     "Suggest words first: sentences are written from the embeddings of the results."
 )
 _USUAL: Final = GenerationSettings()
-_MOST_SEED: Final = 2**31 - 1  # of a spin box
 
 
 class GenerateSection(ProgressSection):
@@ -61,17 +60,13 @@ class GenerateSection(ProgressSection):
         self.sentence = Note(name="Sentence about the selected region")
         self.search = combo_box(SEARCHES, tip=describe("search"))
         self.beams = _whole("beams", _USUAL.beams, 1, 50)
-        self.top_p = _number("top_p", _USUAL.top_p, 0.01, 1.0)
         self.temperature = _number("temperature", _USUAL.temperature, 0.05, 100.0)
-        self.seed = _whole("seed", _USUAL.seed, 0, _MOST_SEED)
         self.norm = combo_box(NORMS, tip=describe("norm"))
         options = form(
             [
                 ("Words", self.search),
                 ("Beams", self.beams),
-                ("Top-p", self.top_p),
                 ("Temperature", self.temperature),
-                ("Seed", self.seed),
                 ("Norm", self.norm),
             ]
         )
@@ -104,9 +99,7 @@ class GenerateSection(ProgressSection):
         return GenerationSettings(
             search=search,
             beams=self.beams.value(),
-            top_p=self.top_p.value(),
             temperature=self.temperature.value(),
-            seed=self.seed.value(),
             norm=norm,
         )
 
@@ -137,9 +130,7 @@ class GenerateSection(ProgressSection):
     def _show_options(self) -> None:
         search = SEARCHES[self.search.currentIndex()]
         self.beams.setEnabled(search == "beam")
-        self.temperature.setEnabled(search != "greedy")
-        for widget in (self.top_p, self.seed):
-            widget.setEnabled(search == "top-p")
+        self.temperature.setEnabled(search == "beam")
 
     # -- for the panel ------------------------------------------------------------------------
 

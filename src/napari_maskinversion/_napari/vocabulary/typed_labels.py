@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ...base.errors import InputError
-from ...language.labels.label import Label, clashes
-from ...language.labels.text_format import parse_text, word_lists
+from ...language.labels.label import Label, clashes, parse_text, word_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +58,13 @@ class LabelMarks:
 
     def known(self, labels: Iterable[Label]) -> dict[str, tuple[str, str]]:
         """Return group and colour by name, for labels that have any."""
-        marked = self.marked(labels)
-        return {one.name: (one.group, one.color) for one in marked if one.group or one.color}
+        names = {label.name for label in labels}
+        return {name: mark for name, mark in self._marks.items() if name in names and any(mark)}
 
-    def marked(self, labels: Iterable[Label]) -> tuple[Label, ...]:
+    def marked(self, labels: Sequence[Label]) -> tuple[Label, ...]:
         """Return labels with their known groups and colours."""
-        return tuple(self._marked(label) for label in labels)
-
-    def _marked(self, label: Label) -> Label:
-        group, color = self._marks.get(label.name, ("", ""))
-        return replace(label, group=group, color=color) if group or color else label
+        marks = [self._marks.get(label.name, ("", "")) for label in labels]
+        return tuple(
+            replace(label, group=group, color=color) if group or color else label
+            for label, (group, color) in zip(labels, marks, strict=True)
+        )

@@ -21,23 +21,20 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
-from ...language.labels.comments import rewrite
+from ...language.labels.files import LabelFile
 from ...language.labels.known_words import unknown_words_note
-from ...language.labels.label import Label
-from ...language.labels.label_file import LabelFile
+from ...language.labels.label import Label, to_text
 from ...language.labels.presets import TITLES, preset
-from ...language.labels.vocabulary import Vocabulary, to_text
+from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
 from ..session import Bindings, Session
 from ..widgets.form import decimals_of
 from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
-from .label_dialog import LabelDialog
-from .label_file_dialogs import LabelFiles
-from .templates_widget import TemplatesWidget
+from .label_dialogs import LabelDialog, LabelFiles
+from .limits_page import TemplatesWidget, UncertaintyWidget
 from .typed_labels import LabelMarks, TypedLabels
-from .uncertainty_widget import UncertaintyWidget
 
 # Lines of the field: more of them while no table needs the room.
 _LINES, _MOST_LINES = 4, 10
@@ -68,8 +65,13 @@ class VocabularyWidget(QWidget):
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
         self.count = Note()
         self._model = ""
+        menu = QMenu(self)
+        for name, title in TITLES.items():
+            action = menu.addAction(f"{name}: {title}")
+            action.triggered.connect(partial(self._choose, name))
         self.presets = QPushButton("Presets")
         self.presets.setToolTip("Use a built-in list of words and its prompts")
+        self.presets.setMenu(menu)
         self.load = _button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
         self.save = _button(
             "Save as...",
@@ -98,7 +100,17 @@ class VocabularyWidget(QWidget):
         self.uncertainty = UncertaintyWidget()
         self._pause = debouncer(self, _PAUSE, self._count_in_worker)
         self._counting = Worker("latest", "Counting the words", parent=self)
-        self._build()
+        buttons = line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1))
+        stack(self, form([self.text, self.count, buttons]))
+        prompts = self.templates_widget
+        rows = [
+            ("Prompts", prompts.sets),
+            prompts.own,
+            prompts.problem,
+            (self.none, self.threshold),
+        ]
+        self.limits_page = QWidget()
+        stack(self.limits_page, form(rows), self.uncertainty)
         self.none.toggled.connect(self.threshold.setEnabled)
         for signal in (self.none.toggled, self.threshold.valueChanged):
             signal.connect(lambda *_: self._tell())
@@ -113,28 +125,6 @@ class VocabularyWidget(QWidget):
         self._text_changed()
         self._fit()
 
-    def _build(self) -> None:
-        menu = QMenu(self.presets)
-        for name, title in TITLES.items():
-            menu.addAction(f"{name}: {title}").triggered.connect(
-                lambda _=False, name=name: self.choose_preset(name)
-            )
-        self.presets.setMenu(menu)
-        rows = [
-            self.text,
-            self.count,
-            line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1)),
-        ]
-        stack(self, form(rows))
-        self.limits_page = QWidget()
-        prompts = [
-            ("Prompts", self.templates),
-            self.templates_widget.own,
-            self.templates_widget.problem,
-            (self.none, self.threshold),
-        ]
-        stack(self.limits_page, form(prompts), self.uncertainty)
-
     # -- values ------------------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
@@ -148,11 +138,10 @@ class VocabularyWidget(QWidget):
 
     def _tell(self) -> None:
         """Pass the words to the session."""
+        typed = self._read()
         vocabulary, problem = None, ""
         try:
-            typed = self._read()
-            if typed.labels or typed.problem:
-                vocabulary = self.vocabulary()
+            vocabulary = self.vocabulary() if typed.labels or typed.problem else None
         except InputError as error:
             problem = str(error)
         self._session.change_words(vocabulary, problem)
@@ -249,7 +238,7 @@ class VocabularyWidget(QWidget):
 
     # -- lists --------------------------------------------------------------------------------
 
-    def choose_preset(self, name: str) -> None:
+    def _choose(self, name: str, _: bool = False) -> None:
         """Take a built-in list and its prompts."""
         self.take(preset(name).vocabulary.content)
 
@@ -295,11 +284,10 @@ class VocabularyWidget(QWidget):
         if self.dialog is None:
             return
         labels = self.dialog.labels
-        words = [label.words for label in labels]
         self._marks.remember(labels)
         self.marked.emit()
-        if words != [label.words for label in self._read().labels]:
-            self._replace(rewrite(self.text.toPlainText(), labels))
+        if [one.words for one in labels] != [one.words for one in self._read().labels]:
+            self._replace(to_text(labels))  # comments in the text go; Ctrl+Z restores them
 
     def _forget_dialog(self) -> None:
         if self.dialog is not None:
@@ -342,12 +330,10 @@ class VocabularyWidget(QWidget):
 
     def _show_summary(self, *_: object) -> None:
         self._model = self._session.settings.model
-        unknown = unknown_words_note(self._typed.labels, self._model)
-        replaced = self._origin and self.prefilled
-        origin = (
-            f"These words came with '{self._origin}'; Ctrl+Z brings back yours." if replaced else ""
-        )
-        self.count.setText("\n".join(filter(None, (self._typed.summary, origin, unknown))))
+        notes = [self._typed.summary, unknown_words_note(self._typed.labels, self._model)]
+        if self._origin and self.prefilled:
+            notes.insert(1, f"These words came with '{self._origin}'; Ctrl+Z brings back yours.")
+        self.count.setText("\n".join(filter(None, notes)))
 
 
 def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:

@@ -18,7 +18,7 @@ from ...language.generation.settings import GenerationSettings
 from ...pipeline.captions.generating import CaptionRequest
 from ...regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint
 from ..captions.banks import CaptionSource
-from ..captions.generate import Beams, Memory, SearchOption, Seed, TopP
+from ..captions.generate import Beams, Memory, SearchOption
 from ..console import echo, say
 from ..loading import load, load_captioner
 from .data_sets import Data, Weights
@@ -110,8 +110,6 @@ def paper_command(
     memory: Memory = None,
     search: SearchOption = _USUAL.search,
     beams: Beams = _USUAL.beams,
-    top_p: TopP = _USUAL.top_p,
-    seed: Seed = _USUAL.seed,
     parser: Annotated[
         str | None,
         typer.Option(
@@ -159,7 +157,7 @@ def paper_command(
     def loaded(name: str) -> Backbone:
         return load(*parts_of(name), device)
 
-    how = GenerationSettings(search=search, beams=beams, top_p=top_p, seed=seed)  # type: ignore[arg-type]
+    how = GenerationSettings(search=search, beams=beams)  # type: ignore[arg-type]
     request, sentences = None, None
     if decoder is not None:
         request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)

@@ -66,9 +66,7 @@ Memory = Annotated[
 ]
 SearchOption = Annotated[str, typer.Option(metavar="|".join(SEARCHES), help=describe("search"))]
 Beams = Annotated[int, typer.Option(help=describe("beams"))]
-TopP = Annotated[float, typer.Option(help=describe("top_p"))]
 Temperature = Annotated[float, typer.Option(help=describe("temperature"))]
-Seed = Annotated[int, typer.Option(help=describe("seed"))]
 MaxTokens = Annotated[int | None, typer.Option(help=describe("max_tokens"))]
 NormOption = Annotated[str, typer.Option(metavar="|".join(NORMS), help=describe("norm"))]
 
@@ -84,9 +82,7 @@ def caption_command(
     memory: Memory = None,
     search: SearchOption = _USUAL.search,
     beams: Beams = _USUAL.beams,
-    top_p: TopP = _USUAL.top_p,
     temperature: Temperature = _USUAL.temperature,
-    seed: Seed = _USUAL.seed,
     max_tokens: MaxTokens = _USUAL.max_tokens,
     norm: NormOption = _USUAL.norm,
     results: Annotated[
@@ -112,9 +108,7 @@ def caption_command(
     how = GenerationSettings(
         search=search,  # type: ignore[arg-type]
         beams=beams,
-        top_p=top_p,
         temperature=temperature,
-        seed=seed,
         max_tokens=max_tokens,
         norm=norm,  # type: ignore[arg-type]
     )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import ConfigError, InputError
-from .store import BLOCK, TEXTS, BankRecord, CaptionStore, HalfArray, VectorFile
+from .store import BankRecord, CaptionStore, HalfArray
 
 if TYPE_CHECKING:
     import torch
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 
 TOP: Final = 5  # captions per region
-# Bytes of vectors, and of similarities, that a search keeps in memory at once.
-_MAX_BYTES: Final = 32_000_000
+# Regions that are compared with a file of vectors at once: 32 MB of similarities.
+_REGIONS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,6 @@ class CaptionBank:
         self.folder = store.folder
         self.record: BankRecord = store.record
         self._store = store
-        # Eight bytes per caption; the captions themselves stay on disk.
-        self._starts = store.read_starts()
-        self._checked: set[int] = set()
 
     def __len__(self) -> int:
         return self.record.count
@@ -77,10 +74,9 @@ class CaptionBank:
     ) -> list[CaptionMatches]:
         """Find the k best captions for each region by comparing it with every caption.
 
-        The bank is read in pieces: memory use stays near 150 MB plus the regions' embeddings
+        The bank is read file by file: memory use stays near 150 MB plus the regions' embeddings
         for a bank of any size. Vectors are stored in half precision, so similarities differ
-        by up to 0.0005 (typically 0.00002) from those of freshly embedded captions. The first
-        search also checks the vectors for damage.
+        by up to 0.0005 (typically 0.00002) from those of freshly embedded captions.
 
         Shapes: unit_embeddings (regions, e), float32.
         """
@@ -97,53 +93,25 @@ class CaptionBank:
 
         # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
         regions = torch.from_numpy(np.ascontiguousarray(unit_embeddings, np.float32)).to(device)
-        step = max(1, _MAX_BYTES // (4 * width * BLOCK)) * BLOCK
-        size = max(1, _MAX_BYTES // (4 * step))
-        groups = [regions[i : i + size] for i in range(0, len(regions), size)]
+        groups = regions.split(_REGIONS)  # type: ignore[no-untyped-call]
         best = [(torch.zeros(len(group), 0), torch.zeros(len(group), 0).long()) for group in groups]
-        with self._store.reading() as file:
-            for first in range(0, len(self), step):
-                rows = self._read(file, first, min(first + step, len(self)))
-                vectors = torch.from_numpy(rows).to(device).float()
-                best = [
-                    _merge(pair, group @ vectors.T, first, k)
-                    for pair, group in zip(best, groups, strict=True)
-                ]
+        for first, rows in self._store.read_vectors():
+            vectors = torch.tensor(rows, device=device).float()
+            best = [
+                _merge(pair, group @ vectors.T, first, k)
+                for pair, group in zip(best, groups, strict=True)
+            ]
         values = torch.cat([values for values, _ in best]).clamp(-1, 1).numpy()
-        return self._matches(values, torch.cat([rows for _, rows in best]).tolist())
+        places = torch.cat([places for _, places in best]).tolist()
+        texts = self._store.read_texts({row for own in places for row in own})
+        return [
+            CaptionMatches(tuple(texts[row] for row in own), similarities, tuple(own))
+            for similarities, own in zip(values, places, strict=True)
+        ]
 
     def vectors(self) -> HalfArray:
         """Return the embeddings of all captions (captions, e), float16, of L2 norm 1."""
-        with self._store.reading() as file:
-            return self._read(file, 0, len(self))
-
-    def _read(self, file: VectorFile, first: int, last: int) -> HalfArray:
-        """Read rows first..last, which start at a block, and check each block once."""
-        rows = file.read(first, last)
-        for start in range(first, last, BLOCK):
-            block = start // BLOCK
-            if block in self._checked:
-                continue
-            if not file.intact(block, rows[start - first : start - first + BLOCK]):
-                raise InputError(
-                    f"Captions {start + 1:,} to {start + self._store.rows(block):,} of the bank "
-                    f"in {self.folder} are damaged; build it again (captions build): the others "
-                    "are kept."
-                )
-            self._checked.add(block)
-        return rows
-
-    def _matches(self, values: FloatArray, rows: list[list[int]]) -> list[CaptionMatches]:
-        texts = dict.fromkeys(sorted({row for best in rows for row in best}), "")
-        with (self.folder / TEXTS).open("rb") as file:
-            for row in texts:
-                start, stop = self._starts[row : row + 2].tolist()
-                file.seek(start)
-                texts[row] = file.read(stop - start - 1).decode("utf-8", "surrogatepass")
-        return [
-            CaptionMatches(tuple(texts[row] for row in best), similarities, tuple(best))
-            for similarities, best in zip(values, rows, strict=True)
-        ]
+        return np.concatenate([rows for _, rows in self._store.read_vectors()])
 
 
 def open_bank(folder: str | Path) -> CaptionBank:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...base.cache_folder import cache_folder
+from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, ModelError
 from ...base.locks import Lock
-from ...base.steps import drive
-from ..text.oom_batches import FittingEncoder
+from ...base.reading import is_of_macos
+from ...base.steps import drive, map_steps
+from ..text.embeddings import FittingEncoder
 from .bank import CaptionBank, FloatArray, check_model
-from .bank_folder import check_folder, explain_write_errors, lock_steps, open_existing
 from .caption_files import Captions
-from .store import BLOCK, TEXTS, BankRecord, CaptionStore
+from .store import BankRecord, CaptionStore, belongs
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 Building = Generator[tuple[int, int], None, CaptionBank]
 # Captions between two chances to stop.
 _BATCH: Final = 64
+_LOCK: Final = ".lock"
+_ANOTHER: Final = "(--out; for the cache NAPARI_MASKINVERSION_CACHE)"
 
 
 def _ignore(note: str) -> None:
@@ -70,16 +74,11 @@ def build_bank_steps(
         blank=captions.blank,
         repeated=captions.repeated,
     )
-    check_folder(place, record, captions)
-    with (yield from _locked(place, len(captions.texts), on_note)), explain_write_errors(place):
-        store = open_existing(place, record)
-        if store is None:
+    _check_folder(place, record)
+    with (yield from _locked(place, len(captions.texts), on_note)), _explain_errors(place):
+        store = _open_existing(place, record)
+        if store is None or not store.has_texts(captions):
             store = CaptionStore.create(place, record, captions)
-        else:
-            try:
-                store.read_starts()
-            except InputError:
-                store.write_texts(captions)  # the embeddings belong to these captions and stay
         return (yield from _fill(model, store, captions.texts, on_note))
 
 
@@ -90,48 +89,109 @@ def continue_bank_steps(
     place = Path(folder)
     store = CaptionStore.open(place)
     check_model(store, model)
-    store.read_starts()
-    with (yield from _locked(place, store.record.count, on_note)), explain_write_errors(place):
-        store = CaptionStore.open(place)
-        texts = (place / TEXTS).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
-        return (yield from _fill(model, store, tuple(texts), on_note))
+    texts = tuple(store.read_texts().values())
+    with (yield from _locked(place, store.record.count, on_note)), _explain_errors(place):
+        return (yield from _fill(model, CaptionStore.open(place), texts, on_note))
+
+
+def _open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
+    """Open the bank of these captions and this model; None in a new or empty folder."""
+    if not CaptionStore.exists(folder):
+        others = _other_files(folder, record) if folder.exists() else []
+        if others:
+            raise InputError(
+                f"{folder} contains other files ({', '.join(others[:3])}); a caption bank needs a "
+                "folder of its own: choose a new or an empty one."
+            )
+        return None
+    store = CaptionStore.open(folder)
+    if (store.record.sha256, store.record.fingerprint) != (record.sha256, record.fingerprint):
+        raise InputError(
+            f"{folder} contains the caption bank of other captions or of another model "
+            f"({store.record.count:,} captions of {store.record.source or 'a list'}, model "
+            f"{store.record.model}); choose another folder."
+        )
+    return store
+
+
+def _other_files(folder: Path, record: BankRecord) -> list[str]:
+    """List the names in a folder that are not part of this bank."""
+    return sorted(
+        path.name
+        for path in folder.iterdir()
+        if not (
+            path.name in (_LOCK, f"{_LOCK}.by")
+            or path.name.endswith(".part")
+            or is_of_macos(path)
+            or belongs(path, record)  # vectors of a bank that has lost its captions
+        )
+    )
+
+
+def _check_folder(folder: Path, record: BankRecord) -> None:
+    """Create a folder, or refuse one that will not do, before the work."""
+    try:
+        begun = _open_existing(folder, record) is not None
+        make_folder(folder)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    size = 2 * record.embed_dim * record.count
+    if size > free and not begun:
+        raise InputError(
+            f"The caption bank takes {size / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB "
+            f"free; choose another folder {_ANOTHER}."
+        )
 
 
 def _locked(
     folder: Path, total: int, on_note: Callable[[str], None]
 ) -> Generator[tuple[int, int], None, Lock]:
     """Take the lock of a bank; yields what is done while another program builds it."""
-    waiting = lock_steps(folder, on_note)
-    while True:
-        try:
-            next(waiting)
-        except StopIteration as stop:
-            lock: Lock = stop.value
-            return lock
-        yield 0, total
+    lock = Lock(folder / _LOCK)
+    try:
+        yield from map_steps(
+            lambda _: (0, total), lock.wait_steps(f"The caption bank in {folder}", on_note)
+        )
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    return lock
+
+
+@contextmanager
+def _explain_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of the disk into one sentence for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"The caption bank in {folder} could not be written ({error.strerror or error}); "
+            f"embedded captions are kept. Make room, or choose another folder {_ANOTHER}."
+        ) from error
+
+
+def _cannot_write(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        f"{folder} cannot be written to ({error.strerror or error}); choose another folder "
+        f"{_ANOTHER}."
+    )
 
 
 def _fill(
     model: Backbone, store: CaptionStore, texts: tuple[str, ...], on_note: Callable[[str], None]
 ) -> Building:
-    """Embed missing captions; blocks whose checksum is wrong count as missing."""
+    """Embed missing captions; damaged ones count as missing."""
     encoder = FittingEncoder(model, _BATCH, "captions", on_note)
-    store.lay_out()
-    with store.reading() as file:
-        for block in range(store.blocks):
-            if store.finished(block) and not file.intact(block):
-                store.forget(block)
+    store.drop_damaged()
     if not store.complete:
         yield store.done, store.record.count
-    for block in range(store.blocks):
-        first, last = block * BLOCK + store.finished(block), block * BLOCK + store.rows(block)
-        if first < last:
-            yield from _fill_block(encoder, store, block, texts[first:last])
+    for first, last in list(store.missing()):
+        yield from _fill_block(encoder, store, first, texts[first:last])
     return CaptionBank(store)
 
 
 def _fill_block(
-    encoder: FittingEncoder, store: CaptionStore, block: int, texts: tuple[str, ...]
+    encoder: FittingEncoder, store: CaptionStore, first: int, texts: tuple[str, ...]
 ) -> Iterator[tuple[int, int]]:
     unsaved: list[FloatArray] = []
     before, total = store.done, store.record.count
@@ -150,5 +210,5 @@ def _fill_block(
     finally:
         # Also if the caller stops here, or the model fails.
         if unsaved:
-            store.commit(block, unsaved)
+            store.write(first, unsaved)
     yield store.done, total

@@ -139,63 +139,45 @@ def _lines(file: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator[str]:
-    header, line, separators = _header(file, "\t" if suffix == ".tsv" else ",;\t")
-    candidates = COLUMNS if column is None else (column,)
+    separators = "\t" if suffix == ".tsv" else ",;\t"
+    above, header = 0, ""
+    while line := file.readline():
+        above += 1
+        header = line.removeprefix("\ufeff")  # a mark stays if the user names the encoding
+        if marked := _EXCEL.fullmatch(header):
+            separators = marked[1]
+        elif header.strip():
+            break
     rows = csv.reader(())
     try:
-        separator, place = _find_column(header, separators, candidates)
+        separator, place = _find_column(header, separators, column)
         rows = csv.reader(file, delimiter=separator)
         for row in rows:
             yield row[place] if place < len(row) else ""
     except csv.Error as error:
-        line += rows.line_num
         raise InputError(
-            f"Line {line} is not CSV ({error}); look for an unclosed double quote."
+            f"Line {above + rows.line_num} is not CSV ({error}); look for an unclosed double quote."
         ) from None
 
 
-def _header(file: io.TextIOWrapper, separators: str) -> tuple[str, int, str]:
-    """Return the first line that is not blank, its number, and the separators to try."""
-    number = 0
-    for number, line in enumerate(iter(file.readline, ""), 1):
-        # A mark stays if the user names the encoding.
-        line = line.removeprefix("\ufeff")
-        marked = _EXCEL.fullmatch(line)
-        if marked is not None:
-            separators = marked[1]
-        elif line.strip():
-            return line, number, separators
-    return "", number, separators
-
-
-def _find_column(header: str, separators: str, candidates: tuple[str, ...]) -> tuple[str, int]:
-    """Return the separator that gives the header a column of the candidates, and its place."""
-    for separator in separators:
-        names = _names(header, separator)
-        place = _place(names, candidates)
-        if place is not None:
-            if names.count(names[place]) > 1:
-                raise InputError(f"There are two columns {names[place]!r}; keep one.")
-            return separator, place
-    names = _names(header, separators[0])
+def _find_column(header: str, separators: str, column: str | None) -> tuple[str, int]:
+    """Return the separator that gives the header a column to read, and its place."""
+    wanted = COLUMNS if column is None else (column,)
+    tables = {
+        mark: [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
+        for mark in separators
+    }
+    for mark, names in tables.items():
+        # As it is written, or else in other capitals; in the order of `wanted`.
+        fits = [n for w in wanted for n in names if n == w]
+        fits += [n for w in wanted for n in names if n.lower() == w.lower()]
+        if fits and names.count(fits[0]) > 1:
+            raise InputError(f"There are two columns {fits[0]!r}; keep one.")
+        if fits:
+            return mark, names.index(fits[0])
+    names = tables[separators[0]]
     raise InputError(
-        f"There is no column {' or '.join(candidates)}; the columns are "
-        f"{', '.join(names[:20]) or 'missing'}. Name one with --column, in run and "
+        f"There is no column {' or '.join(wanted)}; the columns are "
+        f"{', '.join(filter(None, names[:20])) or 'missing'}. Name one with --column, in run and "
         "batch --caption-column, in the panel under File options."
     )
-
-
-def _names(header: str, separator: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
-
-
-def _place(names: list[str], candidates: tuple[str, ...]) -> int | None:
-    if not names:
-        return None
-    plain = [name.lower() for name in names]
-    for name in candidates:
-        if name in names:
-            return names.index(name)
-        if name.lower() in plain:
-            return plain.index(name.lower())
-    return None

@@ -1,26 +1,21 @@
-"""A caption bank on disk: captions, one vector each, and a journal of finished pieces.
+"""A caption bank on disk: a folder of Parquet files that any Parquet reader opens.
 
-``captions.txt`` has the captions, ``vectors.npy`` their unit vectors (captions, e) in float16.
-The first line of ``bank.jsonl`` is the `BankRecord`, each further line a finished piece
-``[block, rows, crc32]``; the last line of a block counts. Vectors are flushed to disk before the
-line that names them, so after a crash every row of a line is there. A block that does not match
-its checksum is embedded again.
-
-zarr is no faster and saves no code: see docs/lab/caption-banks.md.
+``captions.parquet`` has the captions, and the `BankRecord` in its metadata.
+``vectors-00001024-00002048.parquet`` has the embeddings of captions 1,024 to 2,047: the bytes of
+unit vectors in float16. A file appears whole or not at all, and Parquet's own checksums find
+damage; what is missing or damaged is embedded again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import json
-import os
+import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,17 +24,23 @@ from pydantic.dataclasses import dataclass
 
 from ...base.atomic_files import replacing
 from ...base.errors import InputError
-from ...base.reading import check_kind, parse_json, read_bytes, validated
-from .caption_files import MAX_CAPTIONS, Captions, encode_line, skipped_lines
+from ...base.locks import hold_alone
+from ...base.reading import parse_json, validated
+from .caption_files import MAX_CAPTIONS, Captions, skipped_lines
 
-RECORD: Final = "bank.jsonl"
-TEXTS: Final = "captions.txt"
-VECTORS: Final = "vectors.npy"
-FORMAT: Final = 1
-# Rows that are checked, and embedded again if damaged, together.
-BLOCK: Final = 1024
-_PIECE: Final = 1 << 20
-_MOST_RECORD: Final = 1 << 28  # bytes of the journal
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXTS: Final = "captions.parquet"
+VECTORS: Final = "vectors-*.parquet"
+FORMAT: Final = 2
+BLOCK: Final = 1024  # captions of a file of vectors, fewer where a build was stopped
+_PART: Final = re.compile(r"vectors-(\d{8})-(\d{8})\.parquet")
+_RECORD: Final = b"napari-maskinversion caption bank"
+_GROUP: Final = 1 << 16  # captions that are read together to find one
+# Of version 0.2.0.dev0, in blocks of 1,024 rows
+_EARLIER: Final = ("bank.jsonl", "captions.txt", "vectors.npy")
+_EARLIER_BLOCK: Final = 1024
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
@@ -64,211 +65,235 @@ class BankRecord:
         return skipped_lines(self.blank, self.repeated)
 
 
-class NewerBankError(InputError):
-    """A bank in the format of a newer version."""
+class DamagedError(InputError):
+    """A file of a bank that cannot be read."""
 
 
 class CaptionStore:
-    """The files of a bank. `open` and `create` return one; neither keeps a file open."""
+    """The files of a bank, finished or not. `open` and `create` return one."""
 
-    def __init__(self, folder: Path, record: BankRecord, finished: dict[int, tuple[int, int]]):
+    def __init__(self, folder: Path, record: BankRecord) -> None:
         self.folder = folder
         self.record = record
-        self._finished = finished
-        self._header = _npy_header(record)
+        self._parts: dict[int, int] = {}  # one past the last row by the first row
+        for first, last in sorted(_parts(folder)):
+            if last <= record.count:
+                self._parts[first] = last
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Return whether a folder has a bank, or a file of the name of one."""
+        return (folder / TEXTS).exists() or (folder / _EARLIER[0]).exists()
 
     @classmethod
     def open(cls, folder: Path) -> CaptionStore:
-        """Open the bank in a folder, finished or not."""
-        try:
-            data = read_bytes(folder / RECORD, "journal of a caption bank", most=_MOST_RECORD)
-        except InputError as error:
+        """Open the bank in a folder; one of version 0.2.0.dev0 is converted."""
+        if not cls.exists(folder):
             raise InputError(
-                f"There is no caption bank in {folder}; build one: captions build FILE. ({error})"
-            ) from None
-        lines = data.split(b"\n")
-        try:
-            header = parse_json(lines[0], "its first line")
-            version = int(header.pop("format"))
-            record = None if version > FORMAT else validated(BankRecord, header, "its first line")
-        except InputError as error:
-            raise _unreadable(folder, str(error)) from None
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise _unreadable(folder, "its first line has no format") from None
-        if record is None:
-            raise NewerBankError(
-                f"The caption bank in {folder} was made by a newer version of this program "
-                f"(format {version}); update it, or build the bank in another folder."
+                f"There is no caption bank in {folder}; build one: captions build FILE."
             )
-        # A line cut short by a crash does not count.
-        finished: dict[int, tuple[int, int]] = {}
-        for line in lines[1:]:
-            with contextlib.suppress(ValueError, TypeError, OverflowError):
-                block, rows, crc = (int(value) for value in parse_json(line, "journal"))
-                if 0 <= block * BLOCK < record.count and 0 < rows <= rows_of(record, block):
-                    finished[block] = (rows, crc)
-        return cls(folder, record, finished)
+        if not (folder / TEXTS).exists():
+            _convert(folder)
+        return cls(folder, _read_record(folder / TEXTS))
 
     @classmethod
     def create(cls, folder: Path, record: BankRecord, captions: Captions) -> CaptionStore:
-        """Create an empty bank; an existing bank in the folder is replaced."""
-        folder.mkdir(parents=True, exist_ok=True)
-        store = cls(folder, record, {})
-        # The record comes first: without it captions and vectors could be the user's own.
-        line = json.dumps({"format": FORMAT} | asdict(record), ensure_ascii=False) + "\n"
-        _replace(folder / RECORD, [line.encode()])
-        store.write_texts(captions)
-        store.lay_out()
-        return store
+        """Create a bank in a folder without one; vectors that belong to it stay."""
+        import pyarrow as pa
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return -(-self.record.count // BLOCK)
-
-    def rows(self, block: int) -> int:
-        """Number of rows of a block: 1,024, fewer in the last one."""
-        return rows_of(self.record, block)
-
-    def finished(self, block: int) -> int:
-        """Number of embedded rows of a block, always its first ones."""
-        return self._finished.get(block, (0, 0))[0]
+        table = pa.table({"caption": pa.array(captions.texts, pa.string())})
+        _write(folder / TEXTS, table, record, compression="zstd", row_group_size=_GROUP)
+        return cls(folder, record)
 
     @property
     def done(self) -> int:
         """Number of embedded captions."""
-        return sum(rows for rows, _ in self._finished.values())
+        return sum(last - first for first, last in self._parts.items())
 
     @property
     def complete(self) -> bool:
         """Whether every caption is embedded."""
         return self.done == self.record.count
 
-    def write_texts(self, captions: Captions) -> None:
-        """Write the captions, whole or not at all."""
-        _replace(self.folder / TEXTS, map(encode_line, captions.texts))
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """Yield the rows (first, last) that have yet to be embedded, a file's worth each."""
+        at = 0
+        for first, last in [*self._parts.items(), (self.record.count, self.record.count)]:
+            for start in range(at, first, BLOCK):
+                yield start, min(start + BLOCK, first)
+            at = last
 
-    def read_starts(self) -> npt.NDArray[np.int64]:
-        """Read and check all captions; return where each one starts (captions + 1,)."""
-        content, ends, at = hashlib.sha256(), [np.zeros(1, np.int64)], 0
-        check_kind(self.folder / TEXTS)
-        with contextlib.suppress(OSError), (self.folder / TEXTS).open("rb") as file:
-            while piece := file.read(_PIECE):
-                content.update(piece)
-                ends.append(np.flatnonzero(np.frombuffer(piece, np.uint8) == 10) + (at + 1))
-                at += len(piece)
-        starts = np.concatenate(ends)
-        if len(starts) != self.record.count + 1 or content.hexdigest() != self.record.sha256:
-            raise InputError(
-                f"The captions in {self.folder / TEXTS} are damaged; build the bank again from "
-                "the file they came from (captions build FILE): what is embedded is kept."
-            )
-        return starts
+    def write(self, first: int, vectors: Sequence[FloatArray | HalfArray]) -> None:
+        """Keep the vectors (rows, e) of captions from `first` on; on disk when this returns."""
+        import pyarrow as pa
 
-    def lay_out(self) -> None:
-        """Create the file of vectors, or restore its header and length; existing rows stay."""
-        path = self.folder / VECTORS
-        size = len(self._header) + self.record.count * self._row_bytes
-        with path.open("r+b" if path.exists() else "w+b") as file:
-            if file.read(len(self._header)) != self._header:
-                file.seek(0)
-                file.write(self._header)
-            file.truncate(size)
+        rows = np.concatenate(vectors).astype("<f2")
+        kind = pa.binary(2 * self.record.embed_dim)
+        column = pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
+        last = first + len(rows)
+        path = self._path(first, last)
+        _write(path, pa.table({"vector": column}), self.record, compression="none")
+        self._parts = dict(sorted({**self._parts, first: last}.items()))
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[VectorFile]:
-        """Open the vectors for reading."""
-        check_kind(self.folder / VECTORS)
+    def drop_damaged(self) -> None:
+        """Delete files of vectors that are damaged, or of another bank."""
+        for first, last in list(self._parts.items()):
+            path = self._path(first, last)
+            try:
+                self._read_part(first, last)
+                whole = belongs(path, self.record)
+            except InputError:
+                whole = False
+            if not whole:
+                path.unlink(missing_ok=True)
+                del self._parts[first]
+
+    def read_vectors(self) -> Iterator[tuple[int, HalfArray]]:
+        """Yield the first row of each file, and its vectors (rows, e)."""
+        for first, last in self._parts.items():
+            yield first, self._read_part(first, last)
+
+    def read_texts(self, rows: Iterable[int] | None = None) -> dict[int, str]:
+        """Return the captions of rows, by default of all."""
+        import pyarrow.parquet as pq
+
+        texts: dict[int, str] = {}
+        groups: dict[int, list[int]] = {}
+        for row in range(self.record.count) if rows is None else sorted(set(rows)):
+            groups.setdefault(row // _GROUP, []).append(row)
+        path = self.folder / TEXTS
+        with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for group, own in groups.items():
+                column = file.read_row_group(group, use_threads=False)["caption"]
+                picked = column.take([row - group * _GROUP for row in own])
+                texts.update(zip(own, picked.to_pylist(), strict=True))
+        return texts
+
+    def has_texts(self, captions: Captions) -> bool:
+        """Return whether the captions are there and undamaged."""
         try:
-            file = (self.folder / VECTORS).open("rb")
-        except OSError as error:
-            raise InputError(
-                f"The vectors in {self.folder / VECTORS} cannot be read ({error.strerror}); "
-                "build the bank again."
-            ) from None
-        with file:
-            yield VectorFile(file, self)
+            return tuple(self.read_texts().values()) == captions.texts
+        except DamagedError:
+            return False
 
-    def crc(self, block: int) -> int:
-        """Checksum of a block's finished rows."""
-        return self._finished.get(block, (0, 0))[1]
+    def _read_part(self, first: int, last: int) -> HalfArray:
+        import pyarrow.parquet as pq
 
-    def offset(self, row: int) -> int:
-        """Byte that a row starts at."""
-        return len(self._header) + row * self._row_bytes
+        path, width = self._path(first, last), 2 * self.record.embed_dim
+        with (
+            _reading(path, f"Captions {first + 1:,} to {last:,} of the bank"),
+            pq.ParquetFile(path, page_checksum_verification=True) as file,
+        ):
+            chunks = file.read(use_threads=False)["vector"].chunks
+            data = b"".join(chunk.buffers()[1][: len(chunk) * width] for chunk in chunks)
+            rows = np.frombuffer(data, "<f2").reshape(last - first, -1)
+        return rows.astype(np.float16, copy=False)
 
-    @property
-    def _row_bytes(self) -> int:
-        return 2 * self.record.embed_dim
-
-    def forget(self, block: int) -> None:
-        """Treat a block as not embedded."""
-        self._finished.pop(block, None)
-
-    def commit(self, block: int, vectors: Sequence[FloatArray]) -> None:
-        """Append vectors (rows, e) to a block; they are on disk when this returns."""
-        rows, crc = self._finished.get(block, (0, 0))
-        data = np.concatenate(vectors).astype("<f2").tobytes()
-        with (self.folder / VECTORS).open("r+b") as file:
-            file.seek(self.offset(block * BLOCK + rows))
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        state = (rows + len(data) // self._row_bytes, zlib.crc32(data, crc))
-        # Written in one call, after a line end: the last line may have been cut short.
-        line = b"\n" + json.dumps([block, *state]).encode() + b"\n"
-        with (self.folder / RECORD).open("ab", buffering=0) as journal:
-            journal.write(line)
-        self._finished[block] = state
+    def _path(self, first: int, last: int) -> Path:
+        return self.folder / f"vectors-{first:08d}-{last:08d}.parquet"
 
 
-class VectorFile:
-    """Open vectors of a bank, read and not mapped: a lost disk is an error, not a crash."""
-
-    def __init__(self, file: BinaryIO, store: CaptionStore) -> None:
-        self._file = file
-        self._store = store
-
-    def read(self, first: int, last: int) -> HalfArray:
-        """Read rows, shape (last - first, e); fewer if the file was cut short."""
-        rows = np.empty((last - first, self._store.record.embed_dim), "<f2")
-        self._file.seek(self._store.offset(first))
-        count = self._file.readinto(rows.data.cast("B"))  # type: ignore[attr-defined]
-        return rows[: count // rows.itemsize // rows.shape[1]].astype(np.float16, copy=False)
-
-    def intact(self, block: int, rows: HalfArray | None = None) -> bool:
-        """Whether the finished rows of a block match their checksum."""
-        count = self._store.finished(block)
-        if rows is None:
-            rows = self.read(block * BLOCK, block * BLOCK + count)
-        data = rows[:count].astype("<f2", copy=False)
-        return len(data) == count and zlib.crc32(data.tobytes()) == self._store.crc(block)
+def belongs(path: Path, record: BankRecord) -> bool:
+    """Return whether a file has vectors of this bank."""
+    try:
+        own = _read_record(path)
+    except InputError:
+        return False
+    return (own.sha256, own.fingerprint) == (record.sha256, record.fingerprint)
 
 
-def rows_of(record: BankRecord, block: int) -> int:
-    """Return the number of rows of a block: 1,024, fewer in the last one."""
-    return min(BLOCK, record.count - block * BLOCK)
+def _parts(folder: Path) -> Iterator[tuple[int, int]]:
+    for path in folder.glob(VECTORS):
+        if numbers := _PART.fullmatch(path.name):
+            yield int(numbers[1]), int(numbers[2])
 
 
-def size_on_disk(record: BankRecord, captions: Captions) -> int:
-    """Return the bytes that a bank takes on disk."""
-    return 2 * record.embed_dim * record.count + sum(map(len, map(encode_line, captions.texts)))
+def _write(path: Path, table: pa.Table, record: BankRecord, **options: Any) -> None:
+    import pyarrow.parquet as pq
+
+    about = json.dumps({"format": FORMAT} | asdict(record), ensure_ascii=False)
+    table = table.replace_schema_metadata({_RECORD: about})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, durable=True) as part:
+        pq.write_table(
+            table,
+            part,
+            write_page_checksum=True,
+            use_dictionary=False,
+            write_statistics=False,
+            **options,
+        )
 
 
-def _npy_header(record: BankRecord) -> bytes:
-    header = io.BytesIO()
-    about = {"descr": "<f2", "fortran_order": False, "shape": (record.count, record.embed_dim)}
-    np.lib.format.write_array_header_1_0(header, about)
-    return header.getvalue()
+def _read_record(path: Path) -> BankRecord:
+    """Read the record in the metadata of a file."""
+    import pyarrow.parquet as pq
 
-
-def _unreadable(folder: Path, reason: str) -> InputError:
-    return InputError(
-        f"{folder / RECORD} is damaged or no caption bank ({reason.rstrip('.')}); choose another "
-        "folder, or delete the file and build the bank again."
+    with _reading(path):
+        metadata = pq.read_schema(path).metadata or {}
+    try:
+        header = parse_json(metadata[_RECORD], path)
+        version = int(header.pop("format"))
+        if version <= FORMAT:
+            return validated(BankRecord, header, path)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise DamagedError(
+            f"{path} is damaged or no caption bank; choose another folder, or delete the file and "
+            "build the bank again."
+        ) from None
+    raise InputError(
+        f"The caption bank in {path.parent} was made by a newer version of this program (format "
+        f"{version}); update it, or build the bank in another folder."
     )
 
 
-def _replace(path: Path, pieces: Iterator[bytes] | list[bytes]) -> None:
-    with replacing(path, durable=True) as part, part.open("wb") as file:
-        file.writelines(pieces)
+@contextlib.contextmanager
+def _reading(path: Path, what: str = "") -> Iterator[None]:
+    """Turn errors of a file into one sentence for the user."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (OSError, ValueError, IndexError, ArrowException) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise DamagedError(
+            f"{what or path.name} in {path.parent} is damaged or cannot be read ({reason}); build "
+            "the bank again (captions build): the other embeddings are kept."
+        ) from None
+
+
+def _convert(folder: Path) -> None:
+    """Rewrite a bank of version 0.2.0.dev0: text, vectors, and a journal of checksums."""
+    journal, texts, vectors = (folder / name for name in _EARLIER)
+    try:
+        with hold_alone(folder / TEXTS):
+            if (folder / TEXTS).exists():  # another program was faster
+                return
+            head, *lines = journal.read_bytes().split(b"\n")
+            about = parse_json(head, journal)
+            about.pop("format")
+            record = validated(BankRecord, about, journal)
+            captions = Captions(texts=tuple(texts.read_text("utf-8").split("\n")[:-1]))
+            if captions.sha256 != record.sha256:
+                raise InputError(f"{texts.name} is damaged")
+            finished: dict[int, tuple[int, int]] = {}
+            for line in filter(None, lines):
+                with contextlib.suppress(ValueError, TypeError):  # cut short by a crash
+                    block, count, checksum = parse_json(line, journal)
+                    finished[block] = (count, checksum)
+            rows, store = np.load(vectors, mmap_mode="r"), CaptionStore(folder, record)
+            for block, (count, checksum) in finished.items():
+                first = block * _EARLIER_BLOCK
+                part = rows[first : first + count]
+                if zlib.crc32(part.tobytes()) == checksum:
+                    store.write(first, [part])
+            del rows
+            # Without this file the folder is still an earlier bank, and is converted again.
+            CaptionStore.create(folder, record, captions)
+            for path in (journal, texts, vectors):
+                path.unlink()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(
+            f"The caption bank in {folder} is of an earlier version and cannot be converted "
+            f"({str(error).rstrip('.')}); build it again in another folder."
+        ) from None

@@ -1,4 +1,9 @@
-"""What all decoders of embeddings have in common."""
+"""What all decoders of embeddings have in common, and how they choose words.
+
+Beam search sorts sentences by their mean log-probability at every step, as CLIPCap's own code does;
+the search of the transformers package does so only for finished ones. Greedy sentences are those of
+that package; they are written here too, since the demo model's decoder must work without it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,10 @@ from torch import Tensor
 from ...base.errors import ConfigError, InputError
 from ...base.steps import Steps, drive
 from ...engine.compute.compute_lock import locked_steps
-from .settings import FloatArray, GenerationSettings
-from .word_search import search
+from .settings import SEARCHES, FloatArray, GenerationSettings
 
 BATCH: Final = 16  # sentences written at once
+Searching = Generator[int, None, list[list[int]]]
 
 
 class SentenceGenerator(Protocol):
@@ -33,14 +38,12 @@ class CaptionDecoder(ABC):
     weights: str  # SHA-256 of its weights
     embed_dim: int  # Size of the embeddings that it reads
     positions: int  # Tokens and prefix that it can read together
+    prefix_length: int = 1  # Inputs that stand for the embedding
     stop: int  # Token that ends a sentence
     usual_tokens: int = 67  # Length at which a sentence is cut unless the settings say otherwise
 
     def __init__(self, settings: GenerationSettings | None = None) -> None:
         self.settings = settings or GenerationSettings()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
 
     def generate(
         self, embeddings: FloatArray, settings: GenerationSettings | None = None
@@ -74,14 +77,12 @@ class CaptionDecoder(ABC):
             sentences += [self.text(tokens) for tokens in steps.result]
         return sentences
 
-    def _search(
-        self, embeddings: Tensor, settings: GenerationSettings
-    ) -> Generator[int, None, list[list[int]]]:
-        longest = settings.max_tokens or min(self.usual_tokens, self.most_tokens)
-        return (yield from search(self, self.prefix(embeddings), settings, longest))
-
     def check(self, settings: GenerationSettings) -> None:
-        """Refuse sentences that are longer than this decoder can write."""
+        """Refuse a search that is gone, and sentences that this decoder cannot write."""
+        if settings.search not in SEARCHES:  # as results of earlier versions say
+            raise ConfigError(
+                f"search {settings.search!r} is not offered any more; use {' or '.join(SEARCHES)}."
+            )
         if (settings.max_tokens or 1) > self.most_tokens:
             raise ConfigError(
                 f"The decoder {self.name} writes at most {self.most_tokens} tokens; got max_tokens "
@@ -92,11 +93,6 @@ class CaptionDecoder(ABC):
     def most_tokens(self) -> int:
         """Tokens of the longest sentence that it can write."""
         return self.positions - self.prefix_length
-
-    @property
-    @abstractmethod
-    def prefix_length(self) -> int:
-        """Inputs that stand for the embedding."""
 
     @abstractmethod
     def prefix(self, embeddings: Tensor) -> Tensor:
@@ -113,3 +109,62 @@ class CaptionDecoder(ABC):
     @abstractmethod
     def text(self, tokens: Sequence[int]) -> str:
         """Return the sentence of tokens."""
+
+    # -- the choice of words: a sentence ends with the stop token, which is kept -----------------
+
+    def _search(self, embeddings: Tensor, settings: GenerationSettings) -> Searching:
+        longest = settings.max_tokens or min(self.usual_tokens, self.most_tokens)
+        prefix = self.prefix(embeddings)
+        if settings.search == "greedy":
+            return (yield from self._greedy(prefix, longest))
+        sentences = []
+        for row in range(len(prefix)):
+            best = yield from self._beam(prefix[row : row + 1], settings, longest, row)
+            sentences.append(best)
+        return sentences
+
+    def _greedy(self, inputs: Tensor, longest: int) -> Searching:
+        count = len(inputs)
+        sentences: list[list[int]] = [[] for _ in range(count)]
+        rows = torch.arange(count)  # those that go on
+        for _ in range(longest):
+            tokens = self.logits(inputs).argmax(-1)
+            for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+                sentences[row].append(token)
+            going = tokens != self.stop
+            rows = rows[going.cpu()]
+            yield count - len(rows)
+            if not len(rows):
+                break
+            inputs = torch.cat([inputs[going], self.embed(tokens[going, None])], 1)
+        return sentences
+
+    def _beam(
+        self, prefix: Tensor, settings: GenerationSettings, longest: int, done: int
+    ) -> Generator[int, None, list[int]]:
+        """Return the sentence of one prefix (1, P, d) with the best mean log-probability."""
+        scores = (self.logits(prefix).float() / settings.temperature).log_softmax(-1)
+        beams = min(settings.beams, scores.shape[-1])
+        sums, first = scores[0].topk(beams)
+        tokens = first[:, None]
+        lengths, stopped = torch.ones_like(sums), first == self.stop
+        inputs = torch.cat([prefix.expand(beams, -1, -1), self.embed(tokens)], 1)
+        for _ in range(longest - 1):
+            yield done
+            if bool(stopped.all()):
+                break
+            scores = (self.logits(inputs).float() / settings.temperature).log_softmax(-1)
+            # A finished sentence goes on in one way only, which costs nothing.
+            scores[stopped] = -torch.inf
+            scores[stopped, 0] = 0
+            lengths = lengths + (~stopped).float()
+            means = (sums[:, None] + scores) / lengths[:, None]
+            best, place = means.flatten().topk(beams)
+            source, last = place // scores.shape[1], place % scores.shape[1]
+            lengths, stopped = lengths[source], stopped[source]
+            sums = best * lengths
+            tokens = torch.cat([tokens[source], last[:, None]], 1)
+            inputs = torch.cat([inputs[source], self.embed(last[:, None])], 1)
+            stopped = stopped | (last == self.stop)
+        winner = int((sums / lengths).argmax())
+        return [int(token) for token in tokens[winner, : int(lengths[winner])]]

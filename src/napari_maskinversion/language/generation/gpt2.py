@@ -1,9 +1,12 @@
-"""GPT-2 of the transformers package, built from the shapes in a checkpoint."""
+"""Published decoders around a GPT-2: CLIPCap (Mokady et al., 2021) and DeCap (Li et al., 2023).
+
+GPT-2 is that of the transformers package, built from the shapes in a checkpoint.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -11,20 +14,68 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from ...base.errors import ModelError
+from ...base.download import sha256_of
+from ...base.errors import InputError, ModelError
+from ...base.reading import read_json
 from ...engine.models.checkpoints import fill, read_weights
 from .decoder import CaptionDecoder
+from .settings import GenerationSettings
+from .small_gpt import SupportMemory
 
 _HEAD: Final = 64  # numbers of an attention head in every published GPT-2
 # Constants that older versions of the transformers package saved with the weights.
 _STALE: Final = re.compile(r"\.attn\.(bias|masked_bias)$")
+_STOP: Final = "."
+_MAPPER: Final = ("clip_project.model.0.weight", "clip_project.model.2.weight")
+_TRANSFORMER: Final = re.compile(r"^clip_project\.(transformer|linear|prefix_const)")
+_MOST_JSON: Final = 50_000_000  # bytes
+_DECAP_HEADS: Final = 4
+_END: Final = 49407  # of CLIP's own tokens
 
 
-class Gpt2Decoder(CaptionDecoder):
-    """A decoder whose words come from a GPT-2."""
+def check_transformers() -> None:
+    """Refuse to go on without the transformers package."""
+    if find_spec("transformers") is None:
+        raise ModelError(
+            "This decoder needs the package transformers: "
+            "pip install \"napari-maskinversion[captioning]\", or use the decoder 'demo'."
+        )
 
-    gpt: Any
-    _device: torch.device
+
+class _Gpt2Decoder(CaptionDecoder):
+    """A checkpoint with a GPT-2 under the name `inside`, behind layers called clip_project."""
+
+    inside: str
+    heads: int | None = None  # Attention heads; None: as in every published GPT-2
+
+    def __init__(
+        self, path: Path, device: torch.device | str, settings: GenerationSettings | None
+    ) -> None:
+        super().__init__(settings)
+        state, _ = read_weights(path, instead="save the state_dict() of the decoder")
+        state = {name: tensor for name, tensor in state.items() if not _STALE.search(name)}
+        if f"{self.inside}.transformer.wte.weight" not in state:
+            some = ", ".join(list(state)[:2])
+            raise ModelError(
+                f"{path} is not a checkpoint of this decoder: no {self.inside}.transformer.wte."
+                f"weight but {some}, ...; choose the published file."
+            )
+        module: Any = nn.Module()
+        module.clip_project = nn.Module()
+        module.clip_project.model = self._project = self._projection(state, path)
+        self.gpt = _empty_gpt2(state, self.inside, path, self.heads)
+        setattr(module, self.inside, self.gpt)
+        fill(module, state, path=path, architecture="of this decoder")
+        if not self.gpt.transformer.wte.weight.equal(self.gpt.lm_head.weight):
+            raise ModelError(f"{path} is not a GPT-2: its last layer is not its table of tokens.")
+        self.gpt.tie_weights()
+        module.to(device).eval()
+        self._device, self.weights = torch.device(device), sha256_of(path)
+        self.positions = self.gpt.config.n_positions
+
+    def _projection(self, state: Mapping[str, Tensor], path: Path) -> nn.Module:
+        """Return the layers before GPT-2, of the sizes in a checkpoint."""
+        raise NotImplementedError
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Look tokens up in GPT-2's table."""
@@ -37,64 +88,141 @@ class Gpt2Decoder(CaptionDecoder):
         return logits
 
 
-def check_transformers() -> None:
-    """Refuse to go on without the transformers package."""
-    if find_spec("transformers") is None:
-        raise ModelError(
-            "This decoder needs the package transformers: "
-            "pip install \"napari-maskinversion[captioning]\", or use the decoder 'demo'."
-        )
-
-
-def read_gpt2(path: Path, inside: str) -> dict[str, Tensor]:
-    """Read a checkpoint that holds a GPT-2 under the name ``inside``, without stale constants."""
-    instead = "save the state_dict() of the decoder"
-    state, _ = read_weights(path, instead=instead)
-    state = {name: tensor for name, tensor in state.items() if not _STALE.search(name)}
-    if f"{inside}.transformer.wte.weight" not in state:
-        some = ", ".join(list(state)[:2])
-        raise ModelError(
-            f"{path} is not a checkpoint of this decoder: no {inside}.transformer.wte.weight "
-            f"but {some}, ...; choose the published file."
-        )
-    return state
-
-
-def build(
-    module: nn.Module, state: Mapping[str, Tensor], *, path: Path, heads: int | None, inside: str
-) -> Any:
-    """Put a GPT-2 of the checkpoint's sizes into a module, and load all weights strictly."""
+def _empty_gpt2(state: Mapping[str, Tensor], inside: str, path: Path, heads: int | None) -> Any:
+    """Return a GPT-2 of the sizes in a checkpoint."""
     check_transformers()
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    vocabulary, width = _shape(state, f"{inside}.transformer.wte.weight", path)
-    positions, _ = _shape(state, f"{inside}.transformer.wpe.weight", path)
-    layers = {name.split(".")[3] for name in state if name.startswith(f"{inside}.transformer.h.")}
-    count = max(1, width // _HEAD) if heads is None else heads
-    if width % count or not layers:
-        raise ModelError(
-            f"{path} does not fit GPT-2: its width is {width}, its blocks {len(layers)}."
-        )
+    tables = [state.get(f"{inside}.transformer.{name}.weight") for name in ("wte", "wpe")]
+    shapes = [tuple(table.shape) for table in tables if table is not None and table.ndim == 2]
+    blocks = {name.split(".")[3] for name in state if name.startswith(f"{inside}.transformer.h.")}
+    if len(shapes) < 2 or not blocks or shapes[0][1] % (heads or _HEAD):
+        raise ModelError(f"{path} does not fit GPT-2: tables {shapes}, {len(blocks)} blocks.")
+    (vocabulary, width), (positions, _) = shapes
     config = GPT2Config(
         vocab_size=vocabulary,
         n_positions=positions,
         n_embd=width,
-        n_layer=len(layers),
-        n_head=count,
+        n_layer=len(blocks),
+        n_head=heads or width // _HEAD,
     )
     with torch.random.fork_rng(devices=[]):  # its first weights are random, and replaced
-        gpt = GPT2LMHeadModel(config)
-    setattr(module, inside, gpt)
-    fill(module, state, path=path, architecture=f"of GPT-2 with {len(layers)} blocks of {width}")
-    table, last = gpt.transformer.wte.weight, gpt.lm_head.weight
-    if not table.equal(last):
-        raise ModelError(f"{path} is not a GPT-2: its last layer is not its table of tokens.")
-    gpt.tie_weights()
-    return gpt
+        return GPT2LMHeadModel(config)
 
 
-def _shape(state: Mapping[str, Tensor], name: str, path: Path) -> tuple[int, int]:
-    tensor = state.get(name)
-    if tensor is None or tensor.ndim != 2:
-        raise ModelError(f"{path} does not fit GPT-2: it has no table {name}.")
-    return tensor.shape[0], tensor.shape[1]
+class ClipCap(_Gpt2Decoder):
+    """CLIPCap: an embedding becomes ten words that GPT-2 goes on from."""
+
+    inside = "gpt"
+
+    def __init__(
+        self,
+        path: Path,
+        vocabulary: Path,
+        *,
+        name: str = "clipcap",
+        device: torch.device | str = "cpu",
+        settings: GenerationSettings | None = None,
+    ) -> None:
+        super().__init__(path, device, settings)
+        self.name = name
+        self._words = read_vocabulary(vocabulary, self.gpt.config.vocab_size)
+        self.stop = self._words.index(_STOP)
+
+    def _projection(self, state: Mapping[str, Tensor], path: Path) -> nn.Module:
+        if any(_TRANSFORMER.match(key) for key in state):
+            raise ModelError(
+                f"{path} has CLIPCap's transformer mapper, which is published for RN50x4 alone; "
+                "use coco_weights.pt or conceptual_weights.pt, whose mapper has two linear layers."
+            )
+        width = state["gpt.transformer.wte.weight"].shape[-1]
+        shapes = [tuple(state[key].shape) if key in state else () for key in _MAPPER]
+        if [len(shape) for shape in shapes] != [2, 2] or shapes[1][0] % width:
+            raise ModelError(
+                f"{path} has no mapper of CLIPCap: {_MAPPER[0]} and {_MAPPER[1]} must be tables "
+                f"that end in a multiple of {width}."
+            )
+        (hidden, self.embed_dim), (last, _) = shapes
+        self.prefix_length = last // width  # ten in the published checkpoints
+        return nn.Sequential(
+            nn.Linear(self.embed_dim, hidden), nn.Tanh(), nn.Linear(shapes[1][1], last)
+        )
+
+    def prefix(self, embeddings: Tensor) -> Tensor:
+        """Map embeddings, which are not normalised."""
+        mapped: Tensor = self._project(embeddings.to(self._device))
+        return mapped.view(len(embeddings), self.prefix_length, -1)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Decode GPT-2's byte pairs."""
+        return decode_bytes([self._words[token] for token in tokens])
+
+
+def read_vocabulary(path: Path, size: int) -> list[str]:
+    """Read GPT-2's ``vocab.json``: byte pairs by token."""
+    try:
+        table = read_json(path, "vocabulary of GPT-2", most=_MOST_JSON)
+    except InputError as error:
+        raise ModelError(str(error)) from None
+    numbers = list(map(str, table.values())) if isinstance(table, dict) else []
+    if sorted(numbers) != sorted(map(str, range(size))) or _STOP not in table:
+        raise ModelError(f"{path} is not a vocabulary of {size} tokens for this GPT-2.")
+    return sorted(table, key=lambda word: int(table[word]))
+
+
+def decode_bytes(words: Sequence[str]) -> str:
+    """Return the text of byte pairs; GPT-2 writes each byte as a visible character."""
+    from open_clip.tokenizer import bytes_to_unicode
+
+    byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
+    data = bytes(byte_of[character] for word in words for character in word if character in byte_of)
+    return data.decode("utf-8", "replace").strip()
+
+
+class DeCap(_Gpt2Decoder):
+    """DeCap as its authors save it: a GPT-2 of four blocks behind a memory of the user's sentences.
+
+    Shapes: memory (M, e).
+    """
+
+    inside, heads = "decoder", _DECAP_HEADS
+    usual_tokens = 30  # in the authors' loop
+
+    def __init__(
+        self,
+        path: Path,
+        memory: Tensor,
+        *,
+        device: torch.device | str = "cpu",
+        settings: GenerationSettings | None = None,
+    ) -> None:
+        from open_clip.tokenizer import SimpleTokenizer
+
+        super().__init__(path, device, settings)
+        self.name, self.stop = "decap", _END
+        if self.gpt.config.vocab_size <= _END:
+            raise ModelError(f"{path} is not a checkpoint of DeCap: it lacks CLIP's tokens.")
+        if memory.shape[1] != self.embed_dim:
+            raise ModelError(
+                f"{path} reads embeddings of {self.embed_dim} numbers; the memory has "
+                f"{memory.shape[1]}: it belongs to another model."
+            )
+        self._tokenizer = SimpleTokenizer()
+        self.memory = SupportMemory(memory.to(device))
+
+    def _projection(self, state: Mapping[str, Tensor], path: Path) -> nn.Module:
+        weight = state.get(_MAPPER[0])
+        if weight is None or weight.ndim != 2:
+            raise ModelError(f"{path} is not a checkpoint of DeCap: it has no {_MAPPER[0]}.")
+        width, self.embed_dim = weight.shape
+        return nn.Sequential(nn.Linear(self.embed_dim, width))
+
+    def prefix(self, embeddings: Tensor) -> Tensor:
+        """Project embeddings onto the memory, then into GPT-2."""
+        projected: Tensor = self._project(self.memory.project(embeddings.to(self._device)))
+        return projected[:, None]
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Decode CLIP's tokens; those that it does not have are left out."""
+        text = self._tokenizer.decode([token for token in tokens if token <= _END])
+        return " ".join(re.sub(r"<\|?(start_?of_?text|end_?of_?text)\|?>", "", text).split())

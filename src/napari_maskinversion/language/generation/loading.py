@@ -100,10 +100,24 @@ def load_decoder(
     spec = check_decoder(name, None if model is None else model.name, file=path, memory=place)
     decoder: CaptionDecoder
     if spec.transformers:
-        decoder = _clipcap(spec, path, device, settings, on_progress, cancelled)
+        from .gpt2 import ClipCap
+
+        if path is None:
+            path, vocabulary = fetch_decoder(spec, on_progress=on_progress, cancelled=cancelled)
+        else:
+            vocabulary = path.with_name("vocab.json")  # for machines without a network
+            vocabulary = vocabulary if vocabulary.is_file() else fetch_vocabulary(cancelled)
+        decoder = ClipCap(path, vocabulary, name=spec.name, device=device, settings=settings)
     elif spec.memory and path is not None and path.suffix != ".safetensors":
-        assert memory is not None
-        decoder = _decap(path, memory, model, device, settings)
+        import torch
+
+        from .gpt2 import DeCap
+
+        assert memory is not None  # `check_decoder` has seen to it
+        if model is not None:
+            memory.check(model)
+        vectors = torch.from_numpy(memory.vectors())
+        decoder = DeCap(path, vectors, device=device, settings=settings)
     else:
         decoder = _small(spec, path or bundled_decoder(), model, settings)
     if model is not None and decoder.embed_dim != model.embed_dim:
@@ -112,40 +126,6 @@ def load_decoder(
             f"{model.name} has {model.embed_dim}: its mapper belongs to another image tower."
         )
     return decoder
-
-
-def _clipcap(
-    spec: DecoderSpec,
-    path: Path | None,
-    device: torch.device | str,
-    settings: GenerationSettings | None,
-    on_progress: OnProgress | None,
-    cancelled: IsCancelled | None,
-) -> CaptionDecoder:
-    from .clipcap import ClipCap
-
-    if path is None:
-        path, vocabulary = fetch_decoder(spec, on_progress=on_progress, cancelled=cancelled)
-    else:
-        beside = path.with_name("vocab.json")  # for machines without a network
-        vocabulary = beside if beside.is_file() else fetch_vocabulary(cancelled)
-    return ClipCap(path, vocabulary, name=spec.name, device=device, settings=settings)
-
-
-def _decap(
-    path: Path,
-    memory: CaptionBank,
-    model: EmbeddingSpace | None,
-    device: torch.device | str,
-    settings: GenerationSettings | None,
-) -> CaptionDecoder:
-    import torch
-
-    from .decap import DeCap
-
-    if model is not None:
-        memory.check(model)
-    return DeCap(path, torch.from_numpy(memory.vectors()), device=device, settings=settings)
 
 
 def _small(

@@ -14,9 +14,9 @@ from ...base.errors import InputError
 from ...base.validation import validate_fields
 
 FloatArray = npt.NDArray[np.float32]
-Search = Literal["greedy", "beam", "top-p"]
+Search = Literal["greedy", "beam", "top-p"]  # the last one is in results of earlier versions only
 Norm = Literal["optimised", "cls"]
-SEARCHES: Final[tuple[Search, ...]] = ("greedy", "beam", "top-p")
+SEARCHES: Final[tuple[Search, ...]] = ("greedy", "beam")
 NORMS: Final[tuple[Norm, ...]] = ("optimised", "cls")
 
 
@@ -27,20 +27,15 @@ class GenerationSettings:
     search: Annotated[
         Search,
         Field(
-            description="How to choose the next word: the most likely one (greedy), by comparing "
-            "several sentences (beam), or at random from the likely ones (top-p)."
+            description="How to choose the next word: the most likely one (greedy), or by "
+            "comparing several sentences (beam)."
         ),
     ] = "greedy"
     beams: Annotated[int, Field(ge=1, le=50, description="Beam: sentences kept at a time.")] = 5
-    top_p: Annotated[
-        float,
-        Field(gt=0, le=1, description="Top-p: draw from the likeliest words with this share."),
-    ] = 0.8
     temperature: Annotated[
         float,
-        Field(gt=0, le=100, description="Beam and top-p: above 1 more varied, below 1 less."),
+        Field(gt=0, le=100, description="Beam: above 1 more varied, below 1 less."),
     ] = 1.0
-    seed: Annotated[int, Field(ge=0, lt=2**32, description="Top-p: seed of the draws.")] = 0
     max_tokens: Annotated[
         int | None,
         Field(

@@ -11,10 +11,9 @@ from typing import Final
 
 from ...base.errors import InputError
 from ...engine.models.specs import bundled_folder
+from .files import LabelFile, parse_yaml
 from .label import Label, split_words
-from .label_file import LabelFile
 from .vocabulary import TEMPLATES, Vocabulary
-from .yaml_format import parse_yaml
 
 PREFIX: Final = "preset:"
 """Written before a preset's name wherever a file name could stand."""

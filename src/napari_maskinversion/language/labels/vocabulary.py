@@ -11,11 +11,9 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from .colors import fill_colors
-from .files import read_label_file, write_label_file
-from .label import Label, clashes, refuse_text
-from .label_file import LabelFile
+from .files import LabelFile, read_label_file, write_label_file
+from .label import Label, clashes, parse_text, refuse_text, to_text
 from .templates import TEMPLATES, check_templates
-from .text_format import parse_text, to_text
 
 __all__ = ["NONE_OF_THESE", "TEMPLATES", "Label", "Vocabulary", "to_text"]
 
@@ -114,11 +112,6 @@ class Vocabulary:
         word, and double quotes around an entry with a comma. Blank entries and lines that begin
         with ``#`` are ignored. Repeated labels are merged with all their synonyms, in the order
         they first appear.
-
-        Raises
-        ------
-        InputError
-            If no label is left, or a word stands for two labels.
         """
         return cls.of(parse_text(text), templates)
 

@@ -1,23 +1,28 @@
-"""Text embeddings of vocabularies, cached on disk."""
+"""Text embeddings of vocabularies: cached on disk, fewer at once where memory runs out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import hashlib
+import sqlite3
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ...base.cache_folder import cache_folder
-from ...base.steps import drive
+from ...base.cache_folder import cache_folder, make_folder
+from ...base.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ...base.steps import drive, map_steps
 from ..labels.vocabulary import Vocabulary
-from .cache import TextCache
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
+Prompts = Sequence[str]
 
 # Sentences between two chances to stop: a few seconds for a large model on a slow machine.
 SENTENCES: Final = 32
@@ -88,3 +93,152 @@ def _embed(model: Backbone, prompts: list[list[str]], at_once: int) -> FloatArra
 
 def _cache_path(model: Backbone) -> Path:
     return cache_folder() / "text" / f"{model.fingerprint}.sqlite"
+
+
+# -- where memory runs out ---------------------------------------------------------------------
+
+
+class FittingEncoder:
+    """Text encoder that embeds as many sentences at once as fit into memory.
+
+    If not even one fits, a copy of the model on the CPU embeds the rest.
+    """
+
+    def __init__(
+        self, model: Backbone, sentences: int, what: str, on_note: Callable[[str], None]
+    ) -> None:
+        self.model, self._on_note = model, on_note
+        self.fallback = text_fallback(sentences, str(model.device), what)
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Embed sentences as `Backbone.encode_text` does."""
+        batches: list[FloatArray] = []
+        left = texts
+        while left:
+            batches.append(self.fallback.run(partial(self._encode_first, left), self.use_less))
+            left = left[len(batches[-1]) :]
+        return np.concatenate(batches)
+
+    def use_less(self, before: Attempt) -> None:
+        """Tell the user, and move to the CPU if that is the next attempt."""
+        from ...engine.models.loading import copy_to_cpu
+
+        self._on_note(self.fallback.now.note)
+        if self.fallback.now.device != before.device:
+            self.model = copy_to_cpu(self.model)
+
+    def _encode_first(self, texts: Sequence[str]) -> FloatArray:
+        return self.model.encode_text(texts[: self.fallback.now.at_once])
+
+
+def embed_as_fits(
+    model: Backbone, vocabulary: Vocabulary
+) -> Generator[tuple[int, int, str], None, FloatArray]:
+    """Embed a vocabulary as `embed_vocabulary_steps` does, with as many sentences at once as fit.
+
+    If not even one sentence fits, a copy of the model on the CPU embeds the rest. Words that are
+    finished when memory runs out stay in the disk cache.
+    """
+    encoder = FittingEncoder(model, SENTENCES, "labels", lambda _: None)
+    fallback = encoder.fallback
+
+    def work() -> Generator[tuple[int, int, str], None, FloatArray]:
+        words = embed_vocabulary_steps(encoder.model, vocabulary, sentences=fallback.now.at_once)
+        return (yield from map_steps(lambda step: (*step, fallback.now.note), words))
+
+    def use_less(before: Attempt) -> tuple[int, int, str]:
+        encoder.use_less(before)
+        return 0, len(vocabulary.words), fallback.now.note
+
+    return (yield from fallback.run_steps(work, use_less))
+
+
+def text_fallback(sentences: int, device: str, what: str) -> OomFallback:
+    """Return the attempts at embedding text: fewer and fewer sentences at once, then the CPU."""
+    short, count = f"Not enough memory for {what}", sentences
+    attempts = [Attempt(count, device)]
+    while count > 1:
+        count = max(1, count // 4)
+        note = f"{short}: {count} sentence{'s' * (count != 1)} at once"
+        attempts.append(Attempt(count, device, note=note))
+    attempts = then_on_cpu(attempts, f"{short} on {device}: embedding them on the CPU")
+    return OomFallback(
+        attempts,
+        f"There was not enough memory for the {what}, not even for one sentence on "
+        f"{attempts[-1].device}. Close other programs, or choose a smaller model.",
+    )
+
+
+# -- the cache on disk: one SQLite file per model, one row per label ---------------------------
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS embeddings"
+    " (prompts BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+)
+# Below SQLite's limit of variables in one statement.
+_QUERY_SIZE = 500
+# Seconds to wait while another program writes.
+_TIMEOUT = 5.0
+
+
+class TextCache:
+    """Embeddings of one model, by prompts.
+
+    If the file cannot be read or written, embeddings are computed again. A file that is not a
+    database is replaced.
+    """
+
+    def __init__(self, path: Path, embed_dim: int) -> None:
+        self._path = path
+        self._embed_dim = embed_dim
+
+    def read(self, prompts: Sequence[Prompts]) -> dict[int, FloatArray]:
+        """Return cached vectors (e,), float32, by their index in ``prompts``."""
+        places = {_key(group): place for place, group in enumerate(prompts)}
+        keys, vectors = list(places), {}
+        with suppress(OSError, sqlite3.Error), self._open(create=False) as database:
+            for start in range(0, len(keys), _QUERY_SIZE):
+                queried = keys[start : start + _QUERY_SIZE]
+                marks = ",".join("?" * len(queried))
+                for key, data in database.execute(
+                    f"SELECT prompts, vector FROM embeddings WHERE prompts IN ({marks})", queried
+                ):
+                    vector = read_vector(data, self._embed_dim)
+                    if vector is not None:
+                        vectors[places[key]] = vector
+        return vectors
+
+    def write(self, vectors: Mapping[int, FloatArray], prompts: Sequence[Prompts]) -> None:
+        """Store vectors, by the index of their prompts, in one transaction."""
+        rows = [(_key(prompts[i]), vector.astype("<f4").tobytes()) for i, vector in vectors.items()]
+        with suppress(OSError, sqlite3.Error), self._open(create=True) as database, database:
+            database.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", rows)
+
+    @contextmanager
+    def _open(self, *, create: bool) -> Iterator[sqlite3.Connection]:
+        if create:
+            make_folder(self._path.parent)
+        elif not self._path.exists():
+            raise FileNotFoundError(self._path)
+        try:
+            with closing(sqlite3.connect(self._path, timeout=_TIMEOUT)) as database:
+                database.execute(_TABLE)
+                yield database
+        except sqlite3.DatabaseError as error:
+            # This class means "not a database" or "damaged"; subclasses mean, e.g., a lock.
+            if type(error) is not sqlite3.DatabaseError:
+                raise
+            self._path.unlink(missing_ok=True)
+            raise
+
+
+def read_vector(data: object, length: int) -> FloatArray | None:
+    """Return a float32 vector of a database, or None if it has another length or is not finite."""
+    if not isinstance(data, bytes) or len(data) != 4 * length:
+        return None
+    vector = np.frombuffer(data, dtype="<f4").astype(np.float32)
+    return vector if np.isfinite(vector).all() else None
+
+
+def _key(prompts: Prompts) -> bytes:
+    return hashlib.sha256(repr(list(prompts)).encode()).digest()

@@ -1,14 +1,17 @@
-"""Choice of prompts: a preset, or the user's own."""
+"""The page "Words and limits" of the settings: prompts, and limits that flag suggestions."""
 
 from __future__ import annotations
 
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QFontMetrics
-from qtpy.QtWidgets import QPlainTextEdit
+from qtpy.QtWidgets import QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
 from ...language.labels.templates import TEMPLATES, check_templates
-from ..widgets.sections import Note, combo_box
+from ...language.ranking.uncertainty import UncertaintyConfig
+from ...results.settings import RunSettings, fields_of
+from ..widgets.form import SettingsForm
+from ..widgets.sections import Note, combo_box, form, stack
 
 OWN = "own..."
 _LINES = 3
@@ -80,3 +83,29 @@ class TemplatesWidget(QObject):
         self.own.setVisible(own)
         self.problem.say(says)
         self.changed.emit()
+
+
+class UncertaintyWidget(QWidget):
+    """The limits of `UncertaintyConfig`; 0 switches one off."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        settings = [one for one in fields_of("uncertainty") if one.extra.get("ui", True)]
+        self.form = SettingsForm(settings, parent=self)
+        self.form.name_least("off")
+        about = Note(
+            "Suggestions below these limits are flagged, also in the current table. Automatic: as "
+            "calibrated for the model."
+        )
+        stack(self, form([about, *self.form.rows().values()]))
+        self.form.changed.connect(self.changed.emit)
+
+    def show_settings(self, settings: RunSettings) -> None:
+        """Show the limits."""
+        self.form.show_settings(settings)
+
+    def config(self) -> UncertaintyConfig:
+        """Return the limits."""
+        return RunSettings().changed(self.form.values()).unsure
