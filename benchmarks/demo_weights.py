@@ -17,14 +17,14 @@ from typing import Any
 
 import measuring
 import numpy as np
+from napari_maskinversion.demo_model.model import load_model_file
+from napari_maskinversion.demo_model.train import worth
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.demo_model import probe
 from napari_maskinversion.demo_model.domains import Views, data_folder, load
-from napari_maskinversion.demo_model.model import load_model_file
 from napari_maskinversion.demo_model.scenes import pyramid
 from napari_maskinversion.demo_model.sprites import DRAWN_IN, STYLES, UNSEEN_STYLE, load_sprites
-from napari_maskinversion.demo_model.train import worth
 from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
 
 SIZE = 128
