@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,12 +135,8 @@ class Trainer:
         self.cuda = self.device.type == "cuda"
         drawn = DRAWN_IN[: sprites[0].shape[0]]
         shown = [i for i, s in enumerate(drawn) if s != UNSEEN_STYLE]
-        emoji = [i for i in shown if drawn[i] in STYLES]
-        self.styles = shown + (recipe.emoji - 1) * emoji
-        named = [level[:, : recipe.objects] for level in sprites]
-        rng, counts = generator("validation", 0), torch.tensor([1, 3] * 32)
-        scene = compose(named, rng, counts, (128, 128), styles=emoji)
-        self._usual = normalise(scene.images).to(self.device)  # for the embeddings' norm
+        self.emoji = [i for i in shown if drawn[i] in STYLES]
+        self.styles = shown + (recipe.emoji - 1) * self.emoji
         self.sprites = [level.to(self.device) for level in sprites]
         self.pool: ViewPool | None = None
         if real is not None:
@@ -369,7 +366,15 @@ class Trainer:
         """Return a copy with the averaged weights and image embeddings of the published norm."""
         model = copy.deepcopy(self.model)
         model.visual.load_state_dict(self.averaged.state_dict())
-        return with_norm(model, self._usual)
+        return with_norm(model, self._usual_images)
+
+    @cached_property
+    def _usual_images(self) -> Tensor:
+        """Images whose embeddings have the published norm on average."""
+        named = [level[:, : self.recipe.objects].cpu() for level in self.sprites]
+        rng, counts = generator("validation", 0), torch.tensor([1, 3] * 32)
+        scene = compose(named, rng, counts, (128, 128), styles=self.emoji)
+        return normalise(scene.images).to(self.device)
 
     def judge(self) -> Judge:
         """Draw the validation scenes."""

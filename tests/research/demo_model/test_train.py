@@ -182,7 +182,7 @@ def test_the_best_measurement_decides_which_weights_are_kept(
 def test_a_run_notes_photographs_by_name_and_continues_after_they_were_moved(
     four: list[Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured_by(monkeypatch, 0.5, 0.5)
+    measured_by(monkeypatch, *[0.5] * 20)
     monkeypatch.setattr("research.demo_model.train.time", clock())
     out, file = tmp_path / "model", tmp_path / "photographs" / "hill.png"
     file.parent.mkdir()
