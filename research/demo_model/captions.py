@@ -67,20 +67,6 @@ def as_text(sentence: str) -> str:
     return sentence.removesuffix(" .").replace(" ,", ",")
 
 
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """Sentences and their unit embeddings (N, e) by the model's text tower."""
-
-    sentences: list[str]
-    embeddings: Tensor
-
-    @classmethod
-    def of(cls, model: Backbone, sentences: Sequence[str]) -> Corpus:
-        """Embed sentences."""
-        texts = [as_text(sentence) for sentence in sentences]
-        return cls(list(sentences), torch.from_numpy(model.encode_text(texts)))
-
-
 def draw_sentences(names: Sequence[Name], count: int, seed: int) -> list[str]:
     """Draw distinct sentences about two or three drawn things."""
     drawn = [name for name in names if name.icons]
@@ -106,10 +92,9 @@ def train_captions(
     Returned for `save_small_decoder`; the memory holds the sentences about one thing.
     """
     names = names_of(listed)
-    one = Corpus.of(model, [s for name in names for s in sentences_about(name)])
-    several = Corpus.of(model, draw_sentences(names, recipe.several, recipe.seed))
-    sentences = [*one.sentences, *several.sentences]
-    embeddings = torch.cat([one.embeddings, several.embeddings])
+    singles = [sentence for name in names for sentence in sentences_about(name)]
+    sentences = [*singles, *draw_sentences(names, recipe.several, recipe.seed)]
+    embeddings = torch.from_numpy(model.encode_text([as_text(one) for one in sentences]))
     words = sorted({word for sentence in sentences for word in sentence.split()})
     longest = max(len(sentence.split()) for sentence in sentences)
     record = SmallGptRecord(
@@ -129,8 +114,8 @@ def train_captions(
     torch.nn.init.normal_(gpt.words.weight, std=0.02)
     torch.nn.init.normal_(gpt.places.weight, std=0.02)
     torch.set_rng_state(state)
-    _fit(gpt, _tokens(sentences, words, longest), embeddings, len(one.sentences), recipe, report)
-    return gpt.eval(), record, one.embeddings
+    _fit(gpt, _tokens(sentences, words, longest), embeddings, len(singles), recipe, report)
+    return gpt.eval(), record, embeddings[: len(singles)]
 
 
 def _tokens(sentences: Sequence[str], words: Sequence[str], longest: int) -> Tensor:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from napari_maskinversion.language.generation.small_gpt import SmallDecoder
 
     from .captions import CaptionRecipe
-    from .card import Training
     from .recipe import Recipe
     from .train import Trainer
 
@@ -89,7 +88,6 @@ def rebuild_command(
     from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
     from napari_maskinversion.engine.compute.devices import choose_device
 
-    from .card import write_card
     from .recipe import ON_GPU, WARM, Recipe
     from .train import train
 
@@ -109,9 +107,7 @@ def rebuild_command(
     if warm is not None and out.absolute() == warm.absolute():
         raise InputError(f"--warm {warm} is the folder to be written; choose another one.")
     if out.is_dir() and any(out.iterdir()) and not (out / "recipe.json").is_file():
-        raise InputError(
-            f"{out} contains files that are not of a model in training; choose a new folder."
-        )
+        raise InputError(f"{out} holds files that are not of a model in training; choose another.")
     chosen = str(choose_device(device))
     recipe = Recipe(
         minutes=budget,
@@ -138,7 +134,7 @@ def rebuild_command(
     except SpriteError as error:
         raise InputError(str(error)) from None
     train(trainer, out, warm=warm)
-    write_card(_training(trainer, chosen), out)
+    _write_card(out, trainer)
     _measure(out, sprites, real, scenes)
     say(f"Wrote the model and its card to {out}; use it with --model {out}.")
 
@@ -189,27 +185,21 @@ def _trainer(
     return Trainer(recipe, levels, names, shown, device, looked_at, workers)
 
 
-def _training(trainer: Trainer, device: str) -> Training:
+def _write_card(out: Path, trainer: Trainer) -> None:
     import torch
 
+    from napari_maskinversion.base.atomic_files import write_whole
     from napari_maskinversion.bench.measures.figures_file import typed_command
 
-    from .card import Training
+    from .card import CARD, model_card, told
 
     cores = os.cpu_count() or 1
     place = f"{cores} CPU core{'s' * (cores != 1)}"
-    if device.startswith("cuda"):
-        place = torch.cuda.get_device_name(device)
-    real = sum(not name.icons for name in trainer.names)
-    return Training(
-        command=typed_command(),
-        recipe=trainer.recipe,
-        steps=trainer.step,
-        minutes=trainer.seconds / 60,
-        hardware=place,
-        drawn=len(trainer.names) - real,
-        real=real,
-    )
+    if trainer.cuda:
+        place = torch.cuda.get_device_name(trainer.device)
+    training = told(trainer.recipe, trainer.step, trainer.seconds / 60, place)
+    card = model_card(out, typed_command(), training, trainer.recipe, trainer.names)
+    write_whole(out / CARD, card.encode())
 
 
 def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) -> None:

@@ -251,23 +251,11 @@ class PaintedSample:
     names: tuple[str, ...]
 
 
-PAINTED: Final[tuple[PaintedSample, ...]] = (
-    PaintedSample(
-        "from-above",
-        "From above (painted)",
-        4,
-        paint_aerial,
-        "aerial",
-        ("road", "water", "vegetation", "building", "building", "unpaved land"),
-    ),
-    PaintedSample(
-        "blood-smear",
-        "Blood smear (painted)",
-        5,
-        paint_smear,
-        "blood",
-        (*("white blood cell",) * 2, *("red blood cell",) * 4, *("platelet",) * 2),
-    ),
+_LAND = ("road", "water", "vegetation", "building", "building", "unpaved land")
+_CELLS = (*("white blood cell",) * 2, *("red blood cell",) * 4, *("platelet",) * 2)
+PAINTED: Final = (
+    PaintedSample("from-above", "From above (painted)", 4, paint_aerial, "aerial", _LAND),
+    PaintedSample("blood-smear", "Blood smear (painted)", 5, paint_smear, "blood", _CELLS),
 )
 
 
@@ -280,18 +268,9 @@ def _picture(sample: PaintedSample, seed: int) -> Picture:
     high, wide = (int(side) for side in np.random.default_rng(seed).integers(*SIZES, size=2))
     image, regions = sample.paint(seed, (high, wide))
     pixels = np.round(255 * image).astype(np.uint8)
-    boxes = [
-        (rows.start, columns.start, rows.stop, columns.stop)
-        for rows, columns in ndimage.find_objects(regions)
-    ]
-    labels = [NAMES.index(name) for name in sample.names]
+    places = ndimage.find_objects(regions)
+    boxes = np.array([(y.start, x.start, y.stop, x.stop) for y, x in places])
+    labels = np.array([NAMES.index(name) for name in sample.names])
     everywhere = np.ones(regions.shape, bool)  # cells without a number are cells too
-    return Picture(
-        sample.group,
-        f"{sample.name}-{seed}",
-        pixels,
-        np.array(boxes),
-        np.array(labels),
-        regions.astype(np.int32),
-        everywhere,
-    )
+    name, numbers = f"{sample.name}-{seed}", regions.astype(np.int32)
+    return Picture(sample.group, name, pixels, boxes, labels, numbers, everywhere)

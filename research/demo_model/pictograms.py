@@ -1,13 +1,13 @@
 """Sets of pictograms, for training only: more shapes of the same things.
 
-They are filled, and painted with the colours of an emoji of the same name. `pictograms.csv` has
-their own names for drawings, by set; "-" leaves a drawing out.
+They are filled, and painted with the colours of an emoji of the same name. `pictogram_sets.csv`
+lists them, `pictograms.csv` their own names for drawings; "-" leaves a drawing out.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -49,39 +49,20 @@ class PictogramSet(SpriteSet):
         return () if own == "-" else (own,)
 
 
-def _icons() -> dict[str, dict[str, str]]:
-    with Path(__file__).with_name("pictograms.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    styles = [style for style in rows[0] if style != "name"]
-    return {style: {row["name"]: row[style] for row in rows if row[style]} for style in styles}
+def _rows(name: str) -> list[dict[str, str]]:
+    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
-_TABLE: Final = """
-emojione-monotone|1.2.1|CC-BY-4.0|Emoji One|https://github.com/EmojiTwo/emojitwo
-fluent-emoji-high-contrast|1.2.6|MIT|Microsoft Corporation|https://github.com/microsoft/fluentui-emoji
-game-icons|1.2.4|CC-BY-3.0|Lorc, Delapouite and contributors|https://github.com/game-icons/icons
-mdi|1.2.3|Apache-2.0|Pictogrammers|https://github.com/Templarian/MaterialDesign
-hugeicons|1.2.35|MIT|Hugeicons|https://icon-sets.iconify.design/icon-sets/hugeicons/
-tabler|1.2.41|MIT|Paweł Kuna|https://github.com/tabler/tabler-icons
-ph|1.2.2|MIT|Phosphor Icons|https://github.com/phosphor-icons/core
-mingcute|1.2.8|Apache-2.0|MingCute Design|https://github.com/Richard9394/MingCute
-fa6-solid|1.2.4|CC-BY-4.0|Dave Gandy|https://github.com/FortAwesome/Font-Awesome
-icon-park|1.2.4|Apache-2.0|ByteDance|https://github.com/bytedance/IconPark
-"""
-_LISTED: Final = ("hugeicons", "tabler", "ph", "mingcute", "fa6-solid", "icon-park")
-_PAINTED: Final = ("icon-park",)
+def _sets() -> Iterator[PictogramSet]:
+    icons = _rows("pictograms.csv")
+    for row in _rows("pictogram_sets.csv"):
+        listed, painted = bool(row.pop("listed")), bool(row.pop("painted"))
+        own = {icon["name"]: icon[row["style"]] for icon in icons if icon.get(row["style"])}
+        yield PictogramSet(**row, listed=listed, painted=painted, icons=own)
 
 
-def _sets() -> tuple[PictogramSet, ...]:
-    icons, sets = _icons(), []
-    for line in _TABLE.split("\n")[1:-1]:
-        style, version, licence, author, source = line.split("|")
-        own = style in _LISTED, style in _PAINTED, icons.get(style, {})
-        sets.append(PictogramSet(style, version, licence, author, source, *own))
-    return tuple(sets)
-
-
-PICTOGRAMS: Final = _sets()
+PICTOGRAMS: Final = tuple(_sets())
 EVERY_SET: Final[tuple[SpriteSet, ...]] = (*SETS, *PICTOGRAMS)
 DRAWN_IN: Final[tuple[str, ...]] = tuple(one.style for one in EVERY_SET)
 

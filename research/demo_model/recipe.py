@@ -22,15 +22,8 @@ LARGE: Final[tuple[tuple[int, int], ...]] = (
 WARM: Final[dict[str, Any]] = {"warmup": 50, "steady": 0.0}
 # Stage 14's: a GPU shows four times as many images a step, and renders four steps at once.
 ON_GPU: Final[dict[str, Any]] = {
-    "small": 480,
-    "large": 128,
-    "together": 4,
-    "rows": 10_240,
-    "fresh": 128,
-    "average": 0.999,
-    "judged": 192,
-    "warmup": 300,
-    "steady": 0.3,
+    **{"small": 480, "large": 128, "together": 4, "judged": 192, "rows": 10_240, "fresh": 128},
+    **{"warmup": 300, "steady": 0.3, "average": 0.999},
 }
 
 

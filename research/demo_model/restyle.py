@@ -107,28 +107,10 @@ class Restyling:
         return layers
 
 
-STRONG: Final = Restyling(
-    borrowed=0.3,
-    repainted=0.4,
-    flat=0.3,
-    shaded=0.2,
-    textured=0.2,
-    outlined=0.4,
-    cut=0.15,
-    bent=0.05,
-    varied=0.3,
-)
-MILD: Final = Restyling(
-    borrowed=0.3,
-    repainted=0.2,
-    flat=0.15,
-    shaded=0.1,
-    textured=0.05,
-    outlined=0.15,
-    cut=0.05,
-    bent=0.03,
-    varied=0.3,
-)
+_HARD = {"repainted": 0.4, "flat": 0.3, "shaded": 0.2, "textured": 0.2, "outlined": 0.4}
+_CALM = {"repainted": 0.2, "flat": 0.15, "shaded": 0.1, "textured": 0.05, "outlined": 0.15}
+STRONG: Final = Restyling(borrowed=0.3, cut=0.15, bent=0.05, varied=0.3, **_HARD)
+MILD: Final = Restyling(borrowed=0.3, cut=0.05, bent=0.03, varied=0.3, **_CALM)
 
 
 def palette(colour: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:

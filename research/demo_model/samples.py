@@ -7,15 +7,18 @@ scenes, one is a real image of the test split, the others are composed from draw
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from napari_maskinversion.base.atomic_files import write_whole
 from napari_maskinversion.demo_model.domains import (
@@ -112,39 +115,16 @@ def draw_sample(
 
 def attribution(real: str) -> str:
     """Return a page that names authors and licences; `real` is that of the real image."""
-    lines = [
-        "# Drawings in the sample scenes",
-        "",
-        "The scenes are composed by this project from drawings of these emoji sets. Drawings were",
-        "rendered, scaled, turned, mirrored, recoloured a little and partly covered by each other;",
-        "the backgrounds are computed.",
-        "",
-        "| set | npm package | author | licence | used in |",
-        "|---|---|---|---|---|",
-    ]
+    rows, template = [], Path(__file__).with_name("attribution_template.md").read_text("utf-8")
     for s in SETS:
         used = ", ".join(x.name for x in SAMPLES if s.style in x.styles)
         if used:
-            licence = f"[{s.licence}]({LICENCE_TEXTS[s.licence]})"
-            lines.append(
-                f"| [{s.style}]({s.source}) | {s.package} {s.version} | {s.author} | {licence} "
-                f"| {used} |"
-            )
-    lines += [
-        "",
-        "everyday-3 draws each object from a set chosen at random among those listed. from-above",
-        "and blood-smear are painted by this project's code and show no real place or patient.",
-        "Made by `python -m research.demo_model.samples --out sample_data`.",
-        "",
-        "# The real blood smear",
-        "",
-        f"{REAL_SAMPLE.name}.jpg is {REAL_SAMPLE.picture}.jpg of the",
-        "[BCCD dataset](https://github.com/Shenggan/BCCD_Dataset), unchanged; its regions are the",
-        "ellipses in the boxes of the annotation. Licence:",
-        "",
-        *(f"> {line}".rstrip() for line in real.splitlines()),
-    ]
-    return "\n".join(lines) + "\n"
+            licence = f"[{s.licence}]({LICENCE_TEXTS[s.licence]}) | {used} |"
+            cells = f"[{s.style}]({s.source}) | {s.package} {s.version} | {s.author}"
+            rows.append(f"| {cells} | {licence}")
+    quoted = "\n".join(f"> {line}".rstrip() for line in real.splitlines())
+    shown = {"name": REAL_SAMPLE.name, "picture": REAL_SAMPLE.picture}
+    return Template(template).substitute(sets="\n".join(rows), licence=quoted, **shown)
 
 
 def write_samples(out: Path, folder: str | Path | None, real: Path) -> None:
@@ -189,10 +169,6 @@ def _group(group: str) -> list[str]:
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
-    import io
-
-    from PIL import Image
-
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

@@ -147,19 +147,17 @@ class Trainer:
         self.parameters = list(self.model.visual.parameters())
         for parameter in self.parameters:
             parameter.grad = torch.zeros_like(parameter)
+        vectors = [p for p in self.parameters if p.ndim < 2]
+        others = [p for p in self.parameters if p.ndim >= 2]
         groups = [
-            {
-                "params": [p for p in self.parameters if p.ndim >= 2],
-                "weight_decay": recipe.weight_decay,
-            },
-            {"params": [p for p in self.parameters if p.ndim < 2], "weight_decay": 0.0},
+            {"params": others, "weight_decay": recipe.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
         ]
         # Graphs read the rate where it was when they were captured.
         self._rate = torch.zeros((), device=self.device)
-        kind: dict[str, Any] = (
-            {"lr": self._rate, "capturable": True, "fused": True} if self.cuda else {}
+        self.optimiser = torch.optim.AdamW(
+            groups, lr=self._rate, betas=(0.9, 0.98), fused=True, capturable=self.cuda
         )
-        self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), **kind)
         self.averaged: Any = copy.deepcopy(self.model.visual).requires_grad_(False)
         self._blend = torch.zeros((), device=self.device)
         self._parts = Parts(self.parameters)
@@ -283,10 +281,7 @@ class Trainer:
             return self.render()
 
     def _take_step(self, shown: Shown, place: int) -> dict[str, Tensor]:
-        rate = self.rate()
-        self._rate.fill_(rate)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self._rate if self.cuda else rate
+        self._rate.fill_(self.rate())
         self._blend.fill_(1 - min(self.recipe.average, (1 + self.step) / (10 + self.step)))
         if self.cuda and not self.optimiser.state:
             self._begin_state()
@@ -399,6 +394,8 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.averaged.load_state_dict(state["averaged"])
         self.optimiser.load_state_dict(state["optimiser"])
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._rate
         self.step, self.seconds = state["step"], state["seconds"]
         self.read_names()
 
