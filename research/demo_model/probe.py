@@ -203,7 +203,7 @@ class Judge:
         self.views = None if views is None else views.first_label
         if views is not None:
             rng = generator("validation", seeds[2])
-            self.real = views.draw(rng, 160 * max(1, count // 48), (SIZE, SIZE)).to(to)
+            self.real = views.draw(rng, max(1, 160 * count // 48), (SIZE, SIZE)).to(to)
 
     def measure(self, model: Any, names: list[str]) -> dict[str, float]:
         """Measure single objects, inversions, real views and the margins of all regions."""

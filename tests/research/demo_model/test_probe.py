@@ -51,13 +51,12 @@ def test_a_model_that_knows_nothing_is_measured_with_all_its_parts(shapes: list[
         Picture(kind, kind, pixels, boxes, np.array(labels), regions, regions > 0)
         for kind, labels in (("aerial", [0, 4]), ("blood", [5, 6]), ("nuclei", [8, 9]))
     ]
-    judge = Judge(shapes, Views(pictures, 6), count=4)
+    judge = Judge(shapes, Views(pictures, 6), count=2)
     names = [*CHOSEN[:6], *(name.name for name in REAL)]
     scores = judge.measure(build_model(1), names)
     parts = {"seen", "unseen", "maskinversion", "iou", "aerial", "blood", "nuclei", "auc"}
     assert set(scores) == parts
     assert all(0 <= value <= 1 for value in scores.values())
-    assert scores == judge.measure(build_model(1), names)
 
 
 def test_weights_are_judged_by_drawings_maps_and_every_real_domain() -> None:
