@@ -10,6 +10,7 @@ not be unseen. Needs NAPARI_MASKINVERSION_DATA. Writes benchmarks/results/demo-w
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,49 +20,48 @@ import measuring
 import numpy as np
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.demo_model import probe
-from napari_maskinversion.demo_model.domains import Views, data_folder, load
-from napari_maskinversion.demo_model.model import load_model_file
-from napari_maskinversion.demo_model.scenes import pyramid
-from napari_maskinversion.demo_model.sprites import DRAWN_IN, STYLES, UNSEEN_STYLE, load_sprites
-from napari_maskinversion.demo_model.train import worth
+from napari_maskinversion.demo_model.domains import data_folder, load
+from napari_maskinversion.demo_model.scenes import generator, pyramid
+from napari_maskinversion.demo_model.sprites import load_sprites
 from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, taught
 
-SIZE = 128
+sys.path.append(str(Path(__file__).parents[1]))  # the folder research/ is not installed
+from research.demo_model import probe
+from research.demo_model.model import load_model_file
+from research.demo_model.views import Views
+
 SINGLE = "seen", "unseen"
-REGIONS = "", "unseen_"  # before the names that `probe.measure` has for seen styles
+REGIONS = "", "unseen_"  # before the names of what is measured in seen styles
 
 
 def measure(models: dict[str, Any], draws: Sequence[int]) -> dict[str, dict[str, list[float]]]:
     """Measure every model on the same draws: of single objects, and of the rest."""
     count = len(CHOSEN)
     names = [name.name for name in taught(count)]
-    drawings = load_sprites(None, size=SIZE, names=DRAWN[:count], styles=DRAWN_IN)
-    levels = [level[: len(STYLES)] for level in pyramid(drawings, levels=4)]
+    levels = pyramid(load_sprites(None, size=probe.SIZE, names=DRAWN[:count]), levels=4)
     folder = data_folder()
     if folder is None:
         raise InputError("NAPARI_MASKINVERSION_DATA must name the folder of the real images.")
     views = Views(load(folder, "validation"), count)
-    new = STYLES.index(UNSEEN_STYLE)
-    styles = [[style for style in range(len(STYLES)) if style != new], [new]]
+    styles = [probe.SEEN, [probe.NEW]]
     texts = {key: probe.name_embeddings(model, names) for key, model in models.items()}
     found: dict[str, dict[str, list[float]]] = {key: defaultdict(list) for key in models}
     for draw in range(draws[0]):
         for part, chosen in zip(SINGLE, styles, strict=True):
             batch = probe.scenes(levels, "validation", 50_000 + 100 * draw, 192, 1, chosen)
             for key, model in models.items():
-                found[key][part].append(probe.single_objects(model, texts[key], batch, SIZE))
+                found[key][part].append(probe.single_objects(model, texts[key], batch))
     for draw in range(draws[1]):
         for part, chosen in zip(REGIONS, styles, strict=True):
             batch = probe.scenes(levels, "validation", 60_000 + 100 * draw, 48, 3, chosen)
             for key, model in models.items():
-                row = probe.inverted_regions(model, texts[key], batch, SIZE)
-                for name, share in row.items():
-                    found[key][part + name].append(share)
+                answers, overlap = probe.inverted_regions(model, texts[key], batch)
+                found[key][part + "maskinversion"].append(answers.top1)
+                found[key][part + "iou"].append(overlap)
+        batch = views.draw(generator("validation", 70_000 + draw), 160, (probe.SIZE, probe.SIZE))
         for key, model in models.items():
-            rows = probe.measure_real(model, views, names, count=160, size=SIZE, seed=70_000 + draw)
-            for part, share in rows.items():
-                found[key][part].append(share)
+            for kind, regions in probe.real_answers(model, texts[key], batch, count).items():
+                found[key][kind].append(probe.macro(regions))
     return found
 
 
@@ -89,8 +89,8 @@ def _shares_of_worth(parts: dict[str, list[float]]) -> tuple[list[float], list[f
     others = [part for part in parts if part not in SINGLE]
     rest = zip(*(parts[part] for part in others), strict=True)
     return (
-        [worth(none | {"seen": value}) for value in parts["seen"]],
-        [worth(none | dict(zip(others, values, strict=True))) for values in rest],
+        [probe.worth(none | {"seen": value}) for value in parts["seen"]],
+        [probe.worth(none | dict(zip(others, values, strict=True))) for values in rest],
     )
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetch the photographs that the demo model's training lays behind its drawings, beside those of
-# scikit-image: `napari-maskinversion rebuild-demo --photographs FOLDER`. Needs Debian or Ubuntu.
+# scikit-image: `napari-maskinversion rebuild-demo --photographs FOLDER` (research/demo_model). Needs Debian or Ubuntu.
 # None is share-alike: nine of lomiri-wallpapers (CC BY 4.0, one CC0), eight panoramas of
 # Blender's studio lights (CC0) and, of the folder of real images, those of COCO that are CC BY 2.0
 # and show nothing that the model knows as a drawing.

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from napari_maskinversion.demo_model.sprites import PICTOGRAMS, SETS
+from napari_maskinversion.demo_model.sprites import SETS
 from napari_maskinversion.demo_model.vocabulary import Name
+from research.demo_model.pictograms import PICTOGRAMS
 
 BODIES = (
     '<circle cx="8" cy="8" r="7" fill="{}"/>',
@@ -33,8 +34,8 @@ def write_sets(folder: Path, names: Iterable[Name]) -> Path:
         }
         write_set(folder / one.package, bodies)
     for one in PICTOGRAMS:
-        other = {one.icons.get(name.name, icon) for name in names for icon in name.icons}
-        write_set(folder / one.package, {icon: {"body": RING} for icon in other if icon})
+        icons_of_it = {icon for name in names for icon in one.keys(name)}
+        write_set(folder / one.package, {icon: {"body": RING} for icon in icons_of_it})
     return folder
 
 

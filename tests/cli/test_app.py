@@ -6,8 +6,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.cli import models
+from napari_maskinversion.cli.app import RESEARCH, SOURCE, add_research, app
 
 
 @pytest.fixture
@@ -106,3 +109,19 @@ def test_a_second_command_at_one_place_says_who_writes_there(call, files, monkey
     assert code == 2
     assert f"{place} is being written by process {other.pid} " in err
     assert not (files / place).exists()
+
+
+def test_what_trains_the_bundled_model_says_where_it_is_without_the_repository(tmp_path):
+    installed = typer.Typer()
+    installed.command("run")(lambda: None)
+    add_research(installed, tmp_path)
+    command = typer.main.get_command(installed)
+    for name in RESEARCH:
+        assert command.commands[name].hidden
+        with pytest.raises(InputError, match=f"{name} is not part of .* research/ .*{SOURCE}"):
+            command([name, "folder", "--budget", "3"])
+
+
+def test_the_repository_has_the_commands_that_train_the_bundled_model():
+    listed = typer.main.get_command(app).commands
+    assert not any(listed[name].hidden for name in RESEARCH)

@@ -9,8 +9,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from napari_maskinversion.demo_model.backgrounds import MEASURING, TRAINING, varied
-from napari_maskinversion.demo_model.restyle import STRONG
+from napari_maskinversion.demo_model.backgrounds import (
+    MEASURING,
+    TRAINING,
+    crop_backgrounds,
+    crops_together,
+    photographs,
+)
 from napari_maskinversion.demo_model.scenes import (
     DISTRACTOR,
     SPLITS,
@@ -136,52 +141,6 @@ def test_a_users_photograph_lies_behind_the_objects(shapes: list[Tensor], tmp_pa
     assert torch.allclose(behind, torch.tensor([128 / 255, 0.0, 1.0]), atol=1e-5)
 
 
-@pytest.fixture
-def greys() -> Tensor:
-    """Backgrounds of one grey each, from black to white."""
-    return torch.linspace(0, 1, 40)[:, None, None, None].expand(-1, 3, 32, 48).clone()
-
-
-def test_no_share_leaves_backgrounds_as_they_are(greys: Tensor) -> None:
-    assert torch.equal(varied(generator("train", 1), greys.clone(), 0.0), greys)
-
-
-def test_a_share_of_the_backgrounds_is_changed_and_the_seed_says_how(greys: Tensor) -> None:
-    first, again = (varied(generator("train", 2), greys.clone(), 0.2) for _ in range(2))
-    assert torch.equal(first, again)
-    assert 0 <= first.min() <= first.max() <= 1
-    same = (first == greys).flatten(1).all(1).float().mean()
-    assert 0.8**3 - 0.2 < same < 0.8**3 + 0.2
-
-
-def test_each_change_of_backgrounds_is_seen(greys: Tensor) -> None:
-    images = varied(generator("train", 3), greys.clone(), 0.2)
-    colours = [len(image.flatten(1).unique(dim=1).T) for image in images]
-    # Flat images keep one colour if it is exchanged, have two as halves, and many with discs.
-    assert sorted({min(number, 3) for number in colours}) == [1, 2, 3]
-    flat = [image[:, 0, 0] for image, number in zip(images, colours, strict=True) if number == 1]
-    assert any(colour.max() - colour.min() > 0.02 for colour in flat)
-    assert any(colour.max() - colour.min() == 0 for colour in flat)
-
-
-def test_varied_backgrounds_lie_behind_the_objects(shapes: list[Tensor]) -> None:
-    def edges(look: SceneStyle) -> Tensor:
-        """Largest step between neighbours in each background; objects are as they were drawn."""
-        counts = torch.ones(20, dtype=torch.long)
-        scene = compose(shapes, generator("train", 4), counts, (48, 48), look=look)
-        steps = scene.images.diff(dim=3).abs().amax(1)
-        for image, mask, label in zip(
-            scene.images, scene.visible[:, 0], scene.labels[:, 0], strict=True
-        ):
-            assert (image[:, mask > 0.99] - COLOURS[label][:, None]).abs().max() < 0.02
-        empty = scene.visible[:, 0] == 0
-        return torch.where(empty[:, :, 1:] & empty[:, :, :-1], steps, 0).amax((1, 2))
-
-    plain = replace(PLAIN, turn=0.0, upside_down=0.0)
-    assert edges(plain).max() < 0.1
-    assert edges(replace(plain, varied=1.0)).min() > 0.2
-
-
 def test_odd_colours_keep_the_shape(shapes: list[Tensor]) -> None:
     plain, odd = (
         compose(shapes, generator("test", 9), torch.ones(24, dtype=torch.long), (48, 48), look=s)
@@ -208,15 +167,10 @@ def test_a_stranger_takes_the_place_of_an_object_and_has_no_name(shapes: list[Te
     assert gaps.max() < 0.02  # one of the two that have no name
 
 
-def test_restyled_scenes_keep_their_masks_on_the_objects(shapes: list[Tensor]) -> None:
-    # Other colours need another random number, after which all others differ.
-    look = SceneStyle(restyling=replace(STRONG, borrowed=0.0), photographs=())
-    counts = torch.full((16,), 3)
-    plain, changed = (
-        compose(shapes, generator("train", 10), counts, (64, 64), look=s)
-        for s in (SceneStyle(), look)
-    )
-    assert torch.equal(plain.labels, changed.labels)
-    both = ((plain.visible > 0.5) & (changed.visible > 0.5)).sum()
-    assert both / (plain.visible > 0.5).sum() > 0.7
-    assert changed.visible.sum(1).max() <= 1 + 1e-5
+@pytest.mark.parametrize("size", [(64, 64), (48, 96), (700, 20)])
+def test_crops_together_are_those_one_by_one(size: tuple[int, int]) -> None:
+    photos = photographs(TRAINING[:4] + MEASURING[:2])
+    one_by_one = crop_backgrounds(generator("train", 11), photos, 24, size)
+    together = crops_together(generator("train", 11), photos, 24, size)
+    torch.testing.assert_close(together, one_by_one, atol=1e-4, rtol=0)
+    assert one_by_one.std((1, 2, 3)).min() > 0.01

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError
-from ..demo_model.model import VOCABULARY_FILE
-from ..demo_model.vocabulary import NAMES, OBJECTS, REAL, Name
+from ..demo_model.vocabulary import NAMES, OBJECTS, REAL, VOCABULARY_FILE, Name
 from ..engine.models.backbone import Backbone
 from ..engine.models.specs import bundled_folder
 

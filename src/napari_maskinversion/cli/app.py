@@ -5,6 +5,7 @@ Quick to start: torch is imported when a model is first used.
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
 import warnings
@@ -16,11 +17,11 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from .. import __version__
-from ..base.errors import MaskInversionError
+from ..base.errors import InputError, MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
 from .bench.commands import bench
-from .bench.generated import bench_captions_command, rebuild_captions_command
+from .bench.generated import bench_captions_command
 from .captions.banks import captions
 from .captions.generate import caption_command
 from .console import echo, say
@@ -31,7 +32,6 @@ from .find import find_command
 from .generate.imagine import imagine_command
 from .labels import labels
 from .models import methods_command, models
-from .rebuild_demo import rebuild_command
 from .rollout import rollout_command
 from .run import run_command
 from .segment import segment_command
@@ -40,6 +40,8 @@ BAD_INPUT: Final = 2  # exit codes
 INTERNAL: Final = 1
 _DEBUG: Final = "--debug"
 _PACKAGE: Final = Path(__file__).parents[1]
+RESEARCH: Final = ("rebuild-demo", "rebuild-demo-captions")
+SOURCE: Final = "https://github.com/napari-maskinversion/napari-maskinversion"
 
 app = typer.Typer(
     name="napari-maskinversion",
@@ -59,8 +61,6 @@ app.command("rollout")(rollout_command)
 app.command("methods")(methods_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
-app.command("rebuild-demo")(rebuild_command)
-app.command("rebuild-demo-captions")(rebuild_captions_command)
 bench.command("captions")(bench_captions_command)
 app.add_typer(project, name="project")
 app.add_typer(models, name="models")
@@ -152,3 +152,25 @@ def _internal(error: Exception, words: list[str]) -> NoReturn:
     what = " ".join(f"{type(error).__name__}: {error}".split())
     say(f"Internal error ({what}); please report it. {_DEBUG} shows where it happened.")
     sys.exit(INTERNAL)
+
+
+def add_research(to: typer.Typer, repository: Path) -> None:
+    """Add the commands that train what the package bundles; the repository alone has them."""
+    if (repository / "research").is_dir():
+        if str(repository) not in sys.path:
+            sys.path.append(str(repository))
+        importlib.import_module("research.demo_model.commands")  # adds them to `app`
+        return
+
+    def elsewhere(context: typer.Context) -> None:
+        raise InputError(
+            f"{context.info_name} is not part of the installed package: its code is the folder "
+            f"research/ of the repository ({SOURCE}). Clone it and install it with pip install -e."
+        )
+
+    for name in RESEARCH:
+        anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+        to.command(name, hidden=True, context_settings=anything)(elsewhere)
+
+
+add_research(app, Path(__file__).parents[3])

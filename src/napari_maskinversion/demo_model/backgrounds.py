@@ -34,7 +34,6 @@ MEASURING: Final[tuple[str, ...]] = (
     "coins.png",
 )
 _LONG: Final = 640  # pixels of a photograph's longer side in memory
-_DISCS: Final = 16  # of a cluttered background
 
 
 @cache
@@ -63,6 +62,8 @@ def crop_backgrounds(
 ) -> Tensor:
     """Return random crops of photographs, (count, 3, H, W) in 0..1, mirrored at random."""
     device = rng.device
+    if device.type == "cuda":  # one by one, the copies would take longer than all the rest
+        return crops_together(rng, photos, count, size)
     chance = torch.rand(count, 5, generator=rng, device=device).cpu()
     out = torch.empty(count, 3, *size)
     for i, (which, scale, down, across, mirror) in enumerate(chance.tolist()):
@@ -81,70 +82,56 @@ def crop_backgrounds(
     return out.to(device)
 
 
-def varied(rng: torch.Generator, images: Tensor, share: float) -> Tensor:
-    """Make other backgrounds of (B, 3, H, W) in 0..1, so that few photographs look like many.
-
-    Each change has its own ``share`` of the images: other colours; the halves of two backgrounds
-    side by side; discs and rings scattered on it.
-    """
-
-    def some() -> Tensor:
-        return torch.rand(len(images), generator=rng, device=rng.device) < share
-
-    images, use = images.clone(), some()
-    images[use] = _recoloured(rng, images[use])
-    use = some()
-    other = images.roll(1, 0)[use]
-    images[use] = torch.where(_half(rng, other), other, images[use])
-    use = some()
-    images[use] = _cluttered(rng, images[use])
-    return images
+@cache
+def _atlas(
+    photos: tuple[tuple[Tensor, ...], ...], device: str
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Return by level all photographs as one block (1, 3, D, H, W), and their sizes (D, 2)."""
+    blocks, sizes = [], []
+    for level in zip(*photos, strict=True):
+        height, width = (max(photo.shape[axis] for photo in level) for axis in (1, 2))
+        block = torch.zeros(1, 3, len(level), height, width)
+        for i, photo in enumerate(level):
+            block[0, :, i, : photo.shape[1], : photo.shape[2]] = photo
+        blocks.append(block.to(device))
+        sizes.append(torch.tensor([photo.shape[1:] for photo in level], device=device).float())
+    return tuple(blocks), tuple(sizes)
 
 
-def _recoloured(rng: torch.Generator, images: Tensor) -> Tensor:
-    """Exchange channels, bend their tones, and invert a quarter of the images."""
-    batch, device = len(images), rng.device
-    order = torch.rand(batch, 3, generator=rng, device=device).argsort(1)
-    exchanged = images.gather(1, order[:, :, None, None].expand_as(images))
-    tones = (0.35 * torch.randn(batch, 3, 1, 1, generator=rng, device=device)).exp()
-    toned = exchanged.clamp(0, 1) ** tones
-    inverted = torch.rand(batch, 1, 1, 1, generator=rng, device=device) < 0.25
-    return torch.where(inverted, 1 - toned, toned)
-
-
-def _half(rng: torch.Generator, images: Tensor) -> Tensor:
-    """Return one side of a random line through each image, (B, 1, H, W) bool."""
-    ys, xs = _places(images)
-    angle = 2 * torch.pi * torch.rand(len(images), 1, 1, 1, generator=rng, device=rng.device)
-    shift = torch.rand(len(images), 1, 1, 1, generator=rng, device=rng.device) - 0.5
-    return angle.cos() * xs + angle.sin() * ys > shift
-
-
-def _cluttered(rng: torch.Generator, images: Tensor) -> Tensor:
-    """Lay shaded discs and rings on the images, of 5 to 30 % of their size."""
-    ys, xs = _places(images)
-    finest = 2 / min(images.shape[2:])
-    for _ in range(_DISCS):
-        chance = torch.rand(len(images), 11, 1, 1, 1, generator=rng, device=rng.device)
-        y, x = 2.2 * chance[:, 0] - 1.1, 2.2 * chance[:, 1] - 1.1
-        radius, flat = 0.1 + 0.5 * chance[:, 2] ** 2, 0.5 + 0.5 * chance[:, 3]
-        angle, light = torch.pi * chance[:, 4], 2 * torch.pi * chance[:, 5]
-        along = angle.cos() * (xs - x) + angle.sin() * (ys - y)
-        across = (angle.cos() * (ys - y) - angle.sin() * (xs - x)) / flat
-        distance = (along**2 + across**2).sqrt() / radius
-        cover = ((1 - distance) * radius / finest + 0.5).clamp(0, 1)
-        cover = torch.where((chance[:, 6] < 0.3) & (distance < 0.6), 0, cover)
-        colour = chance[:, 7:10].reshape(-1, 3, 1, 1)
-        shade = (
-            1 + 0.5 * (chance[:, 10] - 0.5) * (light.cos() * along + light.sin() * across) / radius
+def crops_together(
+    rng: torch.Generator, photos: tuple[tuple[Tensor, ...], ...], count: int, size: tuple[int, int]
+) -> Tensor:
+    """Return what `crop_backgrounds` returns, all crops of a level at once."""
+    device = rng.device
+    blocks, sizes = _atlas(photos, str(device))
+    chance = torch.rand(count, 5, generator=rng, device=device)
+    which = (chance[:, 0] * len(photos)).long().clamp(max=len(photos) - 1)
+    wanted = torch.tensor(size, device=device).float()
+    most = (sizes[0][which] / wanted).amin(1)
+    factor = torch.where(most > 1, most ** chance[:, 1], most)
+    level = factor.clamp(min=1).log2().long().clamp(0, len(blocks) - 1)
+    places = [(torch.arange(side, device=device) + 0.5) / side for side in size]
+    out = torch.empty(count, 3, *size, device=device)
+    for i, (block, whole) in enumerate(zip(blocks, sizes, strict=True)):
+        at = (level == i).nonzero()[:, 0]
+        if not len(at):
+            continue
+        cut = torch.minimum((wanted * (factor[at] / 2**i)[:, None]).floor(), whole[which[at]])
+        first = (chance[at, 2:4] * (whole[which[at]] - cut)).floor()
+        across = torch.where(chance[at, 4:] < 0.5, 1 - places[1], places[1])
+        # as interpolation does it: nothing beyond the crop's own border pixels
+        ys = first[:, :1] + (places[0] * cut[:, :1] - 0.5).clamp(min=0).minimum(cut[:, :1] - 1)
+        xs = first[:, 1:] + (across * cut[:, 1:] - 0.5).clamp(min=0).minimum(cut[:, 1:] - 1)
+        depth, height, width = block.shape[2:]
+        shape = (len(at), *size)
+        grid = torch.stack(
+            [
+                (2 * xs / (width - 1) - 1)[:, None, :].expand(shape),
+                (2 * ys / (height - 1) - 1)[:, :, None].expand(shape),
+                (2 * which[at] / max(depth - 1, 1) - 1)[:, None, None].expand(shape),
+            ],
+            -1,
         )
-        images = images * (1 - cover) + colour * shade * cover
-    return images.clamp(0, 1)
-
-
-def _places(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Return y and x of the pixels, -1..1, broadcast against (B, 1, H, W)."""
-    height, width = images.shape[2:]
-    ys = torch.linspace(-1, 1, height, device=images.device)[None, None, :, None]
-    xs = torch.linspace(-1, 1, width, device=images.device)[None, None, None, :]
-    return ys, xs
+        pieces = F.grid_sample(block, grid[None], align_corners=True, padding_mode="border")
+        out[at] = pieces[0].transpose(0, 1)
+    return out

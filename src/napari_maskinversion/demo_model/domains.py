@@ -1,4 +1,4 @@
-"""Real images with known regions: aerial tiles, blood smears, cell nuclei, as scenes.
+"""Real images with known regions: aerial tiles, blood smears, cell nuclei.
 
 The images are not part of the project; ``NAPARI_MASKINVERSION_DATA`` names their folder. Without
 it the demo model is trained and measured on drawings only. Tiles and images are split first, so
@@ -11,27 +11,21 @@ import os
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..base.errors import InputError
 from ..images.decoding import open_picture
-from .scenes import DISTRACTOR, NOTHING, SceneBatch
 from .vocabulary import REAL
 
 FOLDER_VARIABLE: Final = "NAPARI_MASKINVERSION_DATA"
 Split = Literal["train", "validation", "test"]
 KINDS: Final[tuple[str, ...]] = ("aerial", "blood", "nuclei")
 NAMES: Final[tuple[str, ...]] = tuple(n.name for n in REAL)
-SLOTS: Final = 4  # regions of a view
-PAINTED_SHARE: Final = 0.2
 LEAST_AERIAL: Final = 400  # pixels of an aerial region
 _TEST_TILES: Final = (3, 5, 6)
 _VALIDATION_TILES: Final = (1,)
@@ -49,32 +43,15 @@ class AnnotationError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One image and its regions, real or painted.
+    """One image and its regions, real or painted."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`.
-    name : str
-        File name without suffix.
-    pixels : ndarray, shape (H, W, 3), uint8
-    boxes : ndarray, shape (R, 4), int
-        y0, x0, y1, x1 of each region.
-    labels : ndarray, shape (R,), int
-        Index into `NAMES`.
-    regions : ndarray, shape (H, W), int32, or None
-        Label image of the regions, from 1; None if regions are the ellipses in their boxes.
-    known : ndarray, shape (H, W), bool
-        False where the annotation says nothing.
-    """
-
-    kind: str
-    name: str
-    pixels: NDArray[np.uint8]
-    boxes: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    regions: NDArray[np.int32] | None
-    known: NDArray[np.bool_]
+    kind: str  # one of `KINDS`
+    name: str  # file name without suffix
+    pixels: NDArray[np.uint8]  # (H, W, 3)
+    boxes: NDArray[np.int64]  # (R, 4), y0, x0, y1, x1 of each region
+    labels: NDArray[np.int64]  # (R,), index into `NAMES`
+    regions: NDArray[np.int32] | None  # (H, W), from 1; None if they are the ellipses in the boxes
+    known: NDArray[np.bool_]  # (H, W), False where the annotation says nothing
 
     def mask(
         self, index: int, y: int, x: int, height: int, width: int, step: int = 1
@@ -249,130 +226,3 @@ def _nuclei(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
         return None
     labels = np.full(len(boxes), 9 if colours else 8)
     return Picture("nuclei", file.stem, pixels, np.array(boxes), labels, regions, ids > 0)
-
-
-def _places(pictures: Sequence[Picture]) -> dict[int, list[tuple[Picture, int]]]:
-    """Return by label where it is seen: pictures and places in their tables of regions."""
-    places: dict[int, list[tuple[Picture, int]]] = {}
-    for picture in pictures:
-        for place, label in enumerate(picture.labels.tolist()):
-            places.setdefault(label, []).append((picture, place))
-    return places
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewStyle:
-    """How views are cut and changed; the defaults are those of measurements."""
-
-    context: dict[str, tuple[float, float]]
-    least: dict[str, int]
-    most: dict[str, int]
-    colour: float = 0.12
-    distractors: float = 0.4
-
-
-TRAINING: Final = ViewStyle(
-    context={"aerial": (1.0, 3.5), "blood": (1.2, 4.0), "nuclei": (1.5, 6.0)},
-    least={"aerial": 72, "blood": 48, "nuclei": 24},
-    most={"aerial": 480, "blood": 420, "nuclei": 256},
-)
-# Measurements show the plain style. With it alone, land cover got worse late in training.
-VARIED: Final = replace(TRAINING, colour=0.22)
-
-
-class Views:
-    """Random views of pictures, with balanced classes.
-
-    ``share`` of the views of a class are of ``painted`` pictures, if those show it.
-    """
-
-    def __init__(
-        self,
-        pictures: Sequence[Picture],
-        first_label: int,
-        painted: Sequence[Picture] = (),
-        share: float = PAINTED_SHARE,
-    ) -> None:
-        self.first_label = first_label
-        self.share = share
-        self.places = _places(pictures)
-        self.painted = _places(painted)
-        self.classes = sorted(self.places)
-
-    def draw(
-        self,
-        rng: torch.Generator,
-        count: int,
-        size: tuple[int, int],
-        style: ViewStyle = TRAINING,
-    ) -> SceneBatch:
-        """Return `count` views of (H, W) = `size` with up to four regions and a distractor."""
-        chance = torch.rand(count, 12, generator=rng, device=rng.device).cpu().numpy()
-        images, masks, labels = [], [], []
-        for row in chance:
-            image, mask, label = self._view(row, size, style)
-            images.append(image)
-            masks.append(mask)
-            labels.append(label)
-        x = torch.from_numpy(np.stack(images)).to(rng.device)
-        m = torch.from_numpy(np.stack(masks)).to(rng.device)
-        device = rng.device
-        gain = torch.randn(count, 3, 1, 1, generator=rng, device=device) * style.colour * 0.5
-        gain = gain + torch.randn(count, 1, 1, 1, generator=rng, device=device) * style.colour
-        x = (x * gain.exp()).clamp(0, 1)
-        grain = 0.05 * torch.rand(count, 1, 1, 1, generator=rng, device=device) ** 2
-        x = x + grain * torch.randn(x.shape, generator=rng, device=device)
-        return SceneBatch(x.clamp(0, 1), m, torch.tensor(np.stack(labels), device=device))
-
-    def _view(
-        self, row: NDArray[np.float32], size: tuple[int, int], style: ViewStyle
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
-        shown = self.classes[int(row[0] * len(self.classes)) % len(self.classes)]
-        painted = row[10] < self.share and shown in self.painted
-        places = self.painted[shown] if painted else self.places[shown]
-        picture, r = places[int(row[1] * len(places)) % len(places)]
-        kind, (height, width) = picture.kind, picture.pixels.shape[:2]
-        y0, x0, y1, x1 = picture.boxes[r]
-        low, high = style.context[kind]
-        side = max(y1 - y0, x1 - x0) * (low + (high - low) * float(row[2]) ** 1.5)
-        side = int(np.clip(side, style.least[kind], min(style.most[kind], height, width)))
-        # the region's centre lies anywhere in the middle half of the view
-        y = int((y0 + y1) / 2 - side * (0.25 + 0.5 * row[3]))
-        x = int((x0 + x1) / 2 - side * (0.25 + 0.5 * row[4]))
-        y, x = int(np.clip(y, 0, height - side)), int(np.clip(x, 0, width - side))
-        inside = np.flatnonzero(
-            (picture.boxes[:, 0] < y + side)
-            & (picture.boxes[:, 2] > y)
-            & (picture.boxes[:, 1] < x + side)
-            & (picture.boxes[:, 3] > x)
-        )
-        step = max(1, side // (2 * max(size)))  # masks need no finer pixels
-        shown_masks = [(picture.mask(int(i), y, x, side, side, step), int(i)) for i in inside[:64]]
-        shown_masks = [(m, i) for m, i in shown_masks if m.mean() > 0.004]
-        shown_masks.sort(key=lambda pair: (pair[1] != r, -pair[0].sum()))
-        shown_masks = shown_masks[:SLOTS]
-        labels = np.full(SLOTS + 1, NOTHING, np.int64)
-        free = ~picture.known[y : y + side : step, x : x + side : step]
-        masks = np.zeros((SLOTS + 1, *free.shape), np.float32)
-        for slot, (mask, i) in enumerate(shown_masks):
-            masks[slot], labels[slot] = mask, picture.labels[i] + self.first_label
-        if picture.kind != "aerial" and row[5] < style.distractors:
-            at = np.argwhere(free)
-            if len(at):
-                cy, cx = at[int(row[6] * len(at)) % len(at)]
-                ys, xs = np.ogrid[: len(free), : len(free)]
-                radius = len(free) * (0.08 + 0.12 * float(row[7]))
-                disc = ((ys - cy) ** 2 + (xs - cx) ** 2 <= radius**2) & free
-                if disc.mean() > 0.01:
-                    masks[-1], labels[-1] = disc, DISTRACTOR
-        pixels = picture.pixels[y : y + side, x : x + side].transpose(2, 0, 1)
-        turns = int(row[9] * 4)
-
-        def placed(window: NDArray[Any]) -> Tensor:
-            """Mirror and turn a window, then scale it to the view."""
-            window = window[:, :, ::-1] if row[8] < 0.5 else window
-            window = np.ascontiguousarray(np.rot90(window, turns, (1, 2)))
-            stack = torch.from_numpy(window)[None]
-            return F.interpolate(stack, size, mode="bilinear", antialias=True)[0].float()
-
-        return placed(pixels).div(255).numpy(), placed(masks).numpy(), labels

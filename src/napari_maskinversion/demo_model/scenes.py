@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .backgrounds import crop_backgrounds, photographs, varied
-from .restyle import Restyling, bent, borrowed, restyle_layers, restyle_textures
+from .backgrounds import crop_backgrounds, photographs
 
 DISTRACTOR: Final = -2  # label of a mask on something without a name
 NOTHING: Final = -1  # label of an unused slot
@@ -43,26 +42,38 @@ SPLITS: Final[dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class SceneBatch:
-    """Scenes with their objects.
+    """Scenes with their objects."""
 
-    Attributes
-    ----------
-    images : Tensor
-        (B, 3, H, W) float, 0..1.
-    visible : Tensor
-        (B, M, H, W) float, 0..1: how much of a pixel shows object m.
-    labels : Tensor
-        (B, M) int64, index into the names; `NOTHING` for unused slots, `DISTRACTOR` for a mask on
-        something without a name.
-    """
-
-    images: Tensor
-    visible: Tensor
-    labels: Tensor
+    images: Tensor  # (B, 3, H, W) float, 0..1
+    visible: Tensor  # (B, M, H, W) float, 0..1: how much of a pixel shows object m
+    labels: Tensor  # (B, M) int64, index into the names, or `NOTHING` or `DISTRACTOR`
 
     def to(self, device: torch.device) -> SceneBatch:
         """Return the same scenes on a device."""
         return SceneBatch(self.images.to(device), self.visible.to(device), self.labels.to(device))
+
+
+class Restyling(Protocol):
+    """Changes that only training makes, to drawings and what is behind them."""
+
+    @property
+    def borrowed(self) -> float:
+        """Share of objects that take the colours of the same thing in another style."""
+
+    def vary(self, images: Tensor, rng: torch.Generator) -> Tensor:
+        """Change some backgrounds (B, 3, H, W)."""
+
+    def bend(self, places: Tensor, rng: torch.Generator) -> Tensor:
+        """Displace the coordinates (K, H, W, 2) within each drawing."""
+
+    def borrow(self, texture: Tensor, other: Tensor, rng: torch.Generator) -> Tensor:
+        """Paint some drawings (K, 4, S, S) with the colours of others."""
+
+    def paint(self, texture: Tensor, rng: torch.Generator) -> Tensor:
+        """Change the paint of drawings (K, 4, S, S); the shape stays."""
+
+    def outline(self, layers: Tensor, places: Tensor, rng: torch.Generator) -> Tensor:
+        """Change the outlines of drawings on their canvas (K, 4, H, W), and hide parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +89,10 @@ class SceneStyle:
     margin: float = 0.14  # least distance of a centre from the border
     photographs: tuple[str, ...] = ()  # backgrounds to use, from `backgrounds`
     pictured: float = 0.5  # share of scenes on a photograph, where any are named
-    varied: float = 0.0  # share of backgrounds with each change of `backgrounds.varied`
     odd: float = 0.0  # share of objects whose colours are turned or greyed
     blurred: float = 0.0  # share of scenes out of focus
     distractors: float = 0.0  # share of scenes that also ask for a piece of background
-    restyling: Restyling | None = None  # changes of the drawings beyond their colours
+    restyling: Restyling | None = None  # changes beyond the colours
     strangers: float = 0.0  # share of scenes of several objects, one of which has no name
 
 
@@ -120,25 +130,9 @@ def compose(
     look: SceneStyle | None = None,
     named: int | None = None,
 ) -> SceneBatch:
-    """Compose one scene per entry of `counts`.
+    """Compose one scene of `counts` objects (B,) each, from levels of `pyramid`.
 
-    Parameters
-    ----------
-    sprites : sequence of Tensor
-        Levels from `pyramid`.
-    rng : torch.Generator
-        The only source of randomness.
-    counts : Tensor
-        (B,) int64, objects per scene, 1 to 5. Names within a scene differ, so there are never
-        more objects than names.
-    size : (int, int)
-        Height and width in pixels.
-    styles : sequence of int, optional
-        Indices of the art styles to draw from; default all.
-    look : SceneStyle, optional
-        Variation of the scenes.
-    named : int, optional
-        How many drawings have a name; default all. The others are strangers, labelled `DISTRACTOR`.
+    The `named` first drawings have a name, by default all; the others are strangers.
     """
     look = look or SceneStyle()
     device = rng.device
@@ -163,8 +157,8 @@ def compose(
         use = torch.rand(batch, generator=rng, device=device) < look.pictured
         photos = photographs(look.photographs)
         images[use] = crop_backgrounds(rng, photos, int(use.sum()), size)
-    if look.varied:
-        images = varied(rng, images, look.varied)
+    if look.restyling is not None:
+        images = look.restyling.vary(images, rng)
     present = torch.arange(most, device=device) < counts[:, None]
     labels = torch.where(present, labels, NOTHING)
     scene, slot = present.nonzero(as_tuple=True)  # one row per object from here on
@@ -305,8 +299,8 @@ def _draw(
     v = (cos * dy - sin * dx) / half * stretch[:, None, None]
     grid = torch.stack([u, v], -1)
     change = look.restyling
-    if change is not None and change.bend:
-        grid = bent(grid, rng, change.bend)
+    if change is not None:
+        grid = change.bend(grid, rng)
     level = torch.zeros(count, dtype=torch.long, device=device)
     for i in range(1, len(sprites)):  # the smallest level that is at least as large as the object
         level[diameters <= sprites[i].shape[-1]] = i
@@ -315,13 +309,13 @@ def _draw(
         at = (level == i).nonzero()[:, 0]
         if len(at):
             texture = sprite[drawn[at], labels[at]]
-            if change is not None and change.borrowed:
-                texture = borrowed(texture, sprites[-1][lenders[at], labels[at]], rng, change)
+            if change is not None:
+                texture = change.borrow(texture, sprites[-1][lenders[at], labels[at]], rng)
             texture = _recolour(texture, gamma[at], mix[at])
             if change is not None:
-                texture = restyle_textures(texture, rng, change)
+                texture = change.paint(texture, rng)
             out[at] = F.grid_sample(texture, grid[at], align_corners=False)
-    return out if change is None else restyle_layers(out, grid, rng, change)
+    return out if change is None else change.outline(out, grid, rng)
 
 
 def _recolour(texture: Tensor, gamma: Tensor, mix: Tensor) -> Tensor:

@@ -7,10 +7,14 @@ are the names under which the emoji sets file the drawing; a set uses the first 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
+VOCABULARY_FILE: Final = "vocabulary.txt"  # beside a model's weights
+# Names without an article: substances and plurals.
+_NO_ARTICLE: Final = frozenset({"water", "vegetation", "unpaved land", "grapes", "cherries"})
 TEMPLATES: Final[tuple[str, ...]] = (
     "{}",
     "a {}",
@@ -27,27 +31,13 @@ TEMPLATES: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """One name of the vocabulary.
-
-    Attributes
-    ----------
-    name : str
-        The name in tables.
-    group : str
-        "animals", "food", ... for drawn objects; "aerial", "blood" or "nuclei" for real ones.
-    synonyms : tuple of str
-        Other words for it.
-    icons : tuple of str
-        Names of its drawing in the emoji sets; empty for real ones.
-    templates : tuple of str
-        Prompts for this group only.
-    """
+    """One name of the vocabulary."""
 
     name: str
-    group: str
+    group: str  # "animals", "food", ... of drawn things; "aerial", "blood" or "nuclei" of real ones
     synonyms: tuple[str, ...] = ()
-    icons: tuple[str, ...] = ()
-    templates: tuple[str, ...] = ()
+    icons: tuple[str, ...] = ()  # names of its drawing in the emoji sets; none for real ones
+    templates: tuple[str, ...] = ()  # prompts for this group only
 
     @property
     def phrases(self) -> tuple[str, ...]:
@@ -161,7 +151,7 @@ def taught(objects: int = len(CHOSEN)) -> tuple[Name, ...]:
 
 
 def _bundled() -> tuple[str, ...]:
-    text = files(__package__).joinpath("weights", "vocabulary.txt").read_text("utf-8")
+    text = files(__package__).joinpath("weights", VOCABULARY_FILE).read_text("utf-8")
     return tuple(text.splitlines())
 
 
@@ -170,14 +160,38 @@ NAMES: Final[tuple[str, ...]] = _bundled()
 
 
 def find(name: str) -> Name:
-    """Return the entry with this name.
-
-    Raises
-    ------
-    KeyError
-        If there is none.
-    """
+    """Return the entry with this name, or raise a KeyError."""
     for entry in (*OBJECTS, *REAL):
         if entry.name == name:
             return entry
     raise KeyError(name)
+
+
+def names_of(listed: Sequence[str]) -> list[Name]:
+    """Return the entries of these names; names that no list has stand alone."""
+    entries = []
+    for name in listed:
+        try:
+            entries.append(find(name))
+        except KeyError:  # taught by another version of this package
+            entries.append(Name(name=name, group=""))
+    return entries
+
+
+def with_article(name: str) -> str:
+    """Return ``"a frog"``, ``"an apple"``, ``"water"``."""
+    if name in _NO_ARTICLE:
+        return name
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def names_in(sentence: str, names: Sequence[Name]) -> list[str]:
+    """Return the names that a sentence mentions, in its order; longer names hide shorter ones."""
+    text = f" {sentence.lower().rstrip('.').replace(',', ' ,')} "
+    places = {}
+    for entry in sorted(names, key=lambda entry: -len(entry.name)):
+        word = f" {entry.name} "
+        if word in text:
+            places[entry.name] = text.index(word)
+            text = text.replace(word, " " * len(word))
+    return sorted(places, key=lambda name: places[name])

@@ -12,10 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...demo_model.captions.sentences import names_in, names_of, with_article
 from ...demo_model.domains import KINDS
 from ...demo_model.domains import NAMES as REAL_NAMES
-from ...demo_model.vocabulary import TEMPLATES
+from ...demo_model.vocabulary import TEMPLATES, names_in, names_of, with_article
 from ...engine.invert.inverter import MaskInverter
 from ...language.generation.decoder import CaptionDecoder
 from ..datasets.domains import pictures

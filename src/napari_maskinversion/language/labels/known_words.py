@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .vocabulary import Vocabulary
 
 _LISTED: Final = 3  # words in a note
-_FILE: Final = "vocabulary.txt"  # beside the weights, as `demo_model.model` writes it
+_FILE: Final = "vocabulary.txt"  # beside the weights, as the training writes it
 
 
 def unknown_words(labels: Iterable[Label], model: str) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""How what the package bundles is made; not part of the package."""

@@ -1,0 +1,1 @@
+"""Training of the demo model and of its caption decoder."""

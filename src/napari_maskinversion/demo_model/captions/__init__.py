@@ -1,1 +1,0 @@
-"""The caption decoder of a demo model: its sentences and its training."""

@@ -1,0 +1,1 @@
+from tests.demo_model.conftest import shapes  # noqa: F401
