@@ -126,7 +126,6 @@ def test_only_exported_names_have_sections_in_their_docstrings():
         for path in MODULES
         for name in with_sections(path)
         if not API.get(name_of(path), set()) & {name, "*"}
-        and not name_of(path).startswith(("demo_model/", "cli/rebuild_demo"))
     ]
     assert others == []
 

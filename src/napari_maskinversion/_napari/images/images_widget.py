@@ -36,27 +36,13 @@ _CONFIDENCE: Final = 90  # percent
 
 
 class ImagesWidget(QWidget):
-    """The list of images and what is done with all of them.
+    """The list of images and what is done with all of them."""
 
-    Signals
-    -------
-    opening : str
-        A key of `OPEN`.
-    chosen : str
-        An image of the list.
-    moved : int
-        So many places forward in the list.
-    seen
-        Other rows are in view.
-    exporting : str
-        Format of the export of all images.
-    """
-
-    opening = Signal(str)
-    chosen = Signal(str)
-    moved = Signal(int)
-    seen = Signal()
-    exporting = Signal(str)
+    opening = Signal(str)  # A key of `OPEN`
+    chosen = Signal(str)  # An image of the list
+    moved = Signal(int)  # So many places forward in the list
+    seen = Signal()  # Other rows are in view
+    exporting = Signal(str)  # Format of the export of all images
 
     def __init__(self) -> None:
         super().__init__()

@@ -165,18 +165,10 @@ def _decide(session: Session) -> Step:
 
 
 class Foot(QFrame):
-    """Status line, progress and buttons. It never scrolls.
+    """Status line, progress and buttons. It never scrolls."""
 
-    Signals
-    -------
-    asked : str
-        A key of `ACTIONS`, by a button.
-    stopped
-        Cancel was pressed.
-    """
-
-    asked = Signal(str)
-    stopped = Signal()
+    asked = Signal(str)  # A key of `ACTIONS`, by a button
+    stopped = Signal()  # Cancel was pressed
 
     def __init__(self, session: Session) -> None:
         super().__init__()

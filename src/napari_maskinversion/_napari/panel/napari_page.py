@@ -18,14 +18,9 @@ class NapariPage:
 
     The page wins: at the start of the panel, and whenever the user changes it. `show` writes both.
     A value the page cannot mean yet (a folder that is still being typed) is ignored.
-
-    Signals
-    -------
-    changed
-        The user has changed something on the page.
     """
 
-    changed = Signal()
+    changed = Signal()  # The user has changed something on the page
 
     def __init__(self) -> None:
         self._page: Any = None

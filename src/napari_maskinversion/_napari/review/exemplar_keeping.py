@@ -22,17 +22,10 @@ class ExemplarKeeping(QObject):
     """Reads each model's file once, and writes decisions; one worker, in order.
 
     After a crash, missing entries are written when the review of that image is next opened.
-
-    Signals
-    -------
-    loaded : str, dict
-        A model's space, and its regions.
-    problem : str
-        Why regions are missing or not kept.
     """
 
-    loaded = Signal(str, object)
-    problem = Signal(str)
+    loaded = Signal(str, object)  # A model's space, and its regions
+    problem = Signal(str)  # Why regions are missing or not kept
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

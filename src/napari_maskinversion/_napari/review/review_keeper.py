@@ -48,29 +48,14 @@ class ReviewTarget:
 
 
 class ReviewKeeper(QObject):
-    """Opens reviews in a worker and closes them; unsaved decisions are never dropped.
+    """Opens reviews in a worker and closes them; unsaved decisions are never dropped."""
 
-    Signals
-    -------
-    ready
-        There are results to review.
-    opened : list of str
-        Messages for the user; `state` is the new one.
-    closed
-    left : str
-        Name of a layer that was removed from the viewer, and its review with it.
-    opening_changed
-        `opening` may be another now.
-    refused : str
-        Why a review could not be opened, closed or saved.
-    """
-
-    ready = Signal()
-    opened = Signal(list)
+    ready = Signal()  # There are results to review
+    opened = Signal(list)  # Messages for the user; `state` is the new one
     closed = Signal()
-    left = Signal(str)
-    opening_changed = Signal()
-    refused = Signal(str)
+    left = Signal(str)  # Name of a layer that was removed from the viewer, and its review with it
+    opening_changed = Signal()  # `opening` may be another now
+    refused = Signal(str)  # Why a review could not be opened, closed or saved
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)

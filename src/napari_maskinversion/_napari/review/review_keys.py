@@ -34,15 +34,9 @@ _REPEATED: Final = ("back", "next")  # actions that a held key repeats
 
 
 class ReviewKeys(QObject):
-    """Turns keys into actions.
+    """Turns keys into actions."""
 
-    Signals
-    -------
-    pressed : str
-        One of `KEYS`, or "end".
-    """
-
-    pressed = Signal(str)
+    pressed = Signal(str)  # One of `KEYS`, or "end"
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

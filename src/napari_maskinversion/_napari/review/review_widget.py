@@ -56,18 +56,10 @@ _READY: Final = "Decide about each region with one key; every decision is saved 
 
 
 class ReviewWidget(QWidget):
-    """The current region, its suggestions and the actions.
+    """The current region, its suggestions and the actions."""
 
-    Signals
-    -------
-    asked : str
-        One of `review_keys.KEYS`, by a button.
-    typed : str
-        A label to accept.
-    """
-
-    asked = Signal(str)
-    typed = Signal(str)
+    asked = Signal(str)  # One of `review_keys.KEYS`, by a button
+    typed = Signal(str)  # A label to accept
 
     def __init__(self) -> None:
         super().__init__()
