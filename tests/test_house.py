@@ -71,13 +71,28 @@ def test_tests_mirror_the_source():
 
 def test_the_architecture_names_every_package():
     text = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"^\| `([a-z_/]+)` \|", text, flags=re.M))
+    table = text.partition("## Packages")[2].partition("\n## ")[0]
+    named = set(re.findall(r"^\| `([a-z_/]+)` \|", table, flags=re.M))
     holding_modules = {
         name_of(package)
         for package in PACKAGES
         if package != SOURCE and any(path.name != "__init__.py" for path in package.glob("*.py"))
     }
     assert named == holding_modules
+
+
+def budgets():
+    """The lines that each package may have, from the table of architecture.md."""
+    text = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
+    table = text.partition("## Line budget")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\d,]+) \| [\d,]+ \|$", table, flags=re.M)
+    return {name: int(lines.replace(",", "")) for name, lines in rows}
+
+
+@pytest.mark.parametrize("package", [p for p in PACKAGES if p.parent == SOURCE], ids=name_of)
+def test_a_package_keeps_its_budget_of_lines(package):
+    lines = sum(path.read_text(encoding="utf-8").count("\n") for path in package.rglob("*.py"))
+    assert lines <= budgets()[package.name]
 
 
 @pytest.mark.parametrize("word", ["Give", "Gives"])

@@ -26,6 +26,7 @@ MACROS = (
     figures.rows,
     figures.sample_captions,
     figures.sample_regions,
+    figures.test_times,
     reference.annotation_formats,
     reference.caches,
     reference.citation,
