@@ -30,6 +30,17 @@ TIMES = ROOT / "benchmarks" / "results" / "test-times.json"
 REPORTS = ROOT / ".cache" / "tests"  # a JUnit file a unit
 BIN = Path(sys.executable).parent
 SPLIT = ("engine", "_napari")  # their folders are units, so that none is much longer than others
+# Units that are short share a process, since starting one takes 10 s, with a window 25 s. Folders
+# of the panel whose tests open many windows have their own: what windows leave makes others slow.
+TOGETHER = (
+    ("tests/_napari/inputs", "tests/_napari/layers", "tests/_napari/model", "tests/_napari/sam"),
+    ("tests/_napari/vocabulary", "tests/_napari/widgets", "tests/_napari/workers"),
+    ("tests/_napari/results", "tests/_napari/run_requests", "tests/_napari"),
+    ("tests/base", "tests/images", "tests/results", "tests/review", "tests/doctor"),
+    ("tests/language", "tests/diffusion", "tests/demo_model"),
+    ("tests/engine/compute", "tests/engine/encode", "tests/engine/explain", "tests/engine/methods"),
+)
+RARE = ("research",)  # only with --all: nothing of it is installed
 UNKNOWN = 60.0  # seconds of a unit that nobody has timed
 CORE = ("tests/test_house.py", "tests/engine/invert", "tests/pipeline/test_run.py")
 SHOWN = 15  # of the slowest tests
@@ -50,7 +61,7 @@ class Unit:
 
     @property
     def report(self) -> Path:
-        return REPORTS / f"{self.name.replace('/', '-')}.xml"
+        return REPORTS / f"{self.name.split()[0].replace('/', '-')}.xml"
 
 
 def checks() -> list[Unit]:
@@ -65,9 +76,11 @@ def checks() -> list[Unit]:
     ]
 
 
-def places() -> list[Path]:
+def places(*, full: bool) -> list[Path]:
     """Return the folders of tests that are units, and the files that lie beside them."""
+    left_out = () if full else RARE
     folders = [path for path in sorted(TESTS.iterdir()) if path.is_dir()]
+    folders = [path for path in folders if path.name not in left_out]
     found: list[Path] = []
     for folder in folders:
         if folder.name in SPLIT:
@@ -84,11 +97,12 @@ def holds_tests(path: Path) -> bool:
 
 
 def units_of(paths: Iterable[Path], pytest: list[str]) -> list[Unit]:
-    """Return a unit a folder; single files of one folder share one, as a process costs seconds."""
+    """Return units of tests: folders, those of `TOGETHER`, and the files of a folder."""
     groups: dict[str, list[str]] = {}
     for path in paths:
         relative = path.relative_to(ROOT)
         name = (relative.parent if path.is_file() else relative).as_posix()
+        name = next((" ".join(names) for names in TOGETHER if name in names), name)
         groups.setdefault(name, []).append(relative.as_posix())
     return [
         Unit(
@@ -172,7 +186,7 @@ def main() -> int:
         os.environ.setdefault("NAPARI_MASKINVERSION_FUZZ_CASES", "150")
     marks = [] if chosen.all else ["-m", "not full"]
     kept = json.loads(TIMES.read_text("utf-8"))["units"] if TIMES.exists() else {}
-    units = [*checks(), *units_of(touched() if chosen.quick else places(), marks)]
+    units = [*checks(), *units_of(touched() if chosen.quick else places(full=chosen.all), marks)]
     units.sort(key=lambda unit: -kept.get(unit.name, {}).get("seconds", UNKNOWN))
     began, lock, waiting = time.monotonic(), threading.Lock(), list(enumerate(units))
 
