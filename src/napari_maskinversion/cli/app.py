@@ -156,7 +156,7 @@ def _internal(error: Exception, words: list[str]) -> NoReturn:
 
 def add_research(to: typer.Typer, repository: Path) -> None:
     """Add the commands that train what the package bundles; the repository alone has them."""
-    if (repository / "research").is_dir():
+    if (repository / "research" / "demo_model" / "commands.py").is_file():
         if str(repository) not in sys.path:
             sys.path.append(str(repository))
         importlib.import_module("research.demo_model.commands")  # adds them to `app`
