@@ -109,7 +109,8 @@ class MaskInversionWidget(QWidget):
         self.live = LiveController(self._viewer, session, self.store, self)
         self.rerank = RerankController(session, self.store, self)
         self.changes = Changes(self._viewer, session, self)
-        self.estimator = Estimator(self._estimation, self)
+        self.estimator = Estimator(self)
+        self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
         yield False

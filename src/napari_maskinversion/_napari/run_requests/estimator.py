@@ -25,17 +25,15 @@ Work = Callable[[], str]
 
 
 class Estimator(QObject):
-    """Estimates a run shortly after the last change, outside the GUI thread.
+    """Estimates a run shortly after the last change, outside the GUI thread."""
 
-    ``prepare`` returns the work, or None where there is nothing to say.
-    """
-
+    due = Signal()  # nothing has changed for a while: whoever follows calls `estimate`
     ready = Signal(str)  # the estimate, or why there is none
 
-    def __init__(self, prepare: Callable[[], Work | None], parent: QObject) -> None:
+    def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._prepare, self._waiting = prepare, False
-        self._pause = debouncer(self, QUIET, self._begin)
+        self._waiting = False
+        self._pause = debouncer(self, QUIET, self.due.emit)
         self._worker = Worker("latest", "The estimate", parent=self)
         self._worker.done.connect(self.ready.emit)
         self._worker.failed.connect(self.ready)
@@ -57,10 +55,11 @@ class Estimator(QObject):
         """Whether an estimate is waiting or running."""
         return self._waiting or self._worker.busy
 
-    def _begin(self) -> None:
+    def estimate(self, prepare: Callable[[], Work | None]) -> None:
+        """Do the work that is prepared now; None where there is nothing to say."""
         self._waiting = False
         try:
-            work = self._prepare()
+            work = prepare()
         except MaskInversionError as error:
             self.ready.emit(str(error))
             return
