@@ -9,8 +9,8 @@ weights (``known_images.json``), by which images are recognised that are not pho
 Regions are answered as a user's are: `label_regions` with its defaults. Scenes have 3, 4 and 5
 objects, 100 each for validation and 40 each for the test, in seen styles and in the style that was
 never trained on; beside them up to 6 regions of each class in 30 aerial tiles, blood smears and
-nuclei images of the split. Test scenes have seeds (`FRESH`) that no earlier choice of a rule has
-seen. The regions of the sample scenes are listed one by one.
+nuclei images of the split. Test scenes have seeds (`FRESH`) that no earlier rule was measured on;
+the real test images are always the same. Regions of the sample scenes are listed one by one.
 """
 
 from __future__ import annotations
@@ -336,6 +336,8 @@ def measure_flags(model: Backbone) -> dict[str, Any]:
     validation = list(answers(subject, "validation"))
     limits = limits_of(validation)
     tested = list(answers(subject, "test"))
+    if Counter(one.kind for one in tested) != MIX:
+        raise InputError("The kinds of the test have other numbers than MIX; mend MIX, run again.")
     shipped = {key_of(model.fingerprint, RunSettings()): asdict(limits)}
     text = json.dumps(shipped, indent=1) + "\n"
     write_whole(bundled_folder() / SHIPPED, text.encode())

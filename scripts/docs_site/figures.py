@@ -162,7 +162,7 @@ def flags(part):
             [scene, str(region), truth, said, flag or "ok"]
             for scene, region, truth, said, flag in page["samples"]
             if said != truth or flag
-        ]
+        ] or [["-", "", "", "none is wrong or flagged", ""]]
     else:
         head = ["new regions (test split)", "right / wrong", "wrong ones flagged"]
         head += ["right ones not flagged", "right, but *does not fit*"]
@@ -195,6 +195,8 @@ def sample_regions():
     count = len(samples)
     painted = sum("(painted)" in scene for scene, *_ in samples)
     unflagged = wrong.count("")
+    if not wrong:
+        return f"all {count} regions ({painted} painted) are right"
     return (
         f"{count - len(wrong)} of {count} regions ({painted} painted) are right; of the "
         f"{len(wrong)} wrong ones "

@@ -15,6 +15,7 @@ from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
 from ..base.reading import is_address, read_json, validated
 from ..engine.models.registry import own_model
+from ..engine.models.specs import DEMO, WEIGHTS_FILE, bundled_folder
 from ..language.captions.bank import TOP
 from ..regions.annotations.json_files import to_json_types
 from ..regions.annotations.label_maps import map_files, read_names
@@ -143,11 +144,13 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
         yield "image"
     if not kept.regions.fits(task.regions):
         yield "regions"
-    settings = _settings(task)
-    for name in (*kept.settings, *(settings.keys() - kept.settings.keys())):
+    settings, earlier = _settings(task), dict(kept.settings)
+    if earlier.get("multi_scale") == "off":  # a setting that is gone, and made no difference
+        del earlier["multi_scale"]
+    for name in (*earlier, *(settings.keys() - earlier.keys())):
         if name == "top_captions" and kept.captions != task.captions:
             continue  # said below
-        before, after = kept.settings.get(name), settings.get(name)
+        before, after = earlier.get(name), settings.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
             yield from (key for key in after if before.get(key) != after[key])
         elif before != after:
@@ -171,6 +174,8 @@ def _settings(task: ImageTask) -> Any:
 def _weights(task: ImageTask) -> str:
     """Return what tells weights from others: the hash of a file or folder, wherever it lies."""
     path = own_model(task.model)
+    if task.settings.model == DEMO:  # other versions of this program bundle other weights
+        path = bundled_folder() / WEIGHTS_FILE
     if path is None or not path.exists():
         return task.settings.model
     return f"sha256:{digest(path)}"
