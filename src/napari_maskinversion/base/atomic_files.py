@@ -1,11 +1,12 @@
 """Write files and folders completely or not at all, also several together.
 
-Everything is written under a hidden name in the same folder and renamed. The hidden name tells the
+Files are written under a hidden name in the same folder and renamed. The hidden name tells the
 process that made it, so what a killed one left behind is found and cleared by `recover`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -20,18 +21,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from .errors import InputError
 
-PART, COMMIT = ".part", ".commit"
+PART, COMMIT, COMMIT_NEW = ".part", ".commit", ".commit-new"
 _STEM: Final = 40  # characters of a file's name in its hidden one, which systems limit
-# Version 0.2.0.dev0 also wrote when the process had started, and ".commit-new".
 _HIDDEN: Final = re.compile(
-    r"\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)(-\d+)?\.\w+(?P<kind>\.part|\.commit)(-new)?"
+    r"\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-(?P<start>\d+)\.\w+(?P<kind>\.part|\.commit"
+    r"|\.commit-new)"
 )
 _OLD: Final = "old"
-_HOUR: Final = 3600.0  # seconds; clocks are corrected by less
 _TRIES: Final = 20  # to delete a folder into which threads still write
 _PAUSE: Final = 0.05  # seconds between them
 
@@ -39,14 +37,15 @@ _PAUSE: Final = 0.05  # seconds between them
 class FileSet:
     """Files of one folder that are written to a hidden folder and moved into place together.
 
-    Renaming the hidden folder commits them: what a process that is killed now has not moved yet,
-    `recover` moves.
+    They are committed by renaming the hidden folder. From then on the set is complete: what a
+    killed process has not moved yet, `recover` moves.
     """
 
     def __init__(self, folder: Path, *, overwrite: bool) -> None:
         self.folder, self._overwrite = folder, overwrite
         self.place = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix("set"), suffix=PART))
         self._names: list[str] = []
+        self._kept: Path | None = None
 
     def add(self, part: Path, name: str) -> None:
         """Add a finished file that will get this name."""
@@ -54,33 +53,36 @@ class FileSet:
         self._names.append(name)
 
     def commit(self) -> None:
-        """Move all of them, in the order in which they were added."""
-        written = self.place
-        self.place = written.rename(written.with_suffix(COMMIT))
-        if self._overwrite:
-            (self.place / _OLD).mkdir()
+        """Move all of them."""
+        for path in (self.folder / name for name in self._names):
+            if path.is_dir() and not (self.place / path.name).is_dir():
+                raise InputError(_failed(path, _error(errno.EISDIR)))
+            if _is_special(path):
+                raise InputError(_failed(path, _not_a_file()))
+            if path.exists() and not self._overwrite:
+                raise InputError(_taken(path))
+        written, ending = self.place, COMMIT if self._overwrite else COMMIT_NEW
+        self.place = written.with_suffix(ending)
+        written.rename(self.place)
+        (self.place / _OLD).mkdir()
         path = self.folder
         try:
             for path in (self.folder / name for name in self._names):
                 self._move(path)
-        except (OSError, InputError) as error:
+        except OSError as error:
             self._undo()
             self.place = self.place.rename(written)
-            if isinstance(error, OSError):
-                raise _failed(path, error) from error
-            raise
+            taken = isinstance(error, FileExistsError) and not self._overwrite
+            raise InputError(_taken(path) if taken else _failed(path, error)) from error
         shutil.rmtree(self.place, ignore_errors=True)
 
     def _move(self, path: Path) -> None:
-        new = self.place / path.name
+        new, old = self.place / path.name, self.place / _OLD / path.name
+        if not self._overwrite:
+            _move_to_free_name(new, path)
+            return
         if path.exists():
-            if not self._overwrite:
-                raise InputError(
-                    f"{path} has appeared since the start and was left as it is; choose another "
-                    "folder, or use --overwrite to replace it."
-                )
-            _check_kind(path, folder=new.is_dir())
-            path.replace(self.place / _OLD / path.name)
+            _back_up(path, old)
         new.replace(path)
 
     def _undo(self) -> None:
@@ -95,16 +97,17 @@ class FileSet:
 
     def keep(self) -> Path:
         """Rename the hidden folder to a visible one; return it."""
-        return self.place.rename(self.folder / f"unmoved-{self.place.name.split('.')[-2]}")
+        number = self.place.name.split(".")[-2]
+        self._kept = self.place.rename(self.folder / f"unmoved-{number}")
+        return self._kept
+
+    def discard(self) -> None:
+        """Delete what was not moved."""
+        if self._kept is None:
+            shutil.rmtree(self.place, ignore_errors=True)
 
 
 _current: ContextVar[FileSet | None] = ContextVar("current file set", default=None)
-
-
-def _set_of(folder: Path) -> FileSet | None:
-    """Return the set that is being written to a folder, if there is one."""
-    files = _current.get()
-    return files if files is not None and files.folder == folder else None
 
 
 @contextmanager
@@ -115,15 +118,15 @@ def together(
 
     `replacing` and `atomic_path` take part by themselves. A block within a block joins it.
     """
-    outer = _set_of(folder)
-    if outer is not None:
+    outer = _current.get()
+    if outer is not None and outer.folder == folder:
         yield outer
         return
     recover(folder)
     try:
         files = FileSet(folder, overwrite=overwrite)
     except OSError as error:
-        raise _failed(folder, error) from None
+        raise InputError(_refused(folder, error)) from None
     token = _current.set(files)
     try:
         yield files
@@ -135,7 +138,7 @@ def together(
             raise InputError(f"{error} All files are in {files.keep()}.") from error
     finally:
         _current.reset(token)
-        shutil.rmtree(files.place, ignore_errors=True)
+        files.discard()
 
 
 @contextmanager
@@ -145,11 +148,13 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     Within `together`, it does so with the others. Otherwise what killed processes left in the
     folder is cleared first.
     """
-    files = _set_of(path.parent)
+    files = _current.get()
+    if files is not None and files.folder != path.parent:
+        files = None
+    if _is_special(path):
+        raise _not_a_file()
     if files is None:
         recover(path.parent)
-        if path.exists():
-            _check_kind(path, folder=False)
     folder = path.parent if files is None else files.place
     handle, name = tempfile.mkstemp(dir=folder, prefix=_prefix(path.stem), suffix=PART)
     os.close(handle)
@@ -157,9 +162,7 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     try:
         yield part
         # Files of mkstemp are readable by their owner only; results follow the user's umask.
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
+        part.chmod(0o666 & ~_mask())
         if durable:
             with part.open("rb+") as file:
                 os.fsync(file.fileno())
@@ -167,43 +170,60 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
             part.replace(path)
         else:
             files.add(part, path.name)
-    finally:
+    except BaseException:
         part.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic_path(path: Path) -> Generator[Path, None, None]:
-    """Do the same as `replacing`, with errors written for users."""
-    try:
-        with replacing(path) as part:
-            yield part
-    except OSError as error:
-        raise _failed(path, error) from error
+        raise
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Generator[Path, None, None]:
     """Do the same as `atomic_path` for a folder; an earlier one is replaced as a whole."""
-    with together(path.parent) as files:
-        part = files.place / f"{path.stem[:_STEM]}{PART}"
-        try:
-            part.mkdir()
-            yield part
+    files = _current.get()
+    if files is not None and files.folder != path.parent:
+        files = None
+    try:
+        if files is None:
+            recover(path.parent)
+        folder = path.parent if files is None else files.place
+        part = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix(path.stem), suffix=PART))
+    except OSError as error:
+        raise InputError(_refused(path.parent, error)) from None
+    try:
+        yield part
+        part.chmod(0o777 & ~_mask())
+        if files is not None:
             files.add(part, path.name)
-        except OSError as error:
-            raise _failed(path, error) from error
-        finally:
-            # Threads of a writer (zarr's) may go on for a moment after its first error.
-            tries = _TRIES
-            while part.exists() and tries:
-                shutil.rmtree(part, ignore_errors=True)
-                time.sleep(_PAUSE)
-                tries -= 1
+            return
+        with together(path.parent) as alone:
+            alone.add(part, path.name)
+    except OSError as error:
+        raise InputError(_failed(path, error)) from error
+    finally:
+        # Threads of a writer (zarr's) may go on for a moment after its first error.
+        tries = _TRIES
+        while part.exists() and tries:
+            shutil.rmtree(part, ignore_errors=True)
+            time.sleep(_PAUSE)
+            tries -= 1
 
 
-def write_whole(path: Path, content: bytes) -> None:
+@contextmanager
+def atomic_path(path: Path) -> Generator[Path, None, None]:
+    """Do the same as `replacing`, with errors written for users."""
+    begun = False
+    try:
+        with replacing(path) as part:
+            begun = True
+            yield part
+    except OSError as error:
+        if not begun and not _is_special(path):
+            raise InputError(_refused(path.parent, error)) from None
+        raise InputError(_failed(path, error)) from error
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
     """Write a file completely or not at all; raises OSError."""
-    with replacing(path) as part:
+    with replacing(path, durable=durable) as part:
         part.write_bytes(content)
 
 
@@ -216,25 +236,31 @@ def recover(folder: Path) -> None:
     with suppress(OSError):
         for entry in list(folder.iterdir()):
             parts = _HIDDEN.fullmatch(entry.name)
-            if parts is None or entry.is_symlink():  # none of ours
+            if parts is None or not _is_gone(parts["host"], int(parts["process"]), parts["start"]):
+                continue
+            if entry.is_symlink():  # none of ours
                 continue
             with suppress(OSError):
-                if _is_gone(entry, parts["host"], int(parts["process"])):
-                    if parts["kind"] == COMMIT:
-                        _finish(entry)
+                if parts["kind"] == PART:
                     _remove(entry)
+                else:
+                    _finish(entry, folder, overwrite=parts["kind"] == COMMIT)
 
 
-def _finish(place: Path) -> None:
-    """Move what is left of a set, but onto nothing that is newer or that was not to be replaced."""
-    committed, replaces = place.stat().st_mtime, (place / _OLD).exists()
+def _finish(place: Path, folder: Path, *, overwrite: bool) -> None:
     for new in sorted(place.iterdir()):
-        path = place.parent / new.name
-        if path.exists() and not (replaces and path.stat().st_mtime <= committed):
+        if new.name == _OLD:
             continue
-        if new.name != _OLD:
-            _remove(path)
+        path = folder / new.name
+        if overwrite:
+            if path.is_dir():
+                _remove(path)
             new.replace(path)
+        elif path.exists() and path.samefile(new):
+            new.unlink()
+        else:
+            _move_to_free_name(new, path)
+    _remove(place)
 
 
 def _remove(entry: Path) -> None:
@@ -244,8 +270,45 @@ def _remove(entry: Path) -> None:
         entry.unlink(missing_ok=True)
 
 
+def _mask() -> int:
+    """Return the rights that the user keeps from others."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _move_to_free_name(part: Path, path: Path) -> None:
+    """Rename a file or folder, but never onto another one; raises FileExistsError."""
+    if part.is_dir():
+        if path.exists() or path.is_symlink():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        part.rename(path)
+        return
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # a disk without hard links
+        path.touch(exist_ok=False)
+        part.replace(path)
+    else:
+        part.unlink()
+
+
+def _back_up(path: Path, backup: Path) -> None:
+    """Link a file to a second name; rename it if it is a folder, or the disk has no hard links."""
+    if path.is_dir():
+        path.replace(backup)
+        return
+    try:
+        os.link(path, backup)
+    except (OSError, NotImplementedError):
+        path.replace(backup)
+
+
 def _prefix(stem: str) -> str:
-    return f".{stem[:_STEM]}.{_host()}-{os.getpid()}."
+    process = os.getpid()
+    return f".{stem[:_STEM]}.{_host()}-{process}-{_start(process)}."
 
 
 @cache
@@ -253,21 +316,62 @@ def _host() -> str:
     return sha256(platform.node().encode()).hexdigest()[:6]
 
 
-def _is_gone(entry: Path, host: str, process: int) -> bool:
-    """Return whether the process has ended; a later one of its number is younger than the file."""
+def _start(process: int) -> int:
+    """Return when a process started, which tells it from a later one of the same number.
+
+    On Linux in ticks of a start of the system, since setting the clock changes psutil's answer.
+    """
+    import psutil
+
+    try:
+        about = Path(f"/proc/{process}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        return int(psutil.Process(process).create_time())
+    ticks = about.rpartition(")")[2].split()[19]
+    return int(sha256(f"{boot} {ticks}".encode()).hexdigest()[:12], 16)
+
+
+def _is_gone(host: str, process: int, start: str) -> bool:
+    import psutil
+
     if host != _host():
         return False
     try:
-        return bool(psutil.Process(process).create_time() > entry.stat().st_mtime + _HOUR)
-    except psutil.Error as error:
-        return isinstance(error, psutil.NoSuchProcess)
+        return str(_start(process)) != start
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
 
 
-def _check_kind(path: Path, *, folder: bool) -> None:
-    if not (path.is_dir() if folder else path.is_file()):
-        raise OSError(f"it is not a {'folder' if folder else 'file'}")
+def _not_a_file() -> OSError:
+    return OSError(errno.EEXIST, "it is not a file")
 
 
-def _failed(path: Path, error: OSError) -> InputError:
-    reason = error.strerror or str(error)
-    return InputError(f"{path} could not be written ({reason}); choose another folder.")
+def _is_special(path: Path) -> bool:
+    """Return whether there is something else than a file or a folder, such as a pipe."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _taken(path: Path) -> str:
+    return (
+        f"{path} has appeared since the start and was left as it is; choose another folder, or "
+        "use --overwrite to replace it."
+    )
+
+
+def _refused(folder: Path, error: OSError) -> str:
+    return f"{folder} cannot be written to ({_reason(error)}); choose another folder."
+
+
+def _failed(path: Path, error: OSError) -> str:
+    return f"{path} could not be written ({_reason(error)}); choose another folder."
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -237,7 +237,7 @@ def test_export_to_a_place_that_cannot_be_written_is_refused(
     slow.free = True
     run_to_end(widget)
     export(widget, tmp_path / "nowhere", "csv")
-    assert "could not be written" in messages[-1]
+    assert "cannot be written" in messages[-1]
 
 
 def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_path, messages):

@@ -167,9 +167,9 @@ def test_into_a_read_only_folder_nothing_is_exported_and_that_is_said(
     run_to_end(widget)
     for name in ("npy", "csv", "json"):
         export(widget, read_only, name)
-        assert "could not be written" in messages[-1]
+        assert "cannot be written to" in messages[-1]
     widget.vocabulary.files.save(widget.vocabulary.vocabulary(), read_only / "labels.yaml")
     qtbot.waitUntil(lambda: not widget.vocabulary.files.busy)
-    assert "could not be written" in messages[-1]
+    assert "cannot be written to" in messages[-1]
     assert not list(read_only.iterdir())
     assert widget.results.model.rowCount() == 50

@@ -201,7 +201,7 @@ def test_saving_asks_before_it_replaces(qtbot, part, tmp_path, monkeypatch, mess
         assert file.read_text() == written
     part.files.save(part.vocabulary(), tmp_path / "nowhere" / "labels.txt")
     settled(qtbot, part)
-    assert "could not be written" in messages[-1]
+    assert "cannot be written" in messages[-1]
 
 
 @pytest.mark.parametrize(

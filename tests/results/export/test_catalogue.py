@@ -175,7 +175,7 @@ def test_a_disk_that_fills_leaves_the_old_table(results, tmp_path, monkeypatch):
 
 def test_a_file_that_cannot_be_written_is_named(results, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="could not be written"):
+    with pytest.raises(InputError, match="cannot be written to"):
         write("csv", results, tmp_path / "file" / "regions.csv")
 
     # Simulated: an administrator may write everywhere.
@@ -183,7 +183,7 @@ def test_a_file_that_cannot_be_written_is_named(results, tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.mkstemp", refuse)
-    with pytest.raises(InputError, match="could not be written .Permission denied"):
+    with pytest.raises(InputError, match="cannot be written to .Permission denied"):
         write("csv", results, tmp_path / "a.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

@@ -59,13 +59,18 @@ def test_a_disk_that_fills_in_the_middle_of_a_store_leaves_all_as_it_was(
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_file_that_cannot_be_replaced_leaves_the_others_as_they_were(bundle, tmp_path, name):
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_a_file_that_cannot_be_replaced_leaves_the_others_as_they_were(
+    bundle, tmp_path, monkeypatch, name, links
+):
     entry = FORMATS[name]
     files = entry.files(tmp_path / entry.file)
-    there = files[:-1]
+    there = files[1:-1] if links else files[:-1]
     for file in there:
         file.write_text("before")
     files[-1].mkdir()
+    if not links:
+        monkeypatch.setattr("os.link", lambda *_: exec("raise OSError(1, 'not here')"))
     with pytest.raises(InputError, match=f"{files[-1].name} could not be written"):
         entry.write(bundle, files[0])
     assert sorted(tmp_path.iterdir()) == sorted({*there, files[-1]})
