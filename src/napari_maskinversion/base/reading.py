@@ -185,14 +185,15 @@ def parse_yaml(content: bytes, name: object) -> Any:
         """One that refuses a key twice, of which YAML takes the last one."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            lines: dict[Any, int] = {}
+            lines: dict[tuple[str, str], int] = {}
             for key, _ in node.value:
-                line = key.start_mark.line + 1
-                if lines.setdefault(str(key.value), line) != line:
+                about, line = (key.tag, str(key.value)), key.start_mark.line + 1
+                if about in lines:
                     raise InputError(
-                        f"{name} has {key.value!r} twice, in the lines {lines[key.value]} and "
+                        f"{name} has {key.value!r} twice, in the lines {lines[about]} and "
                         f"{line}; keep one."
                     )
+                lines[about] = line
             return super().construct_mapping(node, deep)
 
     try:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
@@ -167,7 +168,7 @@ def probe(names: Iterable[str]) -> dict[str, Probed]:
     while left := [name for name in names if name not in answers]:
         out, error, ending = _process(left)
         for line in out.splitlines():
-            if line.startswith("["):
+            with suppress(ValueError):  # a package may print lines of its own
                 name, facts, failure = json.loads(line)
                 answers[name] = Probed(facts, failure, error)
         if ending and (unanswered := [name for name in left if name not in answers]):
@@ -189,7 +190,7 @@ def _process(names: list[str]) -> tuple[str, str, str]:
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     )
     try:
-        out, error = process.communicate(timeout=_PATIENCE)
+        out, error = process.communicate(timeout=_PATIENCE * len(names))
     except subprocess.TimeoutExpired:
         process.kill()
         return *process.communicate(), f"no answer within {_PATIENCE:.0f} s"

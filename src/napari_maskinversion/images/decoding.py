@@ -59,7 +59,10 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
                 raise InputError(f"{path} contains values of type {array.dtype}, not numbers.")
             return array
         if is_tiff(path):
-            return _tiff(path) if colours else read_tiff(path)
+            if colours:
+                return _tiff(path)
+            stored: Array = read_tiff(path, lambda size: check_memory(size, path, what))
+            return stored
         return _picture(path, colours=colours)
 
 
@@ -94,7 +97,7 @@ def _tiff(path: Path) -> Array:
         level = stack.levels[0]
         check_memory(math.prod(level.shape) * level.dtype.itemsize, path, "image")
         array = np.asarray(level[:])
-        if isinstance(array, np.memmap):  # the file may be replaced
+        if not array.flags.owndata:  # it may be a view of the mapped file, which may be replaced
             array = np.array(array)
         return np.moveaxis(array, -1, 0) if stack.axes[-1] == "c" else array
 

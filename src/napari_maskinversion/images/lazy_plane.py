@@ -185,6 +185,10 @@ class View:
         samples, key = key[others:], (*key[:others], *[slice(None)] * (others - len(key)))
         if self._axis is None:
             return self._change(np.asarray(self._array[key]))[(..., *samples)]
+        if samples and isinstance(samples[0], int | np.integer) and self._change is np.asarray:
+            # One sample is read alone: files with a hundred bands keep each by itself.
+            one = self._array[(*key[: self._axis], samples[0], *key[self._axis :])]
+            return np.asarray(one)
         part = np.asarray(self._array[(*key[: self._axis], slice(None), *key[self._axis :])])
         moved = np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
         return self._change(moved)[(..., *samples)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
 from operator import itemgetter
@@ -58,10 +58,14 @@ def holds_results(path: Path) -> bool:
         return False
 
 
-def read_tiff(path: Path) -> Any:
-    """Read the numbers that the first image of a TIFF file stores, its samples where they are."""
+def read_tiff(path: Path, check_size: Callable[[int], None]) -> Any:
+    """Read the numbers that the first image of a TIFF file stores, its samples where they are.
+
+    ``check_size`` raises for more bytes than can be read.
+    """
     with _opened(path) as file:
         check_pages(file.series[0], path)
+        check_size(file.series[0].nbytes)
         return file.asarray()
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
-from ...regions.sam.prompts import BoxMark, PointMark, object_of, positive_of
+from ...regions.sam.prompts import BoxMark, PointMark, positive_of
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
 from ..layers.layers import OURS, shapes_on_plane
 from ..layers.placing import place_of
@@ -79,8 +80,8 @@ def _objects(layer: Any) -> list[int | None]:
     """Return the object number of each row of a layer; 0 is none, too."""
     if _OBJECT not in layer.features:
         return [None] * len(layer.data)
-    name = f"The features of '{layer.name}'"
-    return [object_of(value, name) or None for value in layer.features[_OBJECT]]
+    numbers = pd.to_numeric(layer.features[_OBJECT], errors="coerce").fillna(0)
+    return [int(number) if number >= 1 else None for number in numbers]
 
 
 def new_boxes(viewer: Any, image: Any) -> Any:

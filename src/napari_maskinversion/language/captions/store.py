@@ -23,7 +23,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from ...base.atomic_files import replacing
-from ...base.errors import InputError
+from ...base.errors import InputError, InUseError
 from ...base.locks import hold_alone
 from ...base.reading import parse_json, validated
 from .caption_files import MAX_CAPTIONS, Captions, skipped_lines
@@ -287,12 +287,19 @@ def _convert(folder: Path) -> None:
                 part = rows[first : first + count]
                 if zlib.crc32(part.tobytes()) == checksum:
                     store.write(first, [part])
-            del rows
+            rows = part = None  # or Windows could not delete the file
             # Without this file the folder is still an earlier bank, and is converted again.
             CaptionStore.create(folder, record, captions)
             for path in (journal, texts, vectors):
                 path.unlink()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except InUseError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"The caption bank in {folder} is of an earlier version and cannot be converted here "
+            f"({error.strerror or error}); make room, or copy the folder to where you may write."
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
             f"The caption bank in {folder} is of an earlier version and cannot be converted "
             f"({str(error).rstrip('.')}); build it again in another folder."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -261,12 +262,15 @@ def _text_loader() -> Any:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             # The later value would silently replace the earlier one.
-            keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
-            for place, (key, _) in enumerate(node.value):
-                if key.value in keys[:place]:
+            before: set[str] = set()
+            for key, _ in node.value:
+                if not isinstance(key.value, str):
+                    continue
+                if key.value in before:
                     raise yaml.constructor.ConstructorError(
                         None, None, f"{key.value!r} appears twice", key.start_mark
                     )
+                before.add(key.value)
             return super().construct_mapping(node, deep)
 
     return TextLoader
@@ -287,7 +291,7 @@ def _problem(error: ValidationError) -> str:
     if path == ("labels",):
         return "here should be a list of labels, each after a dash: - dog"
     if name == "threshold":
-        return f"the threshold {problem['input']!r} is not a number."
+        return f"the threshold {reprlib.repr(problem['input'])} is not a number."
     named = next((part for part in reversed(path) if isinstance(part, str)), "label")
     what = "label" if named == "labels" else named
     return f"{where}the {what} must be a text; put quotes around one with : or # or [."

@@ -26,6 +26,7 @@ from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import outline, polygons_of
 
 OURS: Final = "napari-maskinversion"
+_AREAS: Final = ("Polygon", "MultiPolygon", "GeometryCollection")
 _PLANE_AXES: Final = ("c", "z", "t")
 _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 
@@ -140,7 +141,10 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     geo = find_georeference(head, ours, path, image.geo)
     notes: list[str] = []
     named = list(_with_children(features, path, notes))
-    positions = _positions([feature for _, feature in named], path)
+    # Those without an area are left out below, and their planes do not count.
+    areas = [feature for _, feature in named if _is_area(feature)]
+    places = iter(_positions(areas, path))
+    positions = [next(places) if _is_area(feature) else () for _, feature in named]
     name = ours.get("image")
     listed = ListedImage(
         name=name if isinstance(name, str) else "",
@@ -225,6 +229,11 @@ def _geometry(feature: Mapping[str, Any], geo: Georeference | None) -> Outline:
     if not polygons:
         raise LeftOut(f"is a {drawn.geom_type}")
     return Outline(polygons)
+
+
+def _is_area(feature: Mapping[str, Any]) -> bool:
+    drawn = feature.get("geometry")
+    return isinstance(drawn, dict) and drawn.get("type") in _AREAS
 
 
 def _positions(features: Sequence[Mapping[str, Any]], path: Path) -> list[Position]:
