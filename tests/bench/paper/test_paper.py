@@ -722,7 +722,7 @@ def test_captions_are_written_by_a_decoder_and_judged(
     assert code == 0, err
     _, optimised, scaled = lengths  # in the order of the rows
     assert np.ptp(scaled) < 1e-4
-    assert np.ptp(optimised) > 1e-3
+    assert np.ptp(optimised) > 3e-4
     rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
     assert "no weights of this size are published" in rows["AlphaCLIP"]["note"]
     for name in ("CLIP", "MaskInversion", "MaskInversion ([CLS] length)"):
