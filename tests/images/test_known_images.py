@@ -115,4 +115,4 @@ def test_images_in_a_row_are_known_where_each_of_them_is(photograph, axis):
     assert not known_images.is_unknown(np.concatenate([smear] * 3, axis), demo_model())
     half = photograph[: smear.shape[0], : smear.shape[1]]
     smear = smear[: half.shape[0], : half.shape[1]]
-    assert known_images.is_unknown(np.concatenate([smear, half], axis), demo_model())
+    assert known_images.is_unknown(np.concatenate([smear, half, half], axis), demo_model())
