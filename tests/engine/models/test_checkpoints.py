@@ -226,7 +226,10 @@ def test_few_numbers_that_claim_to_be_many_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("proj", "says"),
     [
-        (torch.zeros(32, 24, dtype=torch.int8), "visual.proj is 32x24, whole and should be 32x24"),
+        (
+            torch.zeros(32, 24, dtype=torch.int8),
+            "visual.proj is 32x24 of whole numbers and should be 32x24",
+        ),
         (torch.zeros(32, 24).to_sparse(), "visual.proj is not a table of plain numbers"),
     ],
 )

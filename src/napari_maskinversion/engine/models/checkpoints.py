@@ -139,7 +139,7 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
 
 def _size(tensor: Tensor) -> str:
     size = "x".join(map(str, tensor.shape)) or "a single number"
-    return size if tensor.is_floating_point() else f"{size}, whole"
+    return size if tensor.is_floating_point() else f"{size} of whole numbers"
 
 
 def _list(names: list[str], what: str) -> str:
