@@ -1,8 +1,10 @@
 """Figures that no macro renders agree with those in benchmarks/results."""
 
+import importlib
 import json
 import re
 
+import numpy as np
 import pytest
 
 from .conftest import ROOT
@@ -51,6 +53,35 @@ def test_limits_of_flags_are_the_kept_ones():
     weights = ROOT / "src/napari_maskinversion/demo_model/weights/flags.json"
     (limits,) = json.loads(weights.read_text("utf-8")).values()
     assert limits == json.loads((RESULTS / "flags.json").read_text("utf-8"))["limits"]
+
+
+def test_the_rule_of_the_limits_of_flags(monkeypatch):
+    """Of all limits of the margin the worse share exceeds its aim by most; kinds weigh by MIX."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    flags = importlib.import_module("flags")
+    rng = np.random.default_rng(0)
+    answers = []
+    for kind, count in (("seen", 30), ("unseen", 30), ("aerial", 9), ("blood", 15), ("nuclei", 5)):
+        for _ in range(count):
+            right = kind == "nuclei" or rng.random() < (0.5 if kind == "aerial" else 0.8)
+            margin = float(rng.normal(0.3 if right else 0.1, 0.1))
+            answers.append(flags.Answer(kind, margin, float(rng.random()), 0.0, 0.0, right))
+
+    def shares(margin, overlap):
+        total, hit = {True: 0.0, False: 0.0}, {True: 0.0, False: 0.0}
+        for one in answers:
+            weight = flags.MIX[one.kind] / sum(other.kind == one.kind for other in answers)
+            total[one.right] += weight
+            if (one.margin < margin or one.overlap < overlap) != one.right:
+                hit[one.right] += weight
+        return hit[False] / total[False] - 0.80, hit[True] / total[True] - 0.85
+
+    limits = flags.limits_of(answers)
+    least = min(one.overlap for one in answers if one.right)
+    assert limits.overlap == pytest.approx(least)  # the lowest of few
+    assert min(shares(limits.margin, least)) == pytest.approx(
+        max(min(shares(one.margin, least)) for one in answers)
+    )
 
 
 def test_every_region_of_the_sample_scenes_is_in_the_kept_figures():
