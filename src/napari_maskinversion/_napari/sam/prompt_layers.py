@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 
 from ...regions.sam.prompts import BoxMark, PointMark, positive_of
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
@@ -80,6 +79,8 @@ def _objects(layer: Any) -> list[int | None]:
     """Return the object number of each row of a layer; 0 is none, too."""
     if _OBJECT not in layer.features:
         return [None] * len(layer.data)
+    import pandas as pd  # the panel opens without it
+
     numbers = pd.to_numeric(layer.features[_OBJECT], errors="coerce").fillna(0)
     return [int(number) if number >= 1 else None for number in numbers]
 
