@@ -52,7 +52,7 @@ class Unit:
 
     name: str
     command: list[str]
-    windows: bool = False
+    pytest: bool = False  # under a virtual display: windows may open
     tests: int = 0
     failed: int = 0
     seconds: float = 0.0
@@ -108,7 +108,7 @@ def units_of(paths: Iterable[Path], pytest: list[str]) -> list[Unit]:
         Unit(
             name,
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *pytest, *files],
-            windows=True,
+            pytest=True,
         )
         for name, files in groups.items()
     ]
@@ -138,7 +138,7 @@ def touched() -> list[Path]:
 
 def run(unit: Unit, number: int, lock: threading.Lock) -> None:
     command = list(unit.command)
-    if unit.windows:
+    if unit.pytest:
         command += [f"--junitxml={unit.report}"]
         if sys.platform == "linux":
             # Always a virtual display, so that no window flickers over the user's own.
@@ -149,7 +149,7 @@ def run(unit: Unit, number: int, lock: threading.Lock) -> None:
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     unit.seconds, unit.code = time.monotonic() - began, done.returncode
-    if unit.windows:
+    if unit.pytest:
         read_report(unit)
         if unit.code == 5:  # no test is left after -m
             unit.code = 0

@@ -58,13 +58,6 @@ def test_more_of_the_right_answers_are_kept_if_asked():
     assert more.wrong_flagged < usual.wrong_flagged
 
 
-def test_fewer_of_the_right_answers_do_not_fit_if_asked():
-    tells = np.where(RIGHT, RNG.uniform(0.5, 1, 300), RNG.uniform(0, 0.6, 300))
-    noise = RNG.uniform(0, 1, 300)
-    usual, low = calibrate(noise, tells, RIGHT), calibrate(noise, tells, RIGHT, most_misfits=0.02)
-    assert (tells < usual.overlap)[RIGHT].sum() > 4 >= (tells < low.overlap)[RIGHT].sum()
-
-
 def test_answers_without_heatmaps_or_wrong_ones_have_what_there_is():
     margins = RNG.uniform(0, 1, 300)
     limits = calibrate(margins, np.full(300, np.nan), RIGHT)

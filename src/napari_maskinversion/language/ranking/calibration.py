@@ -38,7 +38,6 @@ def calibrate(
     right: npt.ArrayLike,
     *,
     keep: float = KEEP,
-    most_misfits: float = 1.0,
     source: str = "",
 ) -> Calibration:
     """Choose both limits together: flag most wrong answers, and at most 15 % of the right ones.
@@ -65,7 +64,7 @@ def calibrate(
     spare = int((1 - keep) * count + 1e-9)
     ordered = np.sort(overlap[correct])
     best: tuple[float, float, float] | None = None
-    for place in range(int(LEAST_MISFITS * count), min(spare, int(most_misfits * count)) + 1):
+    for place in range(int(LEAST_MISFITS * count), spare + 1):
         lowest = float(ordered[place])
         fitting = np.sort(margin[correct & (overlap >= lowest)])
         closest = float(fitting[spare - (count - len(fitting))])
