@@ -201,13 +201,13 @@ def _result(region, vocabulary, shape, index, position):
 def inverted(monkeypatch):
     """Ids of the regions that were inverted, in order."""
     seen = []
-    invert = MaskInverter.invert_steps
+    invert = MaskInverter.invert
 
     def count(self, masks, *given, **options):
         seen.extend(masks.ids)
         return invert(self, masks, *given, **options)
 
-    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    monkeypatch.setattr(MaskInverter, "invert", count)
     return seen
 
 

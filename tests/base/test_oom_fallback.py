@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from napari_maskinversion.base.steps import drive
 
 from napari_maskinversion.base.errors import NotEnoughMemoryError
 from napari_maskinversion.base.oom_fallback import Attempt, OomFallback, then_on_cpu
-from napari_maskinversion.base.steps import drive
 
 ATTEMPTS = then_on_cpu([Attempt(4, "cuda:0"), Attempt(1, "cuda:0", note="one")], "on the CPU")
 

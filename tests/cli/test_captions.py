@@ -35,7 +35,7 @@ def interrupted(monkeypatch):
     """Ctrl-C after some batches of captions."""
 
     def after(batches):
-        real = captions.build_bank_steps
+        real = captions.build_bank
 
         def steps(*arguments):
             work = real(*arguments)
@@ -43,7 +43,7 @@ def interrupted(monkeypatch):
             work.close()
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(captions, "build_bank_steps", steps)
+        monkeypatch.setattr(captions, "build_bank", steps)
 
     return after
 
@@ -114,7 +114,7 @@ def test_a_stop_before_the_first_caption_is_said(call, files, monkeypatch):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(captions, "build_bank_steps", stopped)
+    monkeypatch.setattr(captions, "build_bank", stopped)
     code, _, err = call("captions", "build", files / "few.txt")
     assert code == 130
     assert "Stopped before the first captions" in err

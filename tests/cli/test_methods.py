@@ -24,7 +24,8 @@ from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results
 from napari_maskinversion.review.exemplars import Exemplars, Learner
-from tests.scenes import collect, demo_model, picture, regions
+from tests.listeners import collect
+from tests.scenes import demo_model, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
@@ -32,7 +33,9 @@ WITHOUT_WEIGHTS = [spec.name for spec in list_methods() if not spec.weights]
 
 
 def results_of(method, **more):
-    return collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, method=method, **more))
+    return collect(
+        lambda: run(demo_model(), picture(), regions(5), WORDS, QUICK, method=method, **more)
+    )
 
 
 def embedded(name, image, masks, **options):
@@ -86,7 +89,7 @@ def test_a_method_sees_the_windows_that_a_run_plans():
     mask = np.zeros((1, 400, 500), bool)
     mask[0, 100:130, 200:220] = True
     arguments = (demo_model(), plane, Regions.from_masks(mask), None, QUICK)
-    windowed = collect(run(*arguments, method="sclip", window=WindowConfig(mode="auto")))[1]
+    windowed = run(*arguments, method="sclip", window=WindowConfig(mode="auto"))
     y0, x0, y1, x1 = (int(edge) for edge in windowed.regions[0].window.box)
     assert y1 - y0 < 200
     inside = mask[:, y0:y1, x0:x1]
@@ -162,7 +165,7 @@ def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input
 
     monkeypatch.setattr(edits.Crop, "embed_regions", full)
     arguments = (demo_model(), picture(), regions(2), None, QUICK)
-    news, results = collect(run(*arguments, method="crop"))
+    news, results = collect(lambda: run(*arguments, method="crop"))
     assert tried == [(2, 128), (1, 128), (2, 64)]
     assert "input of 64 px instead of 128" in news[-2].note
     monkeypatch.undo()

@@ -4,7 +4,6 @@ import numpy as np
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.windows import WindowConfig
 from napari_maskinversion.pipeline.run import run
 from tests.scenes import demo_model, picture
@@ -25,7 +24,7 @@ def test_the_heatmap_of_a_small_region_lies_on_it():
         InversionConfig(steps=20),
         window=WindowConfig(),
     )
-    results = drive(generator)
+    results = generator
     placed = results.window_heatmap(0)
     y0, x0, y1, x1 = placed.box
     assert y0 <= y

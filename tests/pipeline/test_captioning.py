@@ -64,7 +64,7 @@ def test_every_region_gets_its_best_captions_with_labels_or_without(bank, words)
 
 
 def test_a_run_without_a_bank_has_no_caption_columns():
-    results = everything(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    results = run(demo_model(), picture(), regions(2), None, QUICK)
     assert not [name for name in results.to_frame() if "caption" in name]
     assert results.regions[0].captions is None
 
@@ -90,7 +90,7 @@ def test_with_a_large_bank_regions_wait_and_none_is_forgotten(bank, monkeypatch)
 
 
 def test_results_that_exist_get_captions_without_another_inversion(bank):
-    plain = everything(run(demo_model(), picture(), regions(3), None, QUICK))[1]
+    plain = run(demo_model(), picture(), regions(3), None, QUICK)
     results = add_captions(plain, bank, demo_model(), 3)
     assert_described(results, 3)
     assert plain.regions[0].captions is None
@@ -104,7 +104,7 @@ def test_results_that_exist_get_captions_without_another_inversion(bank):
 
 @pytest.mark.parametrize("device", ["cuda:7", "nowhere"])
 def test_results_of_a_device_that_is_not_here_get_captions_too(bank, device):
-    plain = everything(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    plain = run(demo_model(), picture(), regions(2), None, QUICK)
     elsewhere = replace(plain, info=replace(plain.info, device=device))
     assert_described(add_captions(elsewhere, bank))
 

@@ -53,7 +53,7 @@ def a_gpu_that_can_be_asked(monkeypatch):
 
 @pytest.fixture(scope="module")
 def undisturbed():
-    return follow(run(demo_model(), picture(), regions(9), WORDS, QUICK))[2]
+    return follow(lambda: run(demo_model(), picture(), regions(9), WORDS, QUICK))[2]
 
 
 @pytest.fixture
@@ -61,16 +61,16 @@ def short_of_memory(monkeypatch):
     """Let inversions fail for which a test's function says so; it gets inverter and masks."""
 
     def install(fails, error=MemoryError):
-        original = predictor.MaskInverter.invert_steps
+        original = predictor.MaskInverter.invert
 
-        def invert_steps(self, masks, *args, **keywords):
+        def invert(self, masks, *args, **keywords):
             work = original(self, masks, *args, **keywords)
             yield next(work)  # under way when it breaks
             if fails(self, masks):
                 raise error("CUDA out of memory. Tried to allocate 2 GiB")
             return (yield from work)
 
-        monkeypatch.setattr(predictor.MaskInverter, "invert_steps", invert_steps)
+        monkeypatch.setattr(predictor.MaskInverter, "invert", invert)
 
     return install
 
@@ -142,7 +142,7 @@ def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory
     monkeypatch.setattr(matmul, "_missing", lambda *_: "")
     monkeypatch.setattr(window_runner, "has_precision", lambda *_: False)
     config = replace(QUICK, precision="tf32")
-    _, _, results = follow(run(PretendGpu(), picture(), regions(3), WORDS, config))
+    _, _, results = follow(lambda: run(PretendGpu(), picture(), regions(3), WORDS, config))
     assert {region.window.device for region in results.regions} == {"cpu"}
     assert {region.window.route for region in results.regions} == {"direct"}
 
@@ -190,7 +190,7 @@ def test_an_image_that_does_not_fit_is_seen_smaller(monkeypatch, undisturbed):
         return (yield from original(tower, image, *how))
 
     monkeypatch.setattr(ClassTokenTower, "encode_steps", encode_steps)
-    notes, _, results = follow(run(demo_model(), picture(), regions(3), WORDS, QUICK))
+    notes, _, results = follow(lambda: run(demo_model(), picture(), regions(3), WORDS, QUICK))
     side = demo_model().working_resolution
     assert notes == [f"Not enough memory: input of {side // 2} px instead of {side}"]
     assert results.info.input_size == results.regions[0].window.input_size == (56, 72)
@@ -307,7 +307,7 @@ def few_sentences(monkeypatch):
 def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences):
     expected = embed_vocabulary(demo_model(), MANY, cache=False)
     few_sentences(lambda model, texts: len(texts) > 5, torch.OutOfMemoryError("full"))
-    notes, chunks, results = follow(run(demo_model(), picture(), regions(2), MANY, QUICK))
+    notes, chunks, results = follow(lambda: run(demo_model(), picture(), regions(2), MANY, QUICK))
     assert notes == [
         "Not enough memory for labels: 8 sentences at once",
         "Not enough memory for labels: 2 sentences at once",
@@ -339,12 +339,12 @@ def test_then_the_cpu_embeds_them_and_the_images_stay_where_they_are(undisturbed
 
 def test_where_no_label_fits_the_error_says_so_and_other_errors_pass(few_sentences):
     few_sentences(lambda model, texts: True)
-    *_, error = follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+    *_, error = follow(lambda: run(demo_model(), picture(), regions(2), WORDS, QUICK))
     assert isinstance(error, NotEnoughMemoryError)
     assert "not even for one sentence on cpu" in str(error)
     few_sentences(lambda model, texts: True, RuntimeError("expected scalar type Float"))
     with pytest.raises(RuntimeError, match="scalar type"):
-        follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+        follow(lambda: run(demo_model(), picture(), regions(2), WORDS, QUICK))
 
 
 @pytest.fixture

@@ -24,14 +24,15 @@ from napari_maskinversion.pipeline.run import (
     run_planes,
 )
 from napari_maskinversion.results.export.provenance import provenance
-from tests.scenes import collect, demo_model, label_image, picture, regions
+from tests.listeners import collect
+from tests.scenes import demo_model, label_image, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
 
 
 def test_results_are_those_of_the_engine():
-    results = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
+    results = run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2)
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     expected = inverter.invert(regions(5), QUICK)
@@ -48,7 +49,7 @@ def test_results_are_those_of_the_engine():
 @pytest.mark.parametrize("route", ["direct", "decomposed"])
 def test_results_tell_what_computed_them(route):
     config = InversionConfig(steps=2, route=route)
-    results = collect(run(demo_model(), picture(), regions(2), WORDS, config))[1]
+    results = run(demo_model(), picture(), regions(2), WORDS, config)
     machine = results.info.machine
     assert machine.threads == torch.get_num_threads()
     assert machine.library == cpu_library()
@@ -62,7 +63,7 @@ def test_results_tell_what_computed_them(route):
 
 
 def test_progress_says_region_and_step_and_never_goes_back():
-    news, _ = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
+    news, _ = collect(lambda: run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
     said = [item for item in news if isinstance(item, Progress)]
     texts = [item.text for item in said]
     assert texts[0] == "Encoding the image, layer 0 of 4"
@@ -76,7 +77,7 @@ def test_progress_says_region_and_step_and_never_goes_back():
 
 
 def test_fifty_regions_run_in_chunks_not_one_by_one():
-    news, results = collect(run(demo_model(), picture(), regions(50), WORDS, QUICK))
+    news, results = collect(lambda: run(demo_model(), picture(), regions(50), WORDS, QUICK))
     chunks = [item for item in news if isinstance(item, RegionChunk)]
     assert [len(chunk.results) for chunk in chunks] == [16, 16, 16, 2]
     assert [len(chunk.so_far) for chunk in chunks] == [16, 32, 48, 50]
@@ -95,7 +96,7 @@ def test_embedding_the_labels_is_reported_and_can_be_stopped():
     work.close()
     assert seen[0].text == "Labels 0 of 100"
     # A second run goes on where the first was stopped, and the share done never falls.
-    news, results = collect(run(demo_model(), picture(), regions(2), many, QUICK))
+    news, results = collect(lambda: run(demo_model(), picture(), regions(2), many, QUICK))
     steps = [n.step for n in news if isinstance(n, Progress) and n.stage == "labels"]
     assert steps[0] == seen[-1].step
     assert steps[-1] == 100
@@ -124,7 +125,7 @@ def test_closing_stops_and_keeps_the_chunks_that_are_finished(stop_at):
 
 
 def test_the_table_holds_the_ranked_labels():
-    frame = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1].to_frame()
+    frame = run(demo_model(), picture(), regions(3), WORDS, QUICK).to_frame()
     assert list(frame["region"]) == [1, 2, 3]
     assert list(frame.columns[:8]) == [
         "region",
@@ -143,13 +144,11 @@ def test_the_table_holds_the_ranked_labels():
 
 
 def test_one_label_or_none_work_too():
-    frame = collect(run(demo_model(), picture(), regions(2), Vocabulary(("car",)), QUICK))[
-        1
-    ].to_frame()
+    frame = run(demo_model(), picture(), regions(2), Vocabulary(("car",)), QUICK).to_frame()
     assert list(frame["suggestion"]) == ["car", "car"]
     assert math.isnan(frame["margin"][0])
     assert frame["probability"][0] == 1
-    bare = collect(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    bare = run(demo_model(), picture(), regions(2), None, QUICK)
     assert bare.raw_embeddings.shape == (2, demo_model().embed_dim)
     assert list(bare.to_frame()["suggestion"]) == ["", ""]
 
@@ -212,9 +211,9 @@ def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
 
 def test_synonyms_are_looked_at_and_the_label_is_told():
     # Words of one vocabulary as synonyms of each other: the best of them decides.
-    plain = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    plain = run(demo_model(), picture(), regions(3), WORDS, QUICK)
     pairs = Vocabulary.parse("apple | car, house | fish, key | bus")
-    results = collect(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
+    results = run(demo_model(), picture(), regions(3), pairs, QUICK)
     label = {"car": "apple", "fish": "house", "bus": "key"}
     for one, other in zip(plain.regions, results.regions, strict=True):
         best = one.ranking.labels[0]
@@ -224,7 +223,7 @@ def test_synonyms_are_looked_at_and_the_label_is_told():
 
 
 def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told():
-    sure = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    sure = run(demo_model(), picture(), regions(3), WORDS, QUICK)
     best = sorted(float(region.ranking.similarities[0]) for region in sure.regions)
     limit = (best[0] + best[1]) / 2
     work = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
@@ -255,7 +254,7 @@ def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers(
 
 
 def test_tokens_are_counted_in_what_the_model_saw():
-    results = collect(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
+    results = run(demo_model(), picture(), regions(2), WORDS, QUICK)
     rows, columns = results.info.grid
     assert results.regions[0].tokens == pytest.approx(
         results.regions[0].area / 4800 * rows * columns

@@ -8,7 +8,6 @@ from napari_maskinversion._napari.run_requests.run_task import RunTask
 from napari_maskinversion._napari.session import ResultRecord, Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import Cancelled
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from tests.scenes import demo_model, label_image, picture
 
@@ -27,7 +26,7 @@ class Work:
     def run(self, *, keep=False, stop_after=None):
         request = make_request(self.viewer, self.session, keep=keep)
         snapshot, steps = self.session.begin_run(), RunTask(request, ModelStore()).work()
-        finished = drive(steps) if stop_after is None else stopped(steps, stop_after)
+        finished = steps if stop_after is None else stopped(steps, stop_after)
         self.session.show(
             ResultRecord(
                 results=finished.results,

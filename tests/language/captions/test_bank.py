@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from napari_maskinversion.base.steps import drive
 
 from napari_maskinversion.base.errors import (
     ConfigError,
@@ -18,17 +19,16 @@ from napari_maskinversion.base.errors import (
     ModelError,
     NotEnoughMemoryError,
 )
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.language.captions import bank as module
 from napari_maskinversion.language.captions import store as store_module
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.building import (
     build_bank,
-    build_bank_steps,
-    continue_bank_steps,
+    continue_bank,
 )
 from napari_maskinversion.language.captions.caption_files import Captions
-from tests.scenes import collect, demo_model
+from tests.listeners import collect
+from tests.scenes import demo_model
 
 WIDTH = 16
 
@@ -125,14 +125,14 @@ def test_the_bundled_model_finds_the_caption_of_its_own_words(own_cache_folder):
 
 
 def test_captions_are_embedded_once(model):
-    said, first = collect(build_bank_steps(model, numbered_captions()))
+    said, first = collect(build_bank(model, numbered_captions()))
     assert said[0] == (0, 3000)
     assert said[-1] == (3000, 3000)
     assert [done for done, _ in said] == sorted({done for done, _ in said})
     # Often enough for Cancel.
     assert max(np.diff([done for done, _ in said])) <= 64
     assert sorted(model.asked) == sorted(numbered_captions().texts)
-    said, again = collect(build_bank_steps(model, numbered_captions()))
+    said, again = collect(build_bank(model, numbered_captions()))
     assert said == []
     assert len(model.asked) == 3000
     assert again.folder == first.folder
@@ -173,7 +173,7 @@ def test_where_not_one_fits_the_error_says_so_and_embedded_captions_stay(
     with pytest.raises(NotEnoughMemoryError, match="for the captions, not even for one"):
         build_bank(model, numbered_captions(1030), tmp_path / "bank")
     monkeypatch.undo()
-    said, _ = collect(continue_bank_steps(model, tmp_path / "bank"))
+    said, _ = collect(continue_bank(model, tmp_path / "bank"))
     assert said[0] == (192, 1030)
 
 
@@ -190,12 +190,12 @@ def test_other_captions_and_other_models_have_banks_of_their_own(model):
 
 @pytest.mark.parametrize("stop", [1, 700, 1500, 2900])
 def test_what_is_embedded_before_a_stop_is_kept(model, stop, tmp_path):
-    done = stop_after(build_bank_steps(model, numbered_captions(), tmp_path / "bank"), stop)
+    done = stop_after(build_bank(model, numbered_captions(), tmp_path / "bank"), stop)
     assert len(model.asked) <= done + 64
     with pytest.raises(InputError, match=f"half built .{done:,} of 3,000 captions.*captions build"):
         open_bank(tmp_path / "bank")
     before = len(model.asked)
-    said, bank = collect(build_bank_steps(model, numbered_captions(), tmp_path / "bank"))
+    said, bank = collect(build_bank(model, numbered_captions(), tmp_path / "bank"))
     assert said[0] == (done, 3000)
     assert len(model.asked) == 3000
     assert before >= done
@@ -203,10 +203,10 @@ def test_what_is_embedded_before_a_stop_is_kept(model, stop, tmp_path):
 
 
 def test_a_half_built_bank_resumes_without_its_file(model, tmp_path):
-    stop_after(build_bank_steps(model, numbered_captions(), tmp_path / "bank"), 1200)
+    stop_after(build_bank(model, numbered_captions(), tmp_path / "bank"), 1200)
     with pytest.raises(InputError, match="other weights"):
-        next(continue_bank_steps(HashModel("f2"), tmp_path / "bank"))
-    _, bank = collect(continue_bank_steps(model, tmp_path / "bank"))
+        next(continue_bank(HashModel("f2"), tmp_path / "bank"))
+    _, bank = collect(continue_bank(model, tmp_path / "bank"))
     assert len(model.asked) == 3000
     assert bank.record.source == "many.txt"
     assert_search_is_exact(bank, numbered_captions().texts)
@@ -266,7 +266,7 @@ def test_missing_vectors_are_embedded_again(model, bank_folder):
     (bank_folder / "vectors-00000000-00001024.parquet").unlink()
     with pytest.raises(InputError, match="half built .1,976 of 3,000 captions"):
         open_bank(bank_folder)
-    _, bank = collect(continue_bank_steps(model, bank_folder))
+    _, bank = collect(continue_bank(model, bank_folder))
     assert model.asked == list(numbered_captions().texts[:1024])
     assert_search_is_exact(bank, numbered_captions().texts)
 
@@ -275,7 +275,7 @@ def test_damaged_captions_are_refused_and_come_back_from_their_file(model, bank_
     damage(bank_folder / "captions.parquet", 0.3)
     for use in (
         lambda folder: open_bank(folder).search(regions()),
-        lambda folder: next(continue_bank_steps(model, folder)),
+        lambda folder: next(continue_bank(model, folder)),
     ):
         with pytest.raises(InputError, match=r"captions\.parquet in .* damaged .* are kept"):
             use(bank_folder)
@@ -351,7 +351,7 @@ def test_a_half_built_or_damaged_bank_of_version_020dev0_resumes(model, tmp_path
     vectors = np.load(tmp_path / "vectors.npy")
     vectors[3] = 7
     np.save(tmp_path / "vectors.npy", vectors)
-    said, bank = collect(continue_bank_steps(model, tmp_path))
+    said, bank = collect(continue_bank(model, tmp_path))
     assert said[0] == (1500 - 1024, 3000)
     assert_search_is_exact(bank, numbered_captions().texts)
 
@@ -391,11 +391,11 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
 
 
 def test_a_second_program_waits_for_the_bank_and_says_for_whom(model, tmp_path):
-    first = build_bank_steps(model, numbered_captions(), tmp_path)
+    first = build_bank(model, numbered_captions(), tmp_path)
     next(first)
     notes = []
     other = HashModel()
-    second = build_bank_steps(other, numbered_captions(), tmp_path, notes.append)
+    second = build_bank(other, numbered_captions(), tmp_path, notes.append)
     assert [next(second), next(second)] == [(0, 3000), (0, 3000)]
     assert notes == [notes[0]]
     assert f"The caption bank in {tmp_path} is in use by process {os.getpid()} on " in notes[0]
@@ -406,7 +406,7 @@ def test_a_second_program_waits_for_the_bank_and_says_for_whom(model, tmp_path):
 
 
 def test_a_disk_that_fills_keeps_what_is_embedded(model, tmp_path, monkeypatch):
-    work = build_bank_steps(model, numbered_captions(), tmp_path)
+    work = build_bank(model, numbered_captions(), tmp_path)
     list(islice(work, 40))
 
     def full(*_):
@@ -416,7 +416,7 @@ def test_a_disk_that_fills_keeps_what_is_embedded(model, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"could not be written \(No space left.*are kept"):
         collect(work)
     monkeypatch.undo()
-    said, bank = collect(build_bank_steps(model, numbered_captions(), tmp_path))
+    said, bank = collect(build_bank(model, numbered_captions(), tmp_path))
     assert said[0] == (2048, 3000)
     assert_search_is_exact(bank, numbered_captions().texts)
 
