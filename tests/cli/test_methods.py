@@ -76,8 +76,7 @@ def test_regions_that_are_cut_out_are_not_small():
     small = Regions.from_masks(np.pad(np.ones((1, 3, 3), bool), ((0, 0), (10, 47), (10, 67))))
     status = {}
     for name in ("crop", "maskclip"):
-        work = run(demo_model(), picture(), small, WORDS, QUICK, method=name)
-        status[name] = collect(work)[1].regions[0]
+        status[name] = run(demo_model(), picture(), small, WORDS, QUICK, method=name).regions[0]
     assert not status["crop"].low_resolution
     assert not any("small" in reason for reason in status["crop"].uncertainty.reasons)
     assert status["maskclip"].low_resolution
@@ -146,9 +145,9 @@ def test_embeddings_of_two_methods_are_not_compared():
 def test_live_results_keep_their_method():
     live = LiveRun(demo_model(), QUICK, method="crop")
     tasks = [PlaneTask(source=ArrayPlane(picture()), regions=regions(5))]
-    first = collect(live.update(tasks, WORDS))[1]
+    first = live.update(tasks, WORDS)
     assert first.info.method.name == "crop"
-    again = collect(live.update(tasks, WORDS))[1]
+    again = live.update(tasks, WORDS)
     assert live.inverted == 5
     np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
 
@@ -200,7 +199,7 @@ def test_time_is_estimated_in_passes_of_the_model(monkeypatch):
 
 def test_a_method_without_its_weights_is_refused_before_the_work():
     with pytest.raises(ConfigError, match="AlphaCLIP needs weights"):
-        next(run(demo_model(), picture(), regions(2), WORDS, QUICK, method="alphaclip"))
+        run(demo_model(), picture(), regions(2), WORDS, QUICK, method="alphaclip")
 
 
 @pytest.fixture

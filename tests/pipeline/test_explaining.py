@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from napari_maskinversion.base.steps import drive
 
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
@@ -29,6 +28,7 @@ from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.region_result import WindowRecord
 from tests.engine import oracle
 from tests.engine.towers import image, inverter, masks, tower
+from tests.listeners import collect
 from tests.scenes import demo_model, picture
 
 
@@ -221,8 +221,8 @@ def test_where_memory_runs_out_the_cpu_goes_on_and_what_does_not_fit_there_is_to
     used = looked_at_by(monkeypatch, lambda inverter: inverter.model is gpu.model)
     asked = seen(answered)
     on_gpu = replace(asked.result, window=replace(asked.result.window, device="cuda:0"))
-    said = []
-    course = drive(Explainer(gpu.model).course(replace(asked, result=on_gpu)), said.append)
+    asked_on_gpu = replace(asked, result=on_gpu)
+    said, course = collect(lambda: Explainer(gpu.model).course(asked_on_gpu))
     assert "Not enough memory: one map at a time" in said
     assert "Not enough memory on cuda:0: going on on the CPU" in said
     np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)

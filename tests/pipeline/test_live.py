@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from napari_maskinversion.base.steps import drive
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.identity import identify_all
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.models.backbone import Backbone
@@ -17,8 +18,9 @@ from napari_maskinversion.language.labels.templates import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import run
 from napari_maskinversion.pipeline.live import LiveRun
-from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
 from napari_maskinversion.results.results import Results
+from tests.listeners import collect
 from tests.scenes import demo_model, label_image, picture
 
 WORDS = Vocabulary(("apple", "car", "house"))
@@ -126,11 +128,13 @@ def test_other_words_re_rank_without_inverting(live, counted):
 
 def test_an_update_that_is_stopped_keeps_what_it_finished(counted):
     live = LiveRun(demo_model(), QUICK, chunk_size=2)
-    work = live.update(tasks(label_image(5)), WORDS)
-    while live.inverted < 2:
-        next(work)
-    next(work)
-    work.close()
+
+    def stop(news):
+        if live.inverted >= 2 and not isinstance(news, RegionChunk):
+            raise Cancelled
+
+    with pytest.raises(Cancelled), listening(stop):
+        live.update(tasks(label_image(5)), WORDS)
     first = list(counted["inverted"])
     results = live.update(tasks(label_image(5)), WORDS)
     assert first[:2] == [1, 2]
@@ -167,7 +171,6 @@ def test_where_memory_runs_out_no_window_is_kept(live, counted, monkeypatch):
     def fail_once(self, *given, **options):
         monkeypatch.setattr(MaskInverter, "invert", invert)
         raise MemoryError
-        yield
 
     monkeypatch.setattr(MaskInverter, "invert", fail_once)
     labels = label_image(5)
@@ -205,9 +208,8 @@ def test_other_words_are_ranked_where_only_few_sentences_fit(live, counted, monk
 
     monkeypatch.setattr(Backbone, "encode_text", encode_text)
     words = Vocabulary(("fish", "key", "bus", "cat"), TEMPLATES["ensemble"])
-    said = []
-    results = drive(live.update(tasks(label_image(5)), words), lambda step: said.append(step.note))
-    assert said[-1] == "Not enough memory for labels: 2 sentences at once"
+    said, results = collect(lambda: live.update(tasks(label_image(5)), words))
+    assert said[-1].note == "Not enough memory for labels: 2 sentences at once"
     assert counted["inverted"] == []
     assert {region.suggestion for region in results.regions} <= set(words.labels)
 

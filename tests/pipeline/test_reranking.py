@@ -18,8 +18,7 @@ WORDS, OTHERS = Vocabulary(("apple", "car")), Vocabulary(("fish", "house", "car"
 
 @pytest.fixture(scope="module")
 def results():
-    steps = run.run(demo_model(), picture(), regions(2), WORDS, InversionConfig(steps=1))
-    return steps
+    return run.run(demo_model(), picture(), regions(2), WORDS, InversionConfig(steps=1))
 
 
 def test_other_words_rank_as_a_run_with_them_does(results):

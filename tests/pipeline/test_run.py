@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError
+from napari_maskinversion.base.errors import Cancelled, ConfigError, InputError, MaskShapeError
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.compute.matmul import cpu_library
 from napari_maskinversion.images.plane_source import ArrayPlane
@@ -86,14 +87,16 @@ def test_fifty_regions_run_in_chunks_not_one_by_one():
 
 def test_embedding_the_labels_is_reported_and_can_be_stopped():
     many = Vocabulary(tuple(f"thing {number}" for number in range(100)))
-    work = run(demo_model(), picture(), regions(2), many, QUICK)
     seen = []
-    for news in work:
+
+    def stop(news):
         if isinstance(news, Progress) and news.stage == "labels":
             seen.append(news)
             if news.step >= 50:
-                break
-    work.close()
+                raise Cancelled
+
+    with pytest.raises(Cancelled), listening(stop):
+        run(demo_model(), picture(), regions(2), many, QUICK)
     assert seen[0].text == "Labels 0 of 100"
     # A second run goes on where the first was stopped, and the share done never falls.
     news, results = collect(lambda: run(demo_model(), picture(), regions(2), many, QUICK))
@@ -106,22 +109,23 @@ def test_embedding_the_labels_is_reported_and_can_be_stopped():
 
 
 @pytest.mark.parametrize("stop_at", ["encoding", "inverting"])
-def test_closing_stops_and_keeps_the_chunks_that_are_finished(stop_at):
-    work = run(demo_model(), picture(), regions(50), WORDS, QUICK, chunk_size=10)
+def test_a_run_can_be_stopped_and_the_chunks_that_are_finished_are_kept(stop_at):
     kept = None
-    for news in work:
+
+    def stop(news):
+        nonlocal kept
         if isinstance(news, RegionChunk):
             kept = news.so_far
         elif stop_at == "encoding" or (news.done == 20 and news.step == 1):
-            work.close()
-            break
+            raise Cancelled
+
+    with pytest.raises(Cancelled), listening(stop):
+        run(demo_model(), picture(), regions(50), WORDS, QUICK, chunk_size=10)
     if stop_at == "encoding":
         assert kept is None
     else:
         assert len(kept) == 20
         assert len(kept.to_frame()) == 20
-    with pytest.raises(StopIteration):
-        next(work)
 
 
 def test_the_table_holds_the_ranked_labels():
@@ -158,8 +162,7 @@ def test_a_region_smaller_than_a_token_is_marked(all_known):
     labels[10, 10] = 1
     labels[20:50, 20:60] = 2
     lax = UncertaintyConfig(overlap=0, margin=0)
-    work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
-    results = collect(work)[1]
+    results = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
     assert list(results.to_frame()["status"]) == ["low resolution", "ok"]
 
 
@@ -181,7 +184,7 @@ NAN[5, 5, 0] = np.nan
 def test_bad_input_is_refused_before_any_work(image, chosen, chunk_size, error, says):
     # Nothing of the model is touched: None would fail with another error.
     with pytest.raises(error, match=says):
-        next(run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size))
+        run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size)
 
 
 def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
@@ -204,8 +207,7 @@ def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
         PlaneTask(source=Plane(name), regions=regions(1), position=(("z", z),))
         for z, name in enumerate("ab")
     ]
-    for _ in run_planes(demo_model(), tasks, None, InversionConfig(steps=1)):
-        pass
+    run_planes(demo_model(), tasks, None, InversionConfig(steps=1))
     assert said == ["read a", "forget a", "read b"]
 
 
@@ -226,8 +228,7 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
     sure = run(demo_model(), picture(), regions(3), WORDS, QUICK)
     best = sorted(float(region.ranking.similarities[0]) for region in sure.regions)
     limit = (best[0] + best[1]) / 2
-    work = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
-    results = collect(work)[1]
+    results = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
     assert results.info.vocabulary.threshold == limit
     frame, plain = results.to_frame(), sure.to_frame()
     below = frame["suggestion"] == NONE_OF_THESE
@@ -243,8 +244,7 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
 
 def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers(all_known):
     strict = UncertaintyConfig(overlap=1.0, margin=0, tokens=0)
-    work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
-    results = collect(work)[1]
+    results = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
     for region, status in zip(results.regions, results.to_frame()["status"], strict=True):
         assert status == f"does not fit: low overlap {region.iou:.2f}"
     assert results.info.unsure == strict
@@ -263,4 +263,4 @@ def test_tokens_are_counted_in_what_the_model_saw():
 
 def test_a_threshold_that_is_no_similarity_is_refused():
     with pytest.raises(InputError, match="from -1 to 1; got 20"):
-        next(run(demo_model(), picture(), regions(2), WORDS, QUICK, threshold=20))
+        run(demo_model(), picture(), regions(2), WORDS, QUICK, threshold=20)

@@ -63,7 +63,7 @@ def answers():
         y, x = 1234 + 3900 * place, 17_000 - 3800 * place
         sea.things.append((y, x, colours, mask))
         regions.append(Region(number, (y, x, y + mask.shape[0], x + mask.shape[1]), mask))
-    work = run(
+    results = run(
         demo_model(),
         sea,
         Regions(sea.shape, regions),
@@ -71,7 +71,7 @@ def answers():
         InversionConfig(steps=10),
         window=WindowConfig(),
     )
-    return scene.truth, work, sea.read_boxes
+    return scene.truth, results, sea.read_boxes
 
 
 def test_small_things_are_named_among_forty_names(answers):

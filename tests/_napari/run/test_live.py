@@ -157,12 +157,10 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     count, closed, ended = MaskInverter.invert, [], []
 
     def slow(self, masks, *given, **options):
-        work = count(self, masks, *given, **options)
         try:
             held.set()
             go.wait(10)
-            yield next(work)
-            outcome = yield from work
+            outcome = count(self, masks, *given, **options)
             ended.append(masks.ids)
             return outcome
         finally:
@@ -254,7 +252,7 @@ def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypa
     def slow(self, *given, **options):
         held.set()
         go.wait(10)
-        return (yield from count(self, *given, **options))
+        return count(self, *given, **options)
 
     monkeypatch.setattr(MaskInverter, "invert", slow)
     live.live.worker.done.connect(done.append)

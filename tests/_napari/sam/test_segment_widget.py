@@ -22,6 +22,7 @@ from napari_maskinversion._napari.sam.prompt_layers import (
 )
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
 from napari_maskinversion._napari.session import Session
+from napari_maskinversion.base.progress import telling
 from napari_maskinversion.regions.annotations.label_tiles import draw_labels
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig, read_boxes, read_points
 from tests.regions.sam.tiny import save_tiny
@@ -341,14 +342,21 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     from napari_maskinversion.regions.sam import segmenter
 
     go, texts = threading.Semaphore(0), []
-    real = segmenter.Segmenter._segment
+    real = segmenter.Segmenter.segment
 
     def slow(self, source, prompts):
-        for news in real(self, source, prompts):
-            yield news
-            go.acquire(timeout=20)
+        told = []
 
-    monkeypatch.setattr(segmenter.Segmenter, "_segment", slow)
+        def wait(news):
+            if told:
+                go.acquire(timeout=20)
+            told.append(news)
+            return news
+
+        with telling(wait):
+            return real(self, source, prompts)
+
+    monkeypatch.setattr(segmenter.Segmenter, "segment", slow)
     panel._viewer.add_shapes([rectangle(10, 20, 60, 90)])
     before = panel.input.regions.layer
     part.use_file(checkpoint)

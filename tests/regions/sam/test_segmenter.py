@@ -9,6 +9,7 @@ from napari_maskinversion.images.plane_source import ArrayPlane, Level, as_sourc
 from napari_maskinversion.regions.masks.cleanup import CleanUp
 from napari_maskinversion.regions.sam.prompts import Prompt
 from napari_maskinversion.regions.sam.resizing import resize_for_sam
+from tests.listeners import collect, stopped
 
 from .tiny import SIDE, tiny_sam
 
@@ -144,13 +145,11 @@ def test_embeddings_kept_are_bounded(segmenter, photo, monkeypatch):
 
 
 def test_progress_rises_and_stopping_leaves_nothing_half_done(segmenter, photo):
-    work = segmenter.segment(as_source(photo), [BOX])
-    first = [next(work) for _ in range(3)]
+    first = stopped(lambda: segmenter.segment(as_source(photo), [BOX]), 3)
     assert "layer 2 of 2" in first[-1].text
-    work.close()
     assert not segmenter._embeddings
-    work, fractions = segmenter.segment(as_source(photo), [BOX, POINT]), []
-    fractions = [news.fraction for news in work]
+    news, _ = collect(lambda: segmenter.segment(as_source(photo), [BOX, POINT]))
+    fractions = [one.fraction for one in news]
     assert fractions == sorted(fractions)
     assert 0 <= fractions[0] < fractions[-1] <= 1
 
