@@ -150,7 +150,7 @@ class RunTask:
         def follow(news: Any) -> None:
             if isinstance(news, run.RegionChunk):
                 self.results = news.so_far
-            elif isinstance(news, run.Progress):
+            else:
                 self._progress = news
             show(partial(self._update, news))
 
