@@ -84,9 +84,7 @@ def test_a_chunk_that_does_not_fit_is_halved_and_every_answer_stays_the_same(
     short_of_memory, undisturbed
 ):
     short_of_memory(lambda inverter, masks: len(masks) > 2, torch.OutOfMemoryError)
-    notes, chunks, results = follow(
-        lambda: run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=8)
-    )
+    notes, chunks, results = follow(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=8)
     assert notes == [
         "Not enough memory: 4 regions at once",
         "Not enough memory: 2 regions at once",
@@ -113,9 +111,7 @@ def test_then_the_input_shrinks_and_each_region_knows_what_it_was_seen_in(
         return False
 
     short_of_memory(fails)
-    notes, chunks, results = follow(
-        lambda: run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
-    )
+    notes, chunks, results = follow(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
     side = demo_model().working_resolution
     assert notes == [
         "Not enough memory: 1 region at once",
@@ -156,9 +152,7 @@ def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory
 
 def test_then_the_cpu_takes_over_with_the_whole_input(short_of_memory, undisturbed):
     short_of_memory(lambda inverter, masks: inverter.model.device.type == "cuda")
-    notes, _, results = follow(
-        lambda: run(PretendGpu(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
-    )
+    notes, _, results = follow(PretendGpu(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
     assert notes[-1] == "Not enough memory on cuda:0: going on on the CPU"
     assert [note for note in notes if "input" in note] == [
         "Not enough memory: input of 64 px instead of 128",
@@ -179,9 +173,7 @@ def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(shor
         return len(calls) > 1
 
     short_of_memory(fails)
-    notes, chunks, error = follow(
-        lambda: run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2)
-    )
+    notes, chunks, error = follow(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2)
     assert len(chunks[-1].so_far) == 2
     assert isinstance(error, NotEnoughMemoryError)
     assert "not even for one region" in str(error)
@@ -336,9 +328,7 @@ class GpuWithoutRoomForText(PretendGpu):
 
 
 def test_then_the_cpu_embeds_them_and_the_images_stay_where_they_are(undisturbed):
-    notes, _, results = follow(
-        lambda: run(GpuWithoutRoomForText(), picture(), regions(9), WORDS, QUICK)
-    )
+    notes, _, results = follow(GpuWithoutRoomForText(), picture(), regions(9), WORDS, QUICK)
     assert notes[-2:] == [
         "Not enough memory for labels: 1 sentence at once",
         "Not enough memory for labels on cuda:0: embedding them on the CPU",

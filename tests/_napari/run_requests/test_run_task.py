@@ -74,9 +74,9 @@ def test_after_cancel_update_goes_on_with_what_is_missing(work, inverted):
     change(work)
     work.session.change_settings({"chunk_size": 1})
     assert len(work.run(keep=True, stop_after=4)) == 4  # three kept, one of the two changed
-    assert len(inverted) == 1
+    inverted.clear()
     assert len(work.run(keep=True)) == 5
-    assert sorted(inverted) == [3, 9]
+    assert inverted == [9]
 
 
 def test_words_changed_as_well_are_ranked_for_kept_regions(work, inverted):
