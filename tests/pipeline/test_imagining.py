@@ -32,12 +32,27 @@ def decoders(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def kept():
+    """Decoders that are loaded, by folder and precision."""
+    return {}
+
+
 @pytest.fixture
-def imagine(decoders):
+def imagine(decoders, kept, monkeypatch):
+    load = imagining.load_decoder
+
+    def load_once(plan):
+        key = (plan.folder.path, plan.dtype)
+        if key not in kept:
+            kept[key] = load(plan)
+        return kept[key]
+
     def call(region=1, **options):
         usual = {"weights": decoders / "kandinsky", "steps": 2, "size": 64, "model": demo_model()}
         return nmi.imagine(picture(), label_image(), region, **{**usual, **options})
 
+    monkeypatch.setattr(imagining, "load_decoder", load_once)
     return call
 
 
