@@ -2,7 +2,8 @@
 
 import pytest
 
-from napari_maskinversion.cli import running
+from napari_maskinversion.pipeline import job
+from napari_maskinversion.pipeline.progress import RegionChunk
 from tests.scenes import write_scene
 
 
@@ -15,12 +16,12 @@ def files(tmp_path):
 @pytest.fixture
 def stopped_run(monkeypatch):
     """The user presses Ctrl-C after the first chunk of regions."""
-    run_planes = running.run_planes
+    run_planes = job.run_planes
 
     def stopped(*arguments, **keywords):
         for news in run_planes(*arguments, **keywords):
             yield news
-            if isinstance(news, running.RegionChunk):
+            if isinstance(news, RegionChunk):
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "run_planes", stopped)
+    monkeypatch.setattr(job, "run_planes", stopped)

@@ -45,9 +45,6 @@ OF_RUN = [
     "--unit",
     "--threshold",
     "--top-k",
-    "--unsure-tokens",
-    "--unsure-iou",
-    "--unsure-margin",
     "--least-tokens",
     "--least-margin",
     "--least-overlap",
@@ -55,9 +52,7 @@ OF_RUN = [
 OF_FIND = [
     name
     for name in OF_RUN
-    if not name.startswith(
-        ("--unsure", "--least", "--method", "--pixel", "--unit", "--thresh", "--top-k")
-    )
+    if not name.startswith(("--least", "--method", "--pixel", "--unit", "--thresh", "--top-k"))
 ]
 
 

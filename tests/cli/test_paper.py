@@ -93,12 +93,11 @@ def test_a_default_given_by_hand_counts_too(settings_of):
     assert settings_of("run", "--paper", "--window", "auto")[0].window.mode == "auto"
 
 
-def test_the_record_says_what_differs_from_the_paper(call, files):
+def test_the_record_says_what_differs_from_the_paper(fine, files):
     def record(*more):
         out = files / f"out{len(more)}"
         arguments = ("--labels", "cat", "--only", "1", "--format", "json", "--out", out)
-        code, _, err = call("run", files / "image.png", files / "masks.png", *arguments, *more)
-        assert code == 0, err
+        fine("run", files / "image.png", files / "masks.png", *arguments, *more)
         return json.loads((out / "result.json").read_text("utf-8"))["differs_from_paper"]
 
     assert record("--paper", "--resolution", "64") == ["resolution"]

@@ -19,7 +19,7 @@ from ..review.matching import restore
 from ..review.reporting import decision_columns, decision_records
 from ..review.review import Review
 from .finished import FILE, differences
-from .image_task import ALWAYS, archive_of
+from .image_task import ALWAYS, ARCHIVES, file_name
 from .opened import OpenProject
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Accepted:
 
 def archive_file(project: OpenProject, name: str) -> Path | None:
     """Return the archive of an image; None if it was not computed to its end."""
-    folder = archive_of(project.out, name)
+    folder = project.out / ARCHIVES / file_name(name)
     file = folder / FORMATS[ALWAYS].file
     return file if (folder / FILE).is_file() and file.is_file() else None
 

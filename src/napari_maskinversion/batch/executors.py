@@ -9,16 +9,15 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from functools import partial
 from multiprocessing import connection
 from threading import Event, Thread
 from typing import Any, ClassVar, Final, Protocol, Self
 
 from ..base.errors import Cancelled
-from .gpus import take_gpu
 from .image_task import ImageTask, Report
 
 THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 BEGUN: Final = 1e-6  # share of an image of which nothing is done yet
 
 
@@ -29,31 +28,20 @@ class Work(Protocol):
         """Do a task; ``on_step`` is called between steps, and raises `Cancelled` to stop it."""
 
 
-class WorkerDied(Exception):
-    """The process that did a task, or one beside it, ended suddenly."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__("A worker process ended suddenly.")
-        self.times = times
-
-
-class ClusterLost(Exception):
-    """What distributes the tasks went away; the text says so in one line."""
-
-
 class TaskExecutor(ABC):
     """What does the tasks of a batch; use it in a ``with`` block.
 
-    The future of a task raises `WorkerDied` or `ClusterLost` if it is to be submitted again.
     Leaving the block after an error stops the tasks between two steps.
     """
 
     at_once: int = 1  # How many tasks it should hold
     about: str = ""  # One line for users about where the work is done; "" for this machine
+    # What a future raises whose process ended suddenly, or one beside it: its task is done again
+    died: tuple[type[Exception], ...] = (BrokenExecutor,)
 
     @abstractmethod
     def submit(self, work: Work, task: ImageTask) -> Future[Report]:
-        """Begin a task, or do it later."""
+        """Begin a task, or do it later. A future that is cancelled has lost its cluster."""
 
     @abstractmethod
     def underway(self) -> Mapping[str, float]:
@@ -119,7 +107,7 @@ class Workers(TaskExecutor):
         # Memory without locks: a process may be killed while it holds one.
         self._stop = self._context.RawValue("b", 0)
         self._shares = self._context.RawArray("d", self.at_once)
-        self._names: dict[int, str] = {}
+        self._open: dict[int, tuple[str, Future[Report]]] = {}  # by place among the shares
         self._count, self._gpus = count, tuple(gpus)
         self._pool = self._started()
 
@@ -134,37 +122,23 @@ class Workers(TaskExecutor):
 
     def submit(self, work: Work, task: ImageTask) -> Future[Report]:
         """Begin a task when a process is free."""
-        place = next(n for n in range(self.at_once) if n not in self._names)
-        self._shares[place], self._names[place] = 0, task.name
+        place = next(n for n in range(self.at_once) if n not in self._open or self._is_done(n))
+        self._shares[place] = 0
         try:
-            inner = self._pool.submit(_do, work, task, place)
+            future = self._pool.submit(_do, work, task, place)
         except BrokenExecutor:
             self._pool.shutdown(wait=False)
             self._pool = self._started()
-            inner = self._pool.submit(_do, work, task, place)
-        outer: Future[Report] = Future()
-        inner.add_done_callback(partial(self._finish, outer, place))
-        return outer
+            future = self._pool.submit(_do, work, task, place)
+        self._open[place] = task.name, future
+        return future
 
-    def _finish(self, outer: Future[Report], place: int, inner: Future[Report]) -> None:
-        begun = self._shares[place] > 0
-        del self._names[place]
-        if inner.cancelled():
-            outer.cancel()
-            return
-        error = inner.exception()
-        if isinstance(error, BrokenExecutor):
-            error = WorkerDied(times=int(begun))
-        if not outer.set_running_or_notify_cancel():
-            return
-        if error is not None:
-            outer.set_exception(error)
-        else:
-            outer.set_result(inner.result())
+    def _is_done(self, place: int) -> bool:
+        return self._open[place][1].done()
 
     def underway(self) -> Mapping[str, float]:
         """Return the share that is done of each image that a process has begun."""
-        shares = {name: self._shares[place] for place, name in list(self._names.items())}
+        shares = {self._open[n][0]: self._shares[n] for n in self._open if not self._is_done(n)}
         return {name: share for name, share in shares.items() if share}
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:
@@ -202,8 +176,7 @@ def _begin(threads: int, gpus: Sequence[str], stop: Any, shares: Any) -> None:
     _InWorker.stop, _InWorker.shares = stop, shares
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which asks
     Thread(target=_end_with_parent, daemon=True).start()
-    number = multiprocessing.current_process().name.rpartition("-")[2]  # SpawnProcess-3
-    take_gpu(int(number) if number.isdecimal() else 0, gpus)
+    take_gpu(multiprocessing.current_process().name.rpartition("-")[2], gpus)  # SpawnProcess-3
     limit_threads(threads)
 
 
@@ -220,3 +193,20 @@ def _end_with_parent() -> None:
     if parent is not None:
         connection.wait([parent.sentinel])
         os._exit(1)
+
+
+def gpus_for(device: str) -> tuple[str, ...]:
+    """Return the GPUs among which workers choose, as `VISIBLE` names them."""
+    if device not in ("auto", "cuda"):
+        return ()
+    import torch
+
+    count = torch.cuda.device_count()
+    named = [name for name in os.environ.get(VISIBLE, "").split(",") if name]
+    return tuple(named[:count] if named else map(str, range(count)))
+
+
+def take_gpu(number: str, gpus: Sequence[str]) -> None:
+    """Let this process see one GPU, in turns by its number; CUDA must not have been used yet."""
+    if gpus:
+        os.environ[VISIBLE] = gpus[(int(number) if number.isdecimal() else 0) % len(gpus)]

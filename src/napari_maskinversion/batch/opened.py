@@ -17,19 +17,24 @@ from ..base.errors import InputError
 from ..base.locks import hold_alone
 from ..base.reading import is_address, read_json, validated
 from ..language.labels.vocabulary import Vocabulary
+from ..regions.annotations import coco
+from ..regions.annotations.annotation import Annotations
 from ..results.settings import RunSettings
-from .image_task import ImageTask
+from .image_task import ImageTask, file_name
 from .pairing import Pair
 from .project import (
     FILE,
     Project,
     ProjectImage,
+    drawn_for,
+    is_drawn,
     project_file,
+    project_images,
     read_project,
-    relative,
+    settings_of,
+    task_of,
     write_project,
 )
-from .running import settings_of, task_of
 
 OUT: Final = "maskinversion_batch"  # where the command batch writes by default
 DRAWN: Final = "drawn_regions"
@@ -127,24 +132,25 @@ class OpenProject:
 
 def changed_image(project: Project, name: str, **values: Any) -> Project:
     """Return a project in which one image has other values."""
-    images = tuple(
-        ProjectImage(**{**dict(one), **values}) if one.name == name else one
-        for one in project.images
-    )
-    return Project(**{**dict(project), "images": images})
+    images = (one.changed(**values) if one.name == name else one for one in project.images)
+    return project.changed(images=tuple(images))
 
 
-def added_images(project: Project, pairs: Iterable[Pair], folder: Path) -> Project:
-    """Return a project with more images; those that it has already stay as they are."""
-    known = {(one.image, one.series) for one in project.images}
-    new = []
-    for pair in pairs:
-        image = relative(pair.image, folder)
-        regions = None if pair.regions is None else relative(pair.regions, folder)
-        values = {"name": pair.name, "image": image, "regions": regions, "series": pair.series}
-        if (image, pair.series) not in known:
-            new.append(validated(ProjectImage, values, pair.image))
-    return Project(**{**dict(project), "images": (*project.images, *new)})
+def added_images(
+    project: Project, pairs: Iterable[Pair], folder: Path, *, fill: bool = False
+) -> Project:
+    """Return a project with more images; those that it has already stay as they are.
+
+    With ``fill``, those without regions get the new ones.
+    """
+    new = project_images(pairs, folder)
+    by_place = {one.place: one for one in new}
+    old = []
+    for one in project.images:
+        regions = by_place[one.place].regions if one.place in by_place else None
+        old.append(one.changed(regions=regions) if fill and one.regions is None else one)
+    known = {one.place for one in old}
+    return project.changed(images=(*old, *(one for one in new if one.place not in known)))
 
 
 def edit(file: Path, change: Callable[[Project], Project]) -> Project:
@@ -164,6 +170,18 @@ def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
         number += 1
         free = path.with_name(f"{path.stem}_{number}{path.suffix}")
     return free
+
+
+def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Path:
+    """Write the regions that somebody drew on an image, whole or not at all; return the file."""
+    file, description = project.regions(name), drawn_for(name)
+    if file is None or not is_drawn(file):  # never at a file that is not ours
+        usual = project.folder / DRAWN / f"{file_name(name)}.json"
+        file = free_name(usual, lambda other: is_drawn(other, f'{description}"'))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    about = {**annotations.about, "description": description}
+    coco.write_coco(replace(annotations, image=project.path(name).name, about=about), file)
+    return file
 
 
 class Place(BaseModel):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
@@ -23,12 +22,16 @@ from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key, without_dropped
 from .addresses import address_of
+from .image_task import ALWAYS, ImageTask
+from .pairing import Pair
 
 FILE: Final = "project.yaml"
 FORMAT: Final = "napari-maskinversion project"
 VERSION: Final = 1
 Value = bool | int | float | str | list[str] | None
 _LISTED: Final = 5  # names in a text
+_DRAWN: Final = "Regions drawn in napari-maskinversion for"
+_HEAD: Final = 400  # bytes of a file; the description comes first
 
 
 class ProjectImage(BaseModel):
@@ -52,6 +55,15 @@ class ProjectImage(BaseModel):
         if not is_line or name.startswith(".") or CONTROL.search(name):
             raise ValueError("a name is one line without control signs, and begins with no dot")
         return name
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """What tells the image from others whatever its name is."""
+        return self.image, self.series
+
+    def changed(self, **values: Any) -> Self:
+        """Return the image with other values."""
+        return type(self)(**{**dict(self), **values})
 
 
 class Project(FrozenModel):
@@ -78,6 +90,10 @@ class Project(FrozenModel):
     def _check(self) -> Self:
         check_names(self.images)
         return self
+
+    def changed(self, **values: Any) -> Self:
+        """Return the project with other values."""
+        return type(self)(**{**dict(self), **values})
 
     def run_settings(self, folder: Path) -> RunSettings:
         """Return the settings of a run."""
@@ -147,6 +163,62 @@ def check_names(images: Iterable[ProjectImage]) -> None:
 
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
+
+
+def project_images(pairs: Iterable[Pair], folder: Path) -> tuple[ProjectImage, ...]:
+    """Return pairs as images of the project in a folder."""
+    images = []
+    for one in pairs:
+        image = relative(one.image, folder)
+        regions = None if one.regions is None else relative(one.regions, folder)
+        values = {"name": one.name, "image": image, "series": one.series, "regions": regions}
+        images.append(validated(ProjectImage, values, one.image))
+    return tuple(images)
+
+
+def task_of(
+    project: Project,
+    image: ProjectImage,
+    folder: Path,
+    out: Path,
+    settings: RunSettings,
+    vocabulary: Vocabulary | None,
+    formats: Sequence[str] = (ALWAYS,),
+) -> ImageTask:
+    """Return the task of an image that has regions."""
+    return ImageTask(
+        name=image.name,
+        image=place_of(image.image, folder),
+        regions=place_of(str(image.regions), folder),
+        settings=settings_of(image, folder, settings),
+        vocabulary=vocabulary,
+        templates=project.templates,
+        colors=project.colors,
+        formats=tuple(dict.fromkeys((*formats, ALWAYS))),
+        out=out,
+    )
+
+
+def settings_of(image: ProjectImage, folder: Path, settings: RunSettings) -> RunSettings:
+    """Return the settings of an image: its number in a file; drawn regions know their planes."""
+    values: dict[str, Any] = {} if image.series is None else {"series": image.series}
+    if settings.planes is not None and image.regions and is_drawn(folder / image.regions):
+        values["planes"] = None
+    return settings.changed(values)
+
+
+def drawn_for(name: str) -> str:
+    """Return the description in a file of the regions that somebody drew on an image."""
+    return f"{_DRAWN} {name}"
+
+
+def is_drawn(file: Path, description: str = _DRAWN) -> bool:
+    """Return whether a file has regions that somebody drew in the panel, or on one image."""
+    try:
+        with file.open("rb") as content:
+            return description in content.read(_HEAD).decode("utf-8", "replace")
+    except OSError:
+        return False
 
 
 def project_file(place: Path) -> Path:
@@ -244,8 +316,3 @@ def _resolved(value: Any, folder: Path, *, folders: bool = False) -> Any:
 def _exists(path: str | Path, *, folders: bool) -> bool:
     """Return whether there is a file; a long list of labels is no path, and no error."""
     return bool(path) and (os.path.exists if folders else os.path.isfile)(path)
-
-
-def states(project: Project) -> Counter[str]:
-    """Return how many images there are of each state."""
-    return Counter(image.state for image in project.images)

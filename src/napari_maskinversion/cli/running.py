@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..base import progress_words as words
 from ..base.errors import NotEnoughMemoryError
+from ..base.progress_words import STARTING
 from ..base.steps import Steps
 from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
@@ -16,9 +16,8 @@ from ..language.labels.known_words import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions.from_bank import add_captions
 from ..pipeline.estimate import estimate, place_text
-from ..pipeline.inputs import Inputs
-from ..pipeline.run import RegionChunk, run_planes
-from ..results.settings import RunSettings
+from ..pipeline.job import Job
+from ..pipeline.progress import RegionChunk
 from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
@@ -27,20 +26,17 @@ if TYPE_CHECKING:
 
 
 def invert(
-    model: Backbone,
-    inputs: Inputs,
-    vocabulary: Vocabulary | None,
-    settings: RunSettings,
-    bank: CaptionBank | None = None,
+    model: Backbone, job: Job, words: Vocabulary | None = None, bank: CaptionBank | None = None
 ) -> tuple[Results, bool]:
-    """Invert the regions and close the image.
+    """Return the results of a job, and whether they are of all regions.
 
     Ctrl-C keeps the chunks that are finished; before the first of them it ends the program.
     """
-    if inputs.notes:
-        say(inputs.notes)
+    settings = job.settings
+    if job.notes:
+        say(job.notes)
     size = estimate(
-        inputs.tasks,
+        job.tasks,
         model=model.name,
         device=str(model.device),
         resolution=settings.resolution or model.working_resolution,
@@ -49,11 +45,14 @@ def invert(
         window=settings.window,
         method=settings.method,
     )
-    place = place_text(str(model.device))
-    work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)
-    with inputs.stack:
-        notes = [size.text, place, *_not_known(model, inputs, vocabulary)]
-        results, finished = _follow(work, "\n".join(notes))
+    unknown = unknown_words_note(() if words is None else words.full_labels, taught_by(model))
+    notes = [
+        size.text,
+        place_text(str(model.device)),
+        f"{unknown}." if unknown else "",
+        unknown_image_note(job.tasks[0].source, model),
+    ]
+    results, finished = _follow(job.steps(model, words, bank), "\n".join(filter(None, notes)))
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
@@ -62,19 +61,11 @@ def invert(
     return results.in_order(), finished
 
 
-def _not_known(model: Backbone, inputs: Inputs, vocabulary: Vocabulary | None) -> list[str]:
-    """Return a line about words, and one about the image, if the demo model does not know them."""
-    labels = () if vocabulary is None else vocabulary.full_labels
-    unknown = unknown_words_note(labels, taught_by(model))
-    notes = [f"{unknown}." if unknown else "", unknown_image_note(inputs.tasks[0].source, model)]
-    return [note for note in notes if note]
-
-
 def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
     """Drive the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
     results: Results | None = None
     with ProgressBar() as bar, Steps(work) as steps:
-        bar.show(words.STARTING)
+        bar.show(STARTING)
         try:
             for count, news in enumerate(steps):
                 if not count:  # the first step raises the errors of bad input
@@ -94,8 +85,8 @@ def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | N
             return results, False
 
 
-def say_unfinished(results: Results, inputs: Inputs) -> None:
+def say_unfinished(results: Results, job: Job) -> None:
     """Say how many regions were finished when the user stopped, and end the program."""
-    count = sum(len(task.regions) for task in inputs.tasks)
+    count = sum(len(task.regions) for task in job.tasks)
     say(f"Stopped: {len(results)} of {count} regions were finished and are kept.")
     raise typer.Exit(INTERRUPTED)

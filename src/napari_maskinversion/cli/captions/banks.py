@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,11 +25,13 @@ from ...language.captions.building import (
 )
 from ...language.captions.caption_files import Captions, read_captions
 from ...language.captions.store import CaptionStore
+from ...language.labels.reading import vocabulary_of
+from ...language.labels.vocabulary import Vocabulary
 from ...language.ranking.finding import check_expression, embed_expression
 from ...results.settings import RunSettings
 from ..console import INTERRUPTED, ProgressBar, echo, print_table, say
 from ..loading import load
-from ..options import with_settings
+from ..options import template_option, with_settings
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -44,6 +47,45 @@ BankModel = Annotated[
     str | None,
     typer.Option(help="Model name, or a checkpoint file (default: the bank's, else demo)."),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Labels and captions for regions, as several commands take them."""
+
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels separated by commas (car | automobile: synonyms), a file of labels (text, "
+            "CSV, YAML), or a list that comes with the package: preset:coco; see labels list. "
+            "(default: the names in the files of regions, if they have any)"
+        ),
+    ] = None
+    template: Annotated[
+        list[str] | None, template_option("those of the project, file or preset, else photo")
+    ] = None
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also find the best captions, with labels or without: a caption bank (see "
+            "captions build), or a text or CSV file, which is embedded once and kept."
+        ),
+    ] = None
+    caption_column: Annotated[
+        str | None, typer.Option(help="Column of a CSV file of captions.")
+    ] = None
+
+    def vocabulary(self, threshold: float | None) -> Vocabulary | None:
+        """Return the labels with their prompts; None without labels."""
+        if self.labels is None:
+            return None
+        return vocabulary_of(self.labels, self.template or (), threshold)
+
+    def sentences(self) -> CaptionSource | None:
+        """Return the captions; refuses a file that has none."""
+        if self.captions is None:
+            return None
+        return CaptionSource(self.captions, column=self.caption_column)
 
 
 class CaptionSource:
@@ -145,10 +187,9 @@ def build_command(
         raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
     loaded = load(model or source.known_model, settings.architecture, settings.device)
     bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
-    record = bank.record
-    skipped = record.skipped
+    skipped = bank.record.skipped
     more = f" ({skipped})" if skipped else ""
-    say(f"{len(bank):,} captions{more}, model {record.model}, in:")
+    say(f"{len(bank):,} captions{more}, model {bank.record.model}, in:")
     echo(bank.folder)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
-from ...base import progress_words as words
 from ...base.errors import InputError
 from ...base.locks import hold
+from ...base.progress_words import LOADING_DECODER
 from ...base.targets import check_targets
 from ...diffusion.decoders import DECODERS
 from ...diffusion.pictures import RECORD, Imagined, Picture, PictureStep, file_of
@@ -30,13 +31,89 @@ from ...pipeline.imagining import (
     record_of,
     targets,
 )
-from ...pipeline.inputs import input_files, open_inputs, origin
-from ...pipeline.run import check_tasks
+from ...pipeline.inputs import input_files
+from ...pipeline.job import Job, open_job
 from ...results.settings import RunSettings
 from ..console import INTERRUPTED, ProgressBar, say
 from ..loading import load
-from ..options import ImageFile, MaskFiles, split_names, with_settings
+from ..options import ImageFile, MaskFiles, split_names, with_option_groups, with_settings
 from ..running import invert, say_unfinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """The decoder, and how it draws."""
+
+    decoder: Annotated[str, typer.Option(help="Diffusion model.", metavar="|".join(DECODERS))] = (
+        "kandinsky22"
+    )
+    prompt: Annotated[
+        str, typer.Option(help="Sentence to draw the region in: a photo of a sks dog on a beach.")
+    ] = ""
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Word of the prompt that the region replaces (kandinsky22); one for each region."
+        ),
+    ] = None
+    seed: Annotated[
+        int, typer.Option(help="Seed of the first picture; the next ones count up from it.")
+    ] = 0
+    pictures: Annotated[int, typer.Option(help="Pictures of each region, and of [CLS].")] = 1
+    draw_steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of a picture (default: 50; unclip: 20)."),
+    ] = None
+    guidance: Annotated[
+        float | None,
+        typer.Option(help="Scale of the guidance (default: 7.5; unclip: 10); 1 turns it off."),
+    ] = None
+    size: Annotated[
+        int | None,
+        typer.Option(help="Side of a picture in pixels (default: 512; unclip: 768)."),
+    ] = None
+    norm: Annotated[
+        str,
+        typer.Option(
+            metavar="optimised|cls",
+            help="The embedding as optimised, or scaled to the length of [CLS].",
+        ),
+    ] = "optimised"
+    dtype: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|float32|float16|bfloat16",
+            help="Precision of the decoder; auto: float16 on CUDA, else float32.",
+        ),
+    ] = "auto"
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the decoder, in diffusers' layout (default: in the cache)."),
+    ] = None
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the prior, for a prompt (default: in the cache)."),
+    ] = None
+
+    def request(self, device: str) -> ImagineRequest:
+        """Return what is to be drawn, by a device."""
+        return ImagineRequest(
+            pictures=PictureSettings(
+                decoder=self.decoder,
+                seed=self.seed,
+                steps=self.draw_steps,
+                guidance=self.guidance,
+                size=self.size,
+                pictures=self.pictures,
+                norm=cast("Norm", self.norm),
+                device=device,
+                dtype=cast("Precision", self.dtype),
+            ),
+            prompt=self.prompt,
+            subjects=tuple(self.subject or ()),
+            weights=self.weights,
+            prior=self.prior,
+        )
 
 
 @with_settings(
@@ -53,6 +130,7 @@ from ..running import invert, say_unfinished
     },
     only_chosen=True,
 )
+@with_option_groups
 def imagine_command(
     image: ImageFile,
     masks: MaskFiles,
@@ -63,82 +141,17 @@ def imagine_command(
             help="Region to draw, by its label; 3,5 draws both as one query; may be repeated."
         ),
     ],
-    decoder: Annotated[
-        str, typer.Option(help="Diffusion model.", metavar="|".join(DECODERS))
-    ] = "kandinsky22",
-    prompt: Annotated[
-        str, typer.Option(help="Sentence to draw the region in: a photo of a sks dog on a beach.")
-    ] = "",
-    subject: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Word of the prompt that the region replaces (kandinsky22); one for each region."
-        ),
-    ] = None,
+    drawing: Drawing,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and imagine.json.")] = Path(
         "maskinversion_pictures"
     ),
-    seed: Annotated[
-        int, typer.Option(help="Seed of the first picture; the next ones count up from it.")
-    ] = 0,
-    pictures: Annotated[int, typer.Option(help="Pictures of each region, and of [CLS].")] = 1,
-    draw_steps: Annotated[
-        int | None,
-        typer.Option(help="Steps of a picture (default: 50; unclip: 20)."),
-    ] = None,
-    guidance: Annotated[
-        float | None,
-        typer.Option(help="Scale of the guidance (default: 7.5; unclip: 10); 1 turns it off."),
-    ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(help="Side of a picture in pixels (default: 512; unclip: 768)."),
-    ] = None,
-    norm: Annotated[
-        str,
-        typer.Option(
-            metavar="optimised|cls",
-            help="The embedding as optimised, or scaled to the length of [CLS].",
-        ),
-    ] = "optimised",
-    dtype: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|float32|float16|bfloat16",
-            help="Precision of the decoder; auto: float16 on CUDA, else float32.",
-        ),
-    ] = "auto",
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the decoder, in diffusers' layout (default: in the cache)."),
-    ] = None,
-    prior: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the prior, for a prompt (default: in the cache)."),
-    ] = None,
 ) -> None:
     """Draw what the embedding of a region shows, next to that of the whole image ([CLS]).
 
     A diffusion model turns the CLIP embedding into a picture, as in Figure 4 of the paper.
     """
     queries = queries_of([_ids(text) for text in region])
-    request = ImagineRequest(
-        pictures=PictureSettings(
-            decoder=decoder,
-            seed=seed,
-            steps=draw_steps,
-            guidance=guidance,
-            size=size,
-            pictures=pictures,
-            norm=cast("Norm", norm),
-            device=changes.get("device", "auto"),
-            dtype=cast("Precision", dtype),
-        ),
-        prompt=prompt,
-        subjects=tuple(subject or ()),
-        weights=weights,
-        prior=prior,
-    )
+    request = drawing.request(changes.get("device", "auto"))
     groups = request.groups(queries)
     settings = RunSettings(window="whole").changed({**changes, **chosen_regions(queries)})
     files = [
@@ -147,21 +160,20 @@ def imagine_command(
         for one in request.pictures.seeds
     ]
     read = input_files(image, masks, changes.get("model"))
-    written = [out / name for name in (*files, RECORD)]
-    check_targets(written, overwrite=False, inputs=read, replaceable=False)
+    targets = [out / name for name in (*files, RECORD)]
+    check_targets(targets, overwrite=False, inputs=read, replaceable=False)
     _held = hold(out)  # until this function returns
-    inputs = open_inputs(image, masks, settings, say)
-    check_tasks(inputs.tasks)
-    if len(inputs.tasks) > 1:
-        raise InputError("The regions lie on several planes; choose one by --plane.")
-    if "model" not in changes:
-        settings = settings.changed({"model": model_of(request)})
-    carried = plan(request, settings.model)
-    source = origin(image, masks, settings, inputs.stack)
-    say(carried.text)
-    wanted, fingerprint = _embed(carried, inputs, queries, settings)
+    with open_job(image, masks, settings, say) as job:
+        if len(job.tasks) > 1:
+            raise InputError("The regions lie on several planes; choose one by --plane.")
+        if "model" not in changes:
+            settings = settings.changed({"model": model_of(request)})
+            job = replace(job, settings=settings)
+        carried = plan(request, settings.model)
+        say(carried.text)
+        wanted, fingerprint = _embed(carried, job, queries)
     made = _draw(carried, wanted)
-    record = record_of(carried, settings.model, fingerprint, settings, source=source)
+    record = record_of(carried, settings.model, fingerprint, settings, source=job.source)
     written = Imagined(pictures=tuple(made), record=record).save(out)
     say(f"Wrote {', '.join(file.name for file in written)} in {out}")
 
@@ -173,16 +185,15 @@ def _ids(text: str) -> list[int]:
     return [int(name) for name in names]
 
 
-def _embed(
-    carried: Plan, inputs: Any, queries: Sequence[tuple[int, ...]], settings: RunSettings
-) -> tuple[list[Target], str]:
+def _embed(carried: Plan, job: Job, queries: Sequence[tuple[int, ...]]) -> tuple[list[Target], str]:
     """Return what is to be drawn, and the model's fingerprint; the model is free afterwards."""
+    settings = job.settings
     model = load(settings.model, settings.architecture, settings.device)
     carried.folder.check_model(model.name, model.embed_dim)
-    pixels = overview(inputs.tasks[0].source)
-    results, finished = invert(model, inputs, None, settings)
+    pixels = overview(job.tasks[0].source)
+    results, finished = invert(model, job)
     if not finished:
-        say_unfinished(results, inputs)
+        say_unfinished(results, job)
     shown = in_order(results.regions, queries)
     return targets(carried, model, shown, pixels, settings), model.fingerprint
 
@@ -195,7 +206,7 @@ def _draw(carried: Plan, wanted: Sequence[Target]) -> list[Picture]:
                 bar.show(news.text, news.fraction)
 
         try:
-            bar.show(words.LOADING_DECODER)
+            bar.show(LOADING_DECODER)
             return draw(carried, load_decoder(carried), wanted, show)
         except KeyboardInterrupt:
             say("Stopped; nothing was written.")

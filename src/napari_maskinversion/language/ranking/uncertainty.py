@@ -35,7 +35,6 @@ class UncertaintyConfig:
             allow_inf_nan=False,
             json_schema_extra={
                 "cli": "least-tokens",
-                "cli_earlier": "unsure-tokens",
                 "unit": "tokens",
                 "ui_max": 100,
             },
@@ -67,7 +66,7 @@ class UncertaintyConfig:
             ge=0,
             allow_inf_nan=False,
             le=1,
-            json_schema_extra={"cli": "least-overlap", "cli_earlier": "unsure-iou"},
+            json_schema_extra={"cli": "least-overlap"},
         ),
     ] = None
     # Deprecated: least ratio of the best two confidences; ``margin`` takes its place
@@ -79,11 +78,7 @@ class UncertaintyConfig:
             "probable as the next are doubtful.",
             ge=0,
             allow_inf_nan=False,
-            json_schema_extra={
-                "cli": "unsure-margin",
-                "cli_replacement": "least-margin",
-                "ui": False,
-            },
+            json_schema_extra={"cli": False, "ui": False},
         ),
     ] = None
 
