@@ -701,8 +701,7 @@ def test_the_table_is_one_for_duckdb_and_pandas(finished):
 
 def test_a_worker_that_comes_late_keeps_what_another_one_wrote(finished, monkeypatch):
     before = times(finished / "out")
-    content = read_project(finished)
-    (first, *_) = plan(content, finished, finished / "elsewhere").tasks
+    (first, *_) = plan(OpenProject.read(finished).with_results(finished / "elsewhere")).tasks
     late = replace(first, out=finished / "out")
     monkeypatch.setattr(image_run, "write_parquet", None)
     assert image_run.run_task(late).kept

@@ -11,7 +11,6 @@ from napari_maskinversion.base.errors import MaskInversionError
 from napari_maskinversion.batch.executors import (
     THREADS,
     VISIBLE,
-    InThisProcess,
     TaskExecutor,
     Workers,
     gpus_for,
@@ -123,7 +122,7 @@ def shares_of(executor, folder):
 
 
 def test_the_share_of_each_image_is_told_while_it_is_computed(tmp_path):
-    with InThisProcess() as here:
+    with Workers() as here:
         assert shares_of(here, tmp_path) == ({"image 0": 0.5}, {})
 
 
@@ -153,7 +152,7 @@ def test_a_worker_computes_with_its_share_of_the_cores(monkeypatch):
 
 
 def test_an_error_stops_what_is_computed_between_two_steps(tmp_path):
-    executor = InThisProcess()
+    executor = Workers()
     future = executor.submit(wait_halfway, task(0, tmp_path))
     executor.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert "stopped" in str(future.exception())

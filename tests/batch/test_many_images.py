@@ -28,11 +28,12 @@ from napari_maskinversion.batch.opened import (
     Place,
     changed_image,
     edit,
+    is_drawn,
     read_place,
     save_drawn,
     write_place,
 )
-from napari_maskinversion.batch.project import is_drawn, read_project
+from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive

@@ -25,3 +25,17 @@ def stopped_run(monkeypatch):
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(job, "run_planes", stopped)
+
+
+def ok(outcome):
+    """Return the standard error of a command that has to have worked."""
+    code, _, err = outcome
+    assert code == 0, err
+    return err
+
+
+def refusal(outcome):
+    """Return the standard error of a command that has to have refused what the user can change."""
+    code, _, err = outcome
+    assert code == 2, err
+    return err

@@ -22,6 +22,8 @@ from napari_maskinversion.pipeline.inputs import origin
 from tests.engine.tiny import tiny_clip
 from tests.scenes import picture
 
+from .conftest import ok
+
 
 @pytest.fixture
 def files(files):
@@ -154,8 +156,7 @@ def test_a_run_has_labels_captions_or_both(run, files):
 def test_a_run_finishes_a_half_built_bank_and_uses_it(run, call, files, interrupted):
     interrupted(3)
     assert call("captions", "build", files / "many.txt", "--out", files / "bank")[0] == 130
-    code, _, err = run("--captions", files / "bank")
-    assert code == 0, err
+    ok(run("--captions", files / "bank"))
     assert len(open_bank(files / "bank")) == 300
     assert pd.read_csv(files / "out" / "regions.csv")["caption"].str.startswith("thing").all()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -20,24 +20,24 @@ from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations import coco
 from ..regions.annotations.annotation import Annotations
 from ..results.settings import RunSettings
-from .image_task import ImageTask, file_name
+from .image_task import ALWAYS, ImageTask, file_name
 from .pairing import Pair
 from .project import (
     FILE,
     Project,
     ProjectImage,
-    drawn_for,
-    is_drawn,
+    naming,
+    place_of,
     project_file,
     project_images,
     read_project,
-    settings_of,
-    task_of,
     write_project,
 )
 
 OUT: Final = "maskinversion_batch"  # where the command batch writes by default
 DRAWN: Final = "drawn_regions"
+_DRAWN: Final = "Regions drawn in napari-maskinversion for"
+_HEAD: Final = 400  # bytes of a file; the description comes first
 State = Literal["open", "done", "skip"]
 
 
@@ -48,6 +48,8 @@ class OpenProject:
     file: Path
     project: Project
     results: Path | None = None  # The folder of its results, if it is another than `out` usually is
+    # Other settings than its own, by key
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, place: Path) -> Self:
@@ -90,16 +92,31 @@ class OpenProject:
     @cached_property
     def settings(self) -> RunSettings:
         """The settings of its runs."""
-        return self.project.run_settings(self.folder)
+        return self.project.run_settings(self.folder).changed(self.changes)
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
         """Its words; None where the files of regions have names."""
         return self.project.vocabulary(self.folder, self.settings.threshold)
 
+    @property
+    def captions(self) -> Path | None:
+        """The file or folder with its captions."""
+        captions = self.project.captions
+        return None if captions is None else place_of(captions, self.folder)
+
+    def check_words(self) -> None:
+        """Refuse labels, templates and colours that cannot be used."""
+        with naming(self.file):
+            self.project.vocabulary(self.folder, None)
+
     def settings_of(self, name: str) -> RunSettings:
         """Return the settings of an image, which may be one of several in its file."""
-        return settings_of(self.by_name[name], self.folder, self.settings)
+        image, regions = self.by_name[name], self.regions(name)
+        values: dict[str, Any] = {} if image.series is None else {"series": image.series}
+        if self.settings.planes is not None and regions is not None and is_drawn(regions):
+            values["planes"] = None  # drawn regions know their planes
+        return self.settings.changed(values)
 
     def path(self, name: str) -> Path:
         """Return the file of an image."""
@@ -113,13 +130,25 @@ class OpenProject:
     def _place(self, path: str) -> Path:
         return Path(path) if is_address(path) else self.folder / path
 
-    def task(self, name: str) -> ImageTask | None:
+    def task(
+        self, name: str, formats: Sequence[str] = (ALWAYS,), captions: str = ""
+    ) -> ImageTask | None:
         """Return the task that computes an image; None if it has no regions."""
         image = self.by_name[name]
         if image.regions is None:
             return None
-        words = self.vocabulary
-        return task_of(self.project, image, self.folder, self.out, self.settings, words)
+        return ImageTask(
+            name=name,
+            image=place_of(image.image, self.folder),
+            regions=place_of(image.regions, self.folder),
+            settings=self.settings_of(name),
+            vocabulary=self.vocabulary,
+            templates=self.project.templates,
+            colors=self.project.colors,
+            formats=tuple(dict.fromkeys((*formats, ALWAYS))),
+            captions=captions,
+            out=self.out,
+        )
 
     def with_results(self, folder: Path) -> Self:
         """Return the same project with its results in another folder."""
@@ -174,7 +203,7 @@ def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
 
 def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Path:
     """Write the regions that somebody drew on an image, whole or not at all; return the file."""
-    file, description = project.regions(name), drawn_for(name)
+    file, description = project.regions(name), f"{_DRAWN} {name}"
     if file is None or not is_drawn(file):  # never at a file that is not ours
         usual = project.folder / DRAWN / f"{file_name(name)}.json"
         file = free_name(usual, lambda other: is_drawn(other, f'{description}"'))
@@ -182,6 +211,15 @@ def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Pat
     about = {**annotations.about, "description": description}
     coco.write_coco(replace(annotations, image=project.path(name).name, about=about), file)
     return file
+
+
+def is_drawn(file: Path, description: str = _DRAWN) -> bool:
+    """Return whether a file has regions that somebody drew in the panel, or on one image."""
+    try:
+        with file.open("rb") as content:
+            return description in content.read(_HEAD).decode("utf-8", "replace")
+    except OSError:
+        return False
 
 
 class Place(BaseModel):

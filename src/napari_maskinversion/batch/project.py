@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
@@ -22,7 +23,6 @@ from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key, without_dropped
 from .addresses import address_of
-from .image_task import ALWAYS, ImageTask
 from .pairing import Pair
 
 FILE: Final = "project.yaml"
@@ -30,8 +30,6 @@ FORMAT: Final = "napari-maskinversion project"
 VERSION: Final = 1
 Value = bool | int | float | str | list[str] | None
 _LISTED: Final = 5  # names in a text
-_DRAWN: Final = "Regions drawn in napari-maskinversion for"
-_HEAD: Final = 400  # bytes of a file; the description comes first
 
 
 class ProjectImage(BaseModel):
@@ -123,20 +121,6 @@ class Project(FrozenModel):
         return input_files(*(folder / name for name in named if name))
 
 
-def check_words(project: Project, file: Path) -> None:
-    """Refuse labels, templates and colours of a project that cannot be used."""
-    try:
-        project.vocabulary(file.parent, None)
-    except MaskInversionError as error:
-        text = str(error)
-        raise InputError(text if str(file) in text else f"{file}: {text}") from None
-
-
-def captions_of(project: Project, folder: Path) -> Path | None:
-    """Return the file or folder with the captions of a project in a folder; None for none."""
-    return None if project.captions is None else place_of(project.captions, folder)
-
-
 def with_colors(vocabulary: Vocabulary, colors: Mapping[str, str]) -> Vocabulary:
     """Return a vocabulary with other colours for some of its labels."""
     if not colors:
@@ -176,51 +160,6 @@ def project_images(pairs: Iterable[Pair], folder: Path) -> tuple[ProjectImage, .
     return tuple(images)
 
 
-def task_of(
-    project: Project,
-    image: ProjectImage,
-    folder: Path,
-    out: Path,
-    settings: RunSettings,
-    vocabulary: Vocabulary | None,
-    formats: Sequence[str] = (ALWAYS,),
-) -> ImageTask:
-    """Return the task of an image that has regions."""
-    return ImageTask(
-        name=image.name,
-        image=place_of(image.image, folder),
-        regions=place_of(str(image.regions), folder),
-        settings=settings_of(image, folder, settings),
-        vocabulary=vocabulary,
-        templates=project.templates,
-        colors=project.colors,
-        formats=tuple(dict.fromkeys((*formats, ALWAYS))),
-        out=out,
-    )
-
-
-def settings_of(image: ProjectImage, folder: Path, settings: RunSettings) -> RunSettings:
-    """Return the settings of an image: its number in a file; drawn regions know their planes."""
-    values: dict[str, Any] = {} if image.series is None else {"series": image.series}
-    if settings.planes is not None and image.regions and is_drawn(folder / image.regions):
-        values["planes"] = None
-    return settings.changed(values)
-
-
-def drawn_for(name: str) -> str:
-    """Return the description in a file of the regions that somebody drew on an image."""
-    return f"{_DRAWN} {name}"
-
-
-def is_drawn(file: Path, description: str = _DRAWN) -> bool:
-    """Return whether a file has regions that somebody drew in the panel, or on one image."""
-    try:
-        with file.open("rb") as content:
-            return description in content.read(_HEAD).decode("utf-8", "replace")
-    except OSError:
-        return False
-
-
 def project_file(place: Path) -> Path:
     """Return the file of a project: the path itself, or ``project.yaml`` in this folder."""
     return place if place.suffix.lower() in (".yaml", ".yml") else place / FILE
@@ -238,13 +177,20 @@ def read_project(place: Path) -> Project:
         raise InputError(
             f"{file} was written by a newer version of this program; update the program."
         )
-    try:
+    with naming(file):
         project = validated(Project, values, file)
         project.run_settings(file.parent)
-    except (ConfigError, InputError) as error:
+    return project
+
+
+@contextmanager
+def naming(file: Path) -> Generator[None, None, None]:
+    """Name the file of a project in what is refused in the block."""
+    try:
+        yield
+    except MaskInversionError as error:
         text = str(error)
         raise InputError(text if str(file) in text else f"{file}: {text}") from None
-    return project
 
 
 def write_project(project: Project, file: Path) -> None:

@@ -6,22 +6,21 @@ import csv
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..results.export.catalogue import check_formats
 from ..results.export.table_parquet import is_ours
-from ..results.settings import RunSettings
 from ..results.spreadsheet import without_formula
 from .executors import TaskExecutor, Work
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked, leftovers
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
-from .project import Project, task_of
+from .opened import OpenProject
 
 FAILED: Final = "failed.csv"
 _COLUMNS: Final = ("image", "problem")  # of this list
@@ -67,37 +66,27 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(first[:_LISTED]) + ", ..." * (len(first) > _LISTED)
 
 
-def plan(
-    project: Project,
-    folder: Path,
-    out: Path,
-    *,
-    formats: Sequence[str] = (ALWAYS,),
-    changes: Mapping[str, Any] | None = None,
-    captions: str = "",
-) -> Plan:
-    """Return what is to be done for a project, and what is done already."""
-    settings: RunSettings = project.run_settings(folder).changed(changes or {})
-    settings.method.check()
+def plan(project: OpenProject, formats: Sequence[str] = (ALWAYS,), captions: str = "") -> Plan:
+    """Return what is to be done for a project, and what is done already.
+
+    ``captions`` is the hash of those that each region gets.
+    """
+    project.settings.method.check()
     check_formats(formats)
-    vocabulary = project.vocabulary(folder, settings.threshold)
-    images = [image for image in project.images if image.state != "skip"]
     tasks, done, bare, stale, damaged = [], [], [], {}, []
-    for image in images:
-        if image.regions is None:
-            bare.append(image.name)
+    for name in project.by_name:
+        task = project.task(name, formats, captions)
+        if task is None:
+            bare.append(name)
             continue
-        task = replace(
-            task_of(project, image, folder, out, settings, vocabulary, formats), captions=captions
-        )
         if is_marked(task):
             different = differences(task)
             if different not in ([], MORE_FORMATS):
-                stale[task.name] = different
+                stale[name] = different
             elif is_damaged(task):
-                damaged.append(task.name)
+                damaged.append(name)
             elif not different:
-                done.append(task.name)
+                done.append(name)
                 continue
         tasks.append(task)
     return Plan(
@@ -106,7 +95,7 @@ def plan(
         bare=tuple(bare),
         stale=stale,
         damaged=tuple(damaged),
-        others=leftovers(out, (image.name for image in images)),
+        others=leftovers(project.out, project.by_name),
     )
 
 

@@ -12,6 +12,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from pydantic import BaseModel
 
 from ..base.errors import InputError
 from ..base.locks import Lock, hold
@@ -152,13 +153,11 @@ def with_settings(
         parameters = inspect.signature(command, eval_str=True).parameters
         own = [value for name, value in parameters.items() if name not in ("settings", "changes")]
         options = [
-            Parameter(
+            _parameter(
                 name,
-                Parameter.KEYWORD_ONLY,
-                default=None if _is_list(setting) else usual.get(setting.key),
-                annotation=Annotated[
-                    _type(setting), _option(setting, (help or {}).get(setting.key))
-                ],
+                setting,
+                None if _is_list(setting) else usual.get(setting.key),
+                (help or {}).get(setting.key),
             )
             for name, setting in settings.items()
         ]
@@ -228,10 +227,10 @@ def _is_written(context: typer.Context, name: str) -> bool:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter whose type is a dataclass with one option for each of its fields.
+    """Replace each parameter whose type is a dataclass or a model of settings by its fields.
 
-    The options stand where the parameter stood; the command receives an instance of the dataclass.
-    Their defaults are those of the parameter's default, if it has one.
+    Each is an option where the parameter stood; the command receives an instance of the type. The
+    default of a parameter brings those of its options.
     """
     parameters = list(_flat_parameters(command))
     return _with_parameters(lambda **values: _call(command, values), command, parameters)
@@ -240,9 +239,12 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 def _flat_parameters(function: Any, usual: Any = None) -> Iterator[Parameter]:
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         default = parameter.default if usual is None else getattr(usual, name)
-        if is_dataclass(parameter.annotation):
-            inner = None if default is Parameter.empty else default
-            yield from _flat_parameters(parameter.annotation, inner)
+        kind = parameter.annotation
+        if is_dataclass(kind):
+            yield from _flat_parameters(kind, None if default is Parameter.empty else default)
+        elif _is_group(kind):
+            for setting in _options_of(kind):
+                yield _parameter(setting.key, setting, setting.default)
         else:
             yield parameter.replace(kind=Parameter.KEYWORD_ONLY, default=default)
 
@@ -251,8 +253,27 @@ def _call(function: Any, values: Mapping[str, Any]) -> Any:
     arguments = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
-        arguments[name] = _call(kind, values) if is_dataclass(kind) else values[name]
+        if _is_group(kind):
+            arguments[name] = kind(**{one.key: values[one.key] for one in _options_of(kind)})
+        else:
+            arguments[name] = _call(kind, values) if is_dataclass(kind) else values[name]
     return function(**arguments)
+
+
+def _is_group(kind: Any) -> bool:
+    """Return whether a type is a model of settings; those of a run have `with_settings`."""
+    is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
+    return is_model and not issubclass(kind, RunSettings)
+
+
+def _options_of(kind: type[BaseModel]) -> list[Setting]:
+    return [one for one in fields_of(model=kind) if one.extra.get("cli") is not False]
+
+
+def _parameter(name: str, setting: Setting, default: Any, help: str | None = None) -> Parameter:
+    """Return the parameter of a command that a setting is."""
+    kind = Annotated[_type(setting), _option(setting, help)]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _with_parameters(
@@ -275,13 +296,13 @@ def _option(setting: Setting, help: str | None) -> Any:
     turns_off = setting.annotation is bool and bool(setting.default)
     if turns_off:
         name = f" /{name}"
-    choices = _choices(setting.annotation)
+    choices = setting.extra.get("choices") or _choices(setting.annotation)
     return typer.Option(
         name,
         help=help or setting.extra.get("cli_help") or setting.help,
         metavar="|".join(choices) or None,
         show_default=not turns_off,
-        rich_help_panel=GROUPS[setting.group],
+        rich_help_panel=GROUPS.get(setting.group),
     )
 
 

@@ -14,18 +14,12 @@ import typer
 
 from ...base.errors import InputError
 from ...base.locks import hold
-from ...batch.executors import InThisProcess, TaskExecutor, Work
+from ...batch.executors import TaskExecutor, Work
 from ...batch.finished import check_removal, remove
 from ...batch.image_run import check_model, run_task
 from ...batch.image_task import DATA_SET, ImageTask, Report
-from ...batch.project import (
-    Project,
-    captions_of,
-    check_words,
-    project_file,
-    project_images,
-    read_project,
-)
+from ...batch.opened import OpenProject
+from ...batch.project import Project, project_file, project_images
 from ...batch.running import FAILED, Plan, check_out, listed, plan, write_failed
 from ...results.export.catalogue import FORMATS
 from ...results.settings import GROUPS
@@ -81,25 +75,17 @@ def batch_command(
 ) -> None:
     """Label many images: an archive for each, and one table of all (a Parquet data set)."""
     where.check()
-    project, folder = _project(place, many, words)
+    project = replace(_project(place, many, words), results=out, changes=changes)
     captions, column = words.captions, words.caption_column
     if captions is None:
-        captions, column = captions_of(project, folder), column or project.caption_column
+        captions, column = project.captions, column or project.project.caption_column
     source = None if captions is None else CaptionSource(captions, column=column)
     _held = hold(out)  # until this function returns
-    look = partial(
-        plan,
-        project,
-        folder,
-        out,
-        formats=split_names(formats),
-        changes=changes,
-        captions="" if source is None else source.sha256,
-    )
+    look = partial(plan, project, split_names(formats), "" if source is None else source.sha256)
     work = look()
     _check_results(work, out, overwrite=overwrite)
     inputs = [path for path in (place and project_file(place), many.table, captions) if path]
-    inputs += project.files(folder)
+    inputs += project.project.files(project.folder)
     check_out(work.tasks, out, overwrite=overwrite, inputs=inputs)
     try:
         with where.executor(work.tasks) as executor:
@@ -123,26 +109,27 @@ def batch_command(
         raise typer.Exit(INCOMPLETE)
 
 
-def _project(place: Path | None, many: ManyImages, words: Words) -> tuple[Project, Path]:
-    """Return what is to be run, with the words of the options, and its folder."""
+def _project(place: Path | None, many: ManyImages, words: Words) -> OpenProject:
+    """Return what is to be run, with the words of the options."""
     labels, template = words.labels, words.template
     if place is None:
-        pairs, folder = many.pairs().pairs, Path.cwd()
+        pairs, here = many.pairs().pairs, Path.cwd()
         if many.table is None and not any(one.regions for one in pairs):
             raise InputError(
                 "Name the regions of the images by --regions, such as --regions masks."
             )
-        project = Project(images=project_images(pairs, folder))
+        opened = OpenProject(project_file(here), Project(images=project_images(pairs, here)))
     elif many.are_named:
         raise InputError("Name a project or images, not both; 'project add' adds images to it.")
     else:
-        project, folder = read_project(place), project_file(place).parent
+        opened = OpenProject.read(place)
         if labels is None and not template:
-            check_words(project, project_file(place))
+            opened.check_words()
+    changes: dict[str, Any] = {"templates": tuple(template)} if template else {}
     if labels is not None:
         is_file = os.path.isfile(labels)  # noqa: PTH113 - long texts are no path
-        project = project.changed(labels=str(Path(labels).absolute()) if is_file else labels)
-    return (project.changed(templates=tuple(template)) if template else project), folder
+        changes["labels"] = str(Path(labels).absolute()) if is_file else labels
+    return opened.with_project(opened.project.changed(**changes))
 
 
 def _check_results(work: Plan, out: Path, *, overwrite: bool) -> None:
@@ -216,7 +203,7 @@ class _Batch:
             if self.captions is not None:
                 bank = self.captions.bank(model).folder
                 tasks = [replace(task, bank=bank) for task in tasks]
-            if isinstance(self.executor, InThisProcess):
+            if self.executor.is_here:
                 work = partial(run_task, model=model)
             del model
         else:

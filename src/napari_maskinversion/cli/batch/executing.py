@@ -10,7 +10,7 @@ import typer
 
 from ...base.errors import InputError
 from ...batch.cluster import LOCAL, DaskCluster, check_dask
-from ...batch.executors import InThisProcess, TaskExecutor, Work, Workers, gpus_for
+from ...batch.executors import TaskExecutor, Work, Workers, gpus_for
 from ...batch.image_run import check_task
 from ...batch.image_task import ImageTask, Report
 from ...batch.running import Plan, Underway, run_batch
@@ -57,12 +57,10 @@ class Where:
     def executor(self, tasks: Sequence[ImageTask]) -> TaskExecutor:
         """Return what does the work."""
         count = min(self.workers or 1, len(tasks))
-        if count == 0:  # all is done
-            return InThisProcess()
-        device = tasks[0].settings.device
-        if self.dask is not None:
+        device = tasks[0].settings.device if tasks else "cpu"
+        if tasks and self.dask is not None:
             return DaskCluster(self.dask, count, device=device)
-        return InThisProcess() if count == 1 else Workers(count, gpus_for(device))
+        return Workers(count, gpus_for(device)) if count > 1 else Workers()
 
 
 def problems_of(work: Plan, executor: TaskExecutor) -> dict[str, str]:

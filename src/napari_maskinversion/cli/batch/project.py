@@ -11,14 +11,12 @@ import typer
 from ...base.errors import InputError
 from ...base.locks import hold
 from ...base.targets import check_targets
-from ...batch.executors import InThisProcess
+from ...batch.executors import Workers
 from ...batch.exporting import FILES, export_steps
 from ...batch.opened import OpenProject, added_images, edit
 from ...batch.project import (
     Project,
     ProjectImage,
-    captions_of,
-    check_words,
     project_file,
     project_images,
     read_project,
@@ -108,16 +106,15 @@ def status_command(
     ] = None,
 ) -> None:
     """Show how many images there are and how many are done."""
-    content = read_project(place)
-    number = Counter(image.state for image in content.images)
-    bare = sum(image.regions is None for image in content.images)
-    words = [counted(len(content.images)), f"{number['done']} done", f"{number['skip']} to skip"]
+    opened = OpenProject.read(place)
+    images = opened.project.images
+    number = Counter(image.state for image in images)
+    bare = sum(image.regions is None for image in images)
+    words = [counted(len(images)), f"{number['done']} done", f"{number['skip']} to skip"]
     echo(", ".join([*words, f"{bare} without regions"]))
     if out is not None:
-        folder = project_file(place).parent
-        work = plan(content, folder, out, captions=captions_hash(content, folder))
-        line = f"{out}: {counted(len(work.done))} computed, {len(work.tasks)} to compute"
-        echo(line)
+        work = plan(opened.with_results(out), captions=captions_hash(opened))
+        echo(f"{out}: {counted(len(work.done))} computed, {len(work.tasks)} to compute")
         if work.stale_text:
             echo(work.stale_text)
         if work.damaged:
@@ -129,16 +126,16 @@ def status_command(
 @project.command("check")
 def check_command(place: ProjectPlace) -> None:
     """Read all images and regions, and list those that a batch cannot run."""
-    content, file = read_project(place), project_file(place)
-    check_words(content, file)
-    captions = captions_hash(content, file.parent)
-    work = plan(content, file.parent, file.parent, captions=captions)
-    with InThisProcess() as executor:
+    opened = OpenProject.read(place)
+    opened.check_words()
+    # In its own folder are no results: all images are to be looked at.
+    work = plan(opened.with_results(opened.folder), captions=captions_hash(opened))
+    with Workers() as executor:
         problems = problems_of(work, executor)
     for name, problem in problems.items():
         echo(f"{name}: {problem}")
     if problems:
-        raise InputError(f"{counted(len(problems))} of {len(content.images)} cannot be run.")
+        raise InputError(f"{counted(len(problems))} of {len(opened.project.images)} cannot be run.")
     echo(f"{counted(len(work.tasks))} can be run.")
 
 
@@ -180,7 +177,7 @@ def export_command(
         polygons=polygons,
         overwrite=overwrite,
         stale=stale,
-        captions=captions_hash(opened.project, opened.folder),
+        captions=captions_hash(opened),
     )
     with ProgressBar(remaining=True) as bar:
         for count, exported in steps:  # noqa: B007 - the last one is told
@@ -190,7 +187,7 @@ def export_command(
     say(f"Wrote {exported.written}")
 
 
-def captions_hash(content: Project, folder: Path) -> str:
+def captions_hash(opened: OpenProject) -> str:
     """Return the hash of a project's captions; "" without any."""
-    file = captions_of(content, folder)
-    return "" if file is None else CaptionSource(file, column=content.caption_column).sha256
+    file, column = opened.captions, opened.project.caption_column
+    return "" if file is None else CaptionSource(file, column=column).sha256

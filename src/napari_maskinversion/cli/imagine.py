@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
-from ...base.errors import InputError
-from ...base.locks import hold
-from ...base.progress_words import LOADING_DECODER
-from ...base.targets import check_targets
-from ...diffusion.decoders import DECODERS
-from ...diffusion.pictures import RECORD, Imagined, Picture, PictureStep, file_of
-from ...diffusion.settings import Norm, PictureSettings, Precision
-from ...images.overview import overview
-from ...pipeline.imagining import (
+from ..base.errors import InputError
+from ..base.locks import hold
+from ..base.progress_words import LOADING_DECODER
+from ..base.targets import check_targets
+from ..diffusion.pictures import RECORD, Imagined, Picture, PictureStep, file_of
+from ..diffusion.settings import PictureSettings
+from ..images.overview import overview
+from ..pipeline.imagining import (
     ImagineRequest,
     Plan,
     Target,
@@ -31,89 +30,13 @@ from ...pipeline.imagining import (
     record_of,
     targets,
 )
-from ...pipeline.inputs import input_files
-from ...pipeline.job import Job, open_job
-from ...results.settings import RunSettings
-from ..console import INTERRUPTED, ProgressBar, say
-from ..loading import load
-from ..options import ImageFile, MaskFiles, split_names, with_option_groups, with_settings
-from ..running import invert, say_unfinished
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
-    """The decoder, and how it draws."""
-
-    decoder: Annotated[str, typer.Option(help="Diffusion model.", metavar="|".join(DECODERS))] = (
-        "kandinsky22"
-    )
-    prompt: Annotated[
-        str, typer.Option(help="Sentence to draw the region in: a photo of a sks dog on a beach.")
-    ] = ""
-    subject: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Word of the prompt that the region replaces (kandinsky22); one for each region."
-        ),
-    ] = None
-    seed: Annotated[
-        int, typer.Option(help="Seed of the first picture; the next ones count up from it.")
-    ] = 0
-    pictures: Annotated[int, typer.Option(help="Pictures of each region, and of [CLS].")] = 1
-    draw_steps: Annotated[
-        int | None,
-        typer.Option(help="Steps of a picture (default: 50; unclip: 20)."),
-    ] = None
-    guidance: Annotated[
-        float | None,
-        typer.Option(help="Scale of the guidance (default: 7.5; unclip: 10); 1 turns it off."),
-    ] = None
-    size: Annotated[
-        int | None,
-        typer.Option(help="Side of a picture in pixels (default: 512; unclip: 768)."),
-    ] = None
-    norm: Annotated[
-        str,
-        typer.Option(
-            metavar="optimised|cls",
-            help="The embedding as optimised, or scaled to the length of [CLS].",
-        ),
-    ] = "optimised"
-    dtype: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|float32|float16|bfloat16",
-            help="Precision of the decoder; auto: float16 on CUDA, else float32.",
-        ),
-    ] = "auto"
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the decoder, in diffusers' layout (default: in the cache)."),
-    ] = None
-    prior: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the prior, for a prompt (default: in the cache)."),
-    ] = None
-
-    def request(self, device: str) -> ImagineRequest:
-        """Return what is to be drawn, by a device."""
-        return ImagineRequest(
-            pictures=PictureSettings(
-                decoder=self.decoder,
-                seed=self.seed,
-                steps=self.draw_steps,
-                guidance=self.guidance,
-                size=self.size,
-                pictures=self.pictures,
-                norm=cast("Norm", self.norm),
-                device=device,
-                dtype=cast("Precision", self.dtype),
-            ),
-            prompt=self.prompt,
-            subjects=tuple(self.subject or ()),
-            weights=self.weights,
-            prior=self.prior,
-        )
+from ..pipeline.inputs import input_files
+from ..pipeline.job import Job, open_job
+from ..results.settings import RunSettings
+from .console import INTERRUPTED, ProgressBar, say
+from .loading import load
+from .options import ImageFile, MaskFiles, split_names, with_option_groups, with_settings
+from .running import invert, say_unfinished
 
 
 @with_settings(
@@ -141,7 +64,24 @@ def imagine_command(
             help="Region to draw, by its label; 3,5 draws both as one query; may be repeated."
         ),
     ],
-    drawing: Drawing,
+    pictures: PictureSettings,
+    prompt: Annotated[
+        str, typer.Option(help="Sentence to draw the region in: a photo of a sks dog on a beach.")
+    ] = "",
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Word of the prompt that the region replaces (kandinsky22); one for each region."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the decoder, in diffusers' layout (default: in the cache)."),
+    ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the prior, for a prompt (default: in the cache)."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and imagine.json.")] = Path(
         "maskinversion_pictures"
     ),
@@ -151,7 +91,14 @@ def imagine_command(
     A diffusion model turns the CLIP embedding into a picture, as in Figure 4 of the paper.
     """
     queries = queries_of([_ids(text) for text in region])
-    request = drawing.request(changes.get("device", "auto"))
+    device = changes.get("device", "auto")
+    request = ImagineRequest(
+        pictures=PictureSettings(**{**dict(pictures), "device": device}),
+        prompt=prompt,
+        subjects=tuple(subject or ()),
+        weights=weights,
+        prior=prior,
+    )
     groups = request.groups(queries)
     settings = RunSettings(window="whole").changed({**changes, **chosen_regions(queries)})
     files = [
