@@ -63,6 +63,13 @@ def suggested(project, word):
     return sum(rows["suggestion"] == word), len(rows)
 
 
+def reviewing(project, name):
+    """Open the decisions about an image."""
+    bundle = open_archive(archive_file(project, name))
+    own = image_of(bundle), identities_of(bundle), bundle.results.info
+    return Review(*own, file=project.path(name))
+
+
 def test_a_word_is_accepted_in_all_images_and_taken_back_in_one(computed):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     count, total = suggested(computed, word)
@@ -77,40 +84,26 @@ def test_a_word_is_accepted_in_all_images_and_taken_back_in_one(computed):
     assert accept(computed, word, confidence=1.01).count == 0
 
 
-def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed):
+@pytest.mark.parametrize("regions", [1, None], ids=["one region", "all"])
+def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed, regions):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     accepted = accept(computed, word)
     name, keys = next(iter(accepted.regions.items()))
-    bundle = open_archive(archive_file(computed, name))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
-    with Review(*args, file=computed.path(name)) as review:
+    with reviewing(computed, name) as review:
         review.decide(Decision(region=keys[0], status="accepted", label="own word"))
-    list(take_back_steps(computed, accepted))
-    assert summarize(computed, name).decided == 1
-
-
-def test_one_region_with_another_word_keeps_it_when_all_is_taken_back(computed):
-    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
-    accepted = accept(computed, word)
-    name, keys = next(iter(accepted.regions.items()))
-    one = replace(accepted, regions={name: keys[:1]})
-    bundle = open_archive(archive_file(computed, name))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
-    with Review(*args, file=computed.path(name)) as review:
-        review.decide(Decision(region=keys[0], status="accepted", label="own word"))
-    assert [taken for _, taken, _ in take_back_steps(computed, one)] == [[]]
-    with Review(*args, file=computed.path(name)) as review:
+    taken = list(take_back_steps(computed, replace(accepted, regions={name: keys[:regions]})))
+    assert keys[0] not in taken[0][1]
+    with reviewing(computed, name) as review:
         assert review.decisions[keys[0]].label == "own word"
+        assert len(review.decisions) == (len(keys) if regions else 1)
 
 
 def test_an_image_that_is_open_elsewhere_is_named_and_the_others_go_on(computed):
     first, second = computed.by_name
     words = pd.read_parquet(computed.out / "regions.parquet")
     word = words[words["image"] == second]["suggestion"].iloc[0]
-    bundle = open_archive(archive_file(computed, first))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
     steps = {}
-    with Review(*args, file=computed.path(first)):
+    with reviewing(computed, first):
         for name, keys, problem in accept_steps(computed, computed.by_name, word, 0.0):
             steps[name] = keys, problem
     if any(words[words["image"] == first]["suggestion"] == word):
@@ -153,12 +146,10 @@ def test_an_export_has_the_last_decision_though_the_clock_was_set_back(
     computed, tmp_path, monkeypatch
 ):
     name = next(iter(computed.by_name))
-    bundle = open_archive(archive_file(computed, name))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
-    region = identities_of(bundle)[0].key
+    region = identities_of(open_archive(archive_file(computed, name)))[0].key
     for time, word in (("2024-05-01T12:10:00.000Z", "first"), ("2024-05-01T12:05:00.000Z", "last")):
         monkeypatch.setattr("napari_maskinversion.review.review.now", lambda time=time: time)
-        with Review(*args, file=computed.path(name)) as review:
+        with reviewing(computed, name) as review:
             review.accept(region, word)
     export(computed, tmp_path / "one", accepted_only=True)
     table = pd.read_csv(tmp_path / "one" / "regions.csv")

@@ -216,16 +216,18 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _settings(task: ImageTask) -> dict[str, Any]:
+def _settings(task: ImageTask) -> Any:
     settings = task.settings
     if not task.captions:  # how many there would be makes no difference
         settings = settings.changed({"top_captions": TOP})
     values = _plain(settings.model_dump(mode="json", exclude=_NO_RESULT))
+    # What tells weights from others, wherever they lie
     weights = own_model(task.model)
     if settings.model == DEMO:  # other versions of this program bundle other weights
         weights = bundled_folder() / WEIGHTS_FILE
-    is_file = weights is not None and weights.exists()
-    return {**values, "model": f"sha256:{digest(weights)}" if is_file else settings.model}
+    if weights is not None and weights.exists():
+        values["model"] = f"sha256:{digest(weights)}"
+    return values
 
 
 def _words(task: ImageTask) -> Any:

@@ -124,11 +124,18 @@ def run_task(task: ImageTask, *, model: Backbone | None = None, on_step: OnStep 
     What disk, network or memory refused is tried again: they may be back; a full disk will not.
     Results that are there already are kept.
     """
-    made: list[tuple[Bundle, Finished]] = []  # kept while the disk is busy
+    made: tuple[Bundle, Finished] | None = None
     for pause in (*PAUSES, None):
         try:
-            regions = _run(task, made, model, on_step)
-            return Report(name=task.name, regions=regions or 0, kept=regions is None)
+            if made is None:
+                if (report := _kept(task)) is not None:
+                    return report
+                mark = Finished.of(task)
+                with here(task) as copied:
+                    made = _inverted(copied, model, on_step), mark
+            # What was computed is kept while the disk is busy.
+            regions = len(made[0].results) if store(task, *made) else 0
+            return Report(name=task.name, regions=regions, kept=not regions)
         except Cancelled:
             return Report(name=task.name, stopped=True)
         except Exception as error:
@@ -143,22 +150,14 @@ def run_task(task: ImageTask, *, model: Backbone | None = None, on_step: OnStep 
     raise AssertionError("the last attempt returns")
 
 
-def _run(
-    task: ImageTask, made: list[tuple[Bundle, Finished]], model: Backbone | None, on_step: OnStep
-) -> int | None:
-    """Return the number of regions; None if their results were there already."""
-    if not made and is_marked(task) and not is_damaged(task):
-        different = differences(task)
-        if not different:
-            return None
-        if different == MORE_FORMATS:
-            return _add_formats(task)
-    if not made:
-        finished = Finished.of(task)
-        with here(task) as copied:
-            made.append((_inverted(copied, model, on_step), finished))
-    (results,) = made
-    return len(results[0].results) if store(task, *results) else None
+def _kept(task: ImageTask) -> Report | None:
+    """Return the report of an image whose results are there; formats that they lack are added."""
+    if not is_marked(task) or is_damaged(task):
+        return None
+    different = differences(task)
+    if different == MORE_FORMATS:
+        return Report(name=task.name, regions=_add_formats(task))
+    return None if different else Report(name=task.name, kept=True)
 
 
 def _inverted(task: ImageTask, model: Backbone | None, on_step: OnStep) -> Bundle:

@@ -54,8 +54,8 @@ class OpenProject:
     @classmethod
     def read(cls, place: Path) -> Self:
         """Read it; the place is a file, or a folder with ``project.yaml``."""
-        file = project_file(place).absolute()
-        return cls(file, read_project(file))
+        file = project_file(place)
+        return cls(file.absolute(), read_project(file))
 
     @property
     def folder(self) -> Path:
@@ -107,7 +107,7 @@ class OpenProject:
 
     def check_words(self) -> None:
         """Refuse labels, templates and colours that cannot be used."""
-        with naming(self.file):
+        with naming(place_of(self.file.name, self.folder)):
             self.project.vocabulary(self.folder, None)
 
     def settings_of(self, name: str) -> RunSettings:

@@ -114,11 +114,14 @@ def check_out(
             raise InputError(f"{place} holds images of the project; choose another --out.")
     for task in tasks:
         files = [task.archive / name for name in (*check_formats(task.formats), FILE)]
-        done = is_marked(task)
-        check_targets(files, overwrite=overwrite, inputs=inputs, is_ours=lambda _, done=done: done)
+        check_targets(files, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
         # A part without a mark is that of a batch which was killed.
-        ours = (lambda _: True) if done else is_ours
+        ours = (lambda _: True) if is_marked(task) else is_ours
         check_targets([task.part], overwrite=overwrite, inputs=inputs, is_ours=ours)
+
+
+def _is_ours(file: Path) -> bool:
+    return (file.parent / FILE).is_file()
 
 
 def is_our_list(file: Path) -> bool:

@@ -107,8 +107,8 @@ def imagine_command(
         for one in request.pictures.seeds
     ]
     read = input_files(image, masks, changes.get("model"))
-    targets = [out / name for name in (*files, RECORD)]
-    check_targets(targets, overwrite=False, inputs=read, replaceable=False)
+    planned = [out / name for name in (*files, RECORD)]
+    check_targets(planned, overwrite=False, inputs=read, replaceable=False)
     _held = hold(out)  # until this function returns
     with open_job(image, masks, settings, say) as job:
         if len(job.tasks) > 1:

@@ -272,8 +272,12 @@ def _options_of(kind: type[BaseModel]) -> list[Setting]:
 
 def _parameter(name: str, setting: Setting, default: Any, help: str | None = None) -> Parameter:
     """Return the parameter of a command that a setting is."""
-    kind = Annotated[_type(setting), _option(setting, help)]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    return Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[_type(setting), _option(setting, help)],
+    )
 
 
 def _with_parameters(

@@ -35,6 +35,7 @@ class UncertaintyConfig:
             allow_inf_nan=False,
             json_schema_extra={
                 "cli": "least-tokens",
+                "cli_earlier": "unsure-tokens",
                 "unit": "tokens",
                 "ui_max": 100,
             },
@@ -66,7 +67,7 @@ class UncertaintyConfig:
             ge=0,
             allow_inf_nan=False,
             le=1,
-            json_schema_extra={"cli": "least-overlap"},
+            json_schema_extra={"cli": "least-overlap", "cli_earlier": "unsure-iou"},
         ),
     ] = None
     # Deprecated: least ratio of the best two confidences; ``margin`` takes its place
@@ -78,7 +79,11 @@ class UncertaintyConfig:
             "probable as the next are doubtful.",
             ge=0,
             allow_inf_nan=False,
-            json_schema_extra={"cli": False, "ui": False},
+            json_schema_extra={
+                "cli": "unsure-margin",
+                "cli_replacement": "least-margin",
+                "ui": False,
+            },
         ),
     ] = None
 
