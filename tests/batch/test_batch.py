@@ -12,7 +12,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
 import psutil
@@ -664,19 +663,6 @@ def test_a_file_about_many_images_is_parsed_and_hashed_once(images, fine, monkey
     file.write_text(json.dumps(page))
     fine(*words, "--overwrite")
     assert len(pd.read_parquet("out/regions.parquet")) == 4
-
-
-def test_the_table_is_one_for_duckdb_and_pandas(finished):
-    rows = duckdb.sql(
-        "select image, count(*) as regions, min(suggestion) as word, len(any_value(embedding)) as "
-        "size from read_parquet('out/regions.parquet/*.parquet') "
-        "group by image order by image"
-    ).df()
-    table = pd.read_parquet("out/regions.parquet")
-    assert rows["image"].tolist() == ["cell-1.png", "cell-2.png"]
-    assert rows["regions"].tolist() == table.groupby("image", observed=True).size().tolist()
-    assert set(rows["word"]) <= set(table["suggestion"])
-    assert set(rows["size"]) == {len(table["embedding"][0])}
 
 
 def test_a_worker_that_comes_late_keeps_what_another_one_wrote(finished, monkeypatch):

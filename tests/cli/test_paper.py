@@ -9,7 +9,7 @@ from napari_maskinversion.bench.datasets.image_folder import ImageFolder
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.entries import methods
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.cli import find, run
+from napari_maskinversion.cli import run, running
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.results.settings import RunSettings
 from tests.bench.sets import own_images
@@ -37,11 +37,11 @@ def settings_of(call, files, monkeypatch):
     def called(command, *more):
         seen = []
 
-        def stop(model, inputs, vocabulary, settings, *_):
-            seen.append((settings, vocabulary))
+        def stop(model, job, words=None, bank=None):
+            seen.append((job.settings, words))
             raise Reached
 
-        monkeypatch.setattr({"run": run, "find": find}[command], "invert", stop)
+        monkeypatch.setattr({"run": run, "find": running}[command], "invert", stop)
         image = (command, files / "image.png", files / "masks.png")
         needed = ("--labels", "cat,dog", "--out", files / "out") if command == "run" else ("a cat",)
         with pytest.raises(Reached):

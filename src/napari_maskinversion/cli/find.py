@@ -16,7 +16,6 @@ from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expr
 from ..pipeline.job import open_job
 from ..results.settings import RunSettings
 from .console import print_table, say
-from .earlier_results import embedded
 from .loading import load
 from .options import (
     EarlierResults,
@@ -26,7 +25,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import say_unfinished
+from .running import embedded, say_unfinished
 
 if TYPE_CHECKING:
     from ..results.results import Results

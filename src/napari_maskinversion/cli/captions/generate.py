@@ -17,7 +17,6 @@ from ...pipeline.job import open_job
 from ...results.printing import print_results
 from ...results.settings import RunSettings
 from ..console import INTERRUPTED, ProgressBar, say
-from ..earlier_results import embedded
 from ..loading import load, load_captioner
 from ..options import (
     EarlierResults,
@@ -28,7 +27,7 @@ from ..options import (
     with_paper,
     with_settings,
 )
-from ..running import say_unfinished
+from ..running import embedded, say_unfinished
 from .banks import CaptionSource
 
 if TYPE_CHECKING:
