@@ -2,8 +2,9 @@
 
 import pytest
 
+from napari_maskinversion.base.progress import telling
 from napari_maskinversion.pipeline import job
-from napari_maskinversion.pipeline.progress import RegionChunk
+from napari_maskinversion.pipeline.run import RegionChunk
 from tests.scenes import write_scene
 
 
@@ -19,10 +20,15 @@ def stopped_run(monkeypatch):
     run_planes = job.run_planes
 
     def stopped(*arguments, **keywords):
-        for news in run_planes(*arguments, **keywords):
-            yield news
-            if isinstance(news, RegionChunk):
+        def interrupt(news):
+            if interrupted:
                 raise KeyboardInterrupt
+            interrupted.extend([news] * isinstance(news, RegionChunk))
+            return news
+
+        interrupted = []
+        with telling(interrupt):
+            return run_planes(*arguments, **keywords)
 
     monkeypatch.setattr(job, "run_planes", stopped)
 

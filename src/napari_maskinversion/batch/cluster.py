@@ -13,6 +13,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from ..base.errors import Cancelled, InputError
+from ..base.progress import listening
 from .executors import BEGUN, THREADS, TaskExecutor, Work, gpus_for, share_of, take_gpu
 from .image_task import ImageTask, Report
 
@@ -185,7 +186,8 @@ def do_on_worker(work: Work, task: ImageTask, topic: str, gpus: Sequence[str]) -
             told = monotonic()
             worker.log_event(topic, (task.name, share))
 
-    return work(task, on_step=step)
+    with listening(step):
+        return work(task)
 
 
 def _version() -> str:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -21,6 +21,7 @@ from threading import Thread
 from typing import Any, Final, Protocol, Self
 
 from ..base.errors import Cancelled
+from ..base.progress import Tick, listening
 from .image_task import ImageTask, Report
 
 THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -32,8 +33,8 @@ _SPAWN: Final = multiprocessing.get_context("spawn")
 class Work(Protocol):
     """What is done with a task; it can be sent to another process by its name."""
 
-    def __call__(self, task: ImageTask, *, on_step: Callable[[Any], object]) -> Report:
-        """Do a task; ``on_step`` is called between steps, and raises `Cancelled` to stop it."""
+    def __call__(self, task: ImageTask) -> Report:
+        """Do a task; a listener hears of its steps, and raises `Cancelled` to stop it."""
 
 
 class TaskExecutor(ABC):
@@ -143,11 +144,14 @@ def _do(work: Work, task: ImageTask, place: int, state: _State | None) -> Report
             raise Cancelled("The batch was stopped.")
         known.shares[place] = share_of(news, known.shares[place])
 
-    return work(task, on_step=step)
+    with listening(step):
+        return work(task)
 
 
 def share_of(news: Any, before: float) -> float:
     """Return the share of an image that is done; some steps of a run do not tell."""
+    if isinstance(news, Tick):  # of a part of it
+        return before
     return max(before, float(getattr(news, "fraction", 0)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -53,7 +53,6 @@ _LASTING: Final = (
 )
 _OPENING, _LOADING = Lock(), Lock()
 _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-OnStep = Callable[[Any], object] | None
 
 
 def _words(task: ImageTask, names: Mapping[str, str]) -> Vocabulary | None:
@@ -85,7 +84,7 @@ def _opened(path: Path, *_: int) -> AnnotationFile:
     return open_annotations(path)
 
 
-def check_task(task: ImageTask, *, on_step: OnStep = None) -> Report:
+def check_task(task: ImageTask) -> Report:
     """Return a report with what a run of the task would refuse; computes nothing.
 
     Its notes are about choices that the user may not know of, and about regions that may be of
@@ -109,7 +108,7 @@ def check_task(task: ImageTask, *, on_step: OnStep = None) -> Report:
     return Report(name=task.name, problem=problem, notes=tuple(notes))
 
 
-def check_model(task: ImageTask, *, on_step: OnStep = None) -> Report:
+def check_model(task: ImageTask) -> Report:
     """Load the model of a task; return a report with why it cannot be loaded."""
     try:
         _loaded(task.model, task.settings.architecture, task.settings.device)
@@ -118,7 +117,7 @@ def check_model(task: ImageTask, *, on_step: OnStep = None) -> Report:
     return Report(name=task.name)
 
 
-def run_task(task: ImageTask, *, model: Backbone | None = None, on_step: OnStep = None) -> Report:
+def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
 
     What disk, network or memory refused is tried again: they may be back; a full disk will not.
@@ -132,7 +131,7 @@ def run_task(task: ImageTask, *, model: Backbone | None = None, on_step: OnStep 
                     return report
                 mark = Finished.of(task)
                 with here(task) as copied:
-                    made = _inverted(copied, model, on_step), mark
+                    made = _inverted(copied, model), mark
             # What was computed is kept while the disk is busy.
             regions = len(made[0].results) if store(task, *made) else 0
             return Report(name=task.name, regions=regions, kept=not regions)
@@ -160,13 +159,13 @@ def _kept(task: ImageTask) -> Report | None:
     return None if different else Report(name=task.name, kept=True)
 
 
-def _inverted(task: ImageTask, model: Backbone | None, on_step: OnStep) -> Bundle:
+def _inverted(task: ImageTask, model: Backbone | None) -> Bundle:
     settings = task.settings
     with open_job(task.image, task.regions, settings, read=_read) as job:
         words = _words(task, job.names)
         model = model or _loaded(task.model, settings.architecture, settings.device)
         bank = None if task.bank is None else _bank(task.bank)
-        return run_job(job, model, words, bank, on_step)
+        return run_job(job, model, words, bank)
 
 
 def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:

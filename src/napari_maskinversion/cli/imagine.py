@@ -11,6 +11,7 @@ import typer
 
 from ..base.errors import InputError
 from ..base.locks import hold
+from ..base.progress import listening
 from ..base.progress_words import LOADING_DECODER
 from ..base.targets import check_targets
 from ..diffusion.pictures import RECORD, Imagined, Picture, PictureStep, file_of
@@ -154,7 +155,8 @@ def _draw(carried: Plan, wanted: Sequence[Target]) -> list[Picture]:
 
         try:
             bar.show(LOADING_DECODER)
-            return draw(carried, load_decoder(carried), wanted, show)
+            with listening(show):
+                return draw(carried, load_decoder(carried), wanted)
         except KeyboardInterrupt:
             say("Stopped; nothing was written.")
             raise typer.Exit(INTERRUPTED) from None

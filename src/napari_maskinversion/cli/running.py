@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..base.errors import InputError, NotEnoughMemoryError
+from ..base.progress import listening
 from ..base.progress_words import STARTING
-from ..base.steps import Steps
 from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
 from ..language.labels.known_words import taught_by, unknown_words_note
@@ -18,7 +19,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions.from_bank import add_captions
 from ..pipeline.estimate import estimate, place_text
 from ..pipeline.job import Job
-from ..pipeline.progress import RegionChunk
+from ..pipeline.run import Progress, RegionChunk
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.settings import fields_of
@@ -56,7 +57,8 @@ def invert(
         f"{unknown}." if unknown else "",
         unknown_image_note(job.tasks[0].source, model),
     ]
-    results, finished = _follow(job.steps(model, words, bank), "\n".join(filter(None, notes)))
+    work = partial(job.run, model, words, bank)
+    results, finished = _follow(work, "\n".join(filter(None, notes)))
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
@@ -65,21 +67,26 @@ def invert(
     return results.in_order(), finished
 
 
-def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
-    """Drive the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
+def _follow(work: Callable[[], Results], size: str) -> tuple[Results | None, bool]:
+    """Run the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
     results: Results | None = None
-    with ProgressBar() as bar, Steps(work) as steps:
+    begun = False
+
+    def show(news: Progress | RegionChunk) -> None:
+        nonlocal results, begun
+        if not begun:  # bad input was refused before
+            bar.say_note(size)
+        begun = True
+        if isinstance(news, RegionChunk):
+            results = news.so_far
+        else:
+            bar.say_note(news.note)
+            bar.show(news.text, news.fraction)
+
+    with ProgressBar() as bar, listening(show):
         bar.show(STARTING)
         try:
-            for count, news in enumerate(steps):
-                if not count:  # the first step raises the errors of bad input
-                    bar.say_note(size)
-                if isinstance(news, RegionChunk):
-                    results = news.so_far
-                else:
-                    bar.say_note(news.note)
-                    bar.show(news.text, news.fraction)
-            return steps.result, True
+            return work(), True
         except KeyboardInterrupt:
             return results, False
         except NotEnoughMemoryError as error:

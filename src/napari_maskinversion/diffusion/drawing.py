@@ -33,6 +33,7 @@ from transformers.utils import logging as transformers_logging
 
 from ..base.errors import NOT_FINITE, ModelError, NotEnoughMemoryError
 from ..base.oom_fallback import is_out_of_memory
+from ..base.progress import STEP, tick
 from ..base.reading import read_json
 from ..engine.compute.compute_lock import computing
 from .folders import DecoderFolder
@@ -40,7 +41,6 @@ from .settings import PictureSettings
 
 FloatArray = npt.NDArray[np.float32]
 PixelArray = npt.NDArray[np.uint8]
-OnStep = Callable[[int, int], object]
 
 # Schedulers that take a generator of random numbers, and all that a folder may name.
 _SEEDED: Final = ("DDPMScheduler", "DDIMScheduler")
@@ -85,9 +85,7 @@ class Drawer(ABC):
     ) -> Any:
         """Run the pipeline; ``report`` is to be called after each step."""
 
-    def draw(
-        self, condition: Condition, settings: PictureSettings, seed: int, on_step: OnStep
-    ) -> PixelArray:
+    def draw(self, condition: Condition, settings: PictureSettings, seed: int) -> PixelArray:
         """Draw one picture (size, size, 3)."""
         common = {
             "height": settings.size,
@@ -98,19 +96,13 @@ class Drawer(ABC):
             "output_type": "np",
         }
         done = 0
-        lock = ExitStack()
 
         def report() -> None:
             nonlocal done
             done += 1
-            lock.close()
-            on_step(done, len(self._pipeline.scheduler.timesteps))
-            lock.enter_context(computing())
+            tick(STEP, done, len(self._pipeline.scheduler.timesteps))
 
-        # The pipeline turns gradients off and on by itself, also when `on_step` has raised.
-        mode = torch.set_grad_enabled(torch.is_grad_enabled())
-        with mode, lock, _fitting(self.folder, self.device):
-            lock.enter_context(computing())
+        with computing(), _fitting(self.folder, self.device):
             image = np.asarray(self._call(condition, common, report).images[0])
         if not np.isfinite(image).all():
             raise ModelError(f"{self.folder.decoder.title} {NOT_FINITE}")

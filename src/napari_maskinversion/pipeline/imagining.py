@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..base import memory
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
+from ..base.progress import Tick, listening, tell, telling
 from ..base.regions import Regions
 from ..diffusion.folders import DecoderFolder, open_folder, prior_file, weights_hash
 from ..diffusion.pictures import Imagined, Picture, PictureStep, title_of
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
-OnProgress = Callable[[PictureStep | Picture], object]
 
 _PACKAGES: Final = ("napari-maskinversion", "torch", "diffusers", "transformers")
 
@@ -250,14 +250,8 @@ def load_decoder(plan: Plan) -> Drawer:
     return load_drawer(plan.folder, torch.device(plan.device), getattr(torch, plan.dtype))
 
 
-def draw(
-    plan: Plan, drawer: Drawer, wanted: Sequence[Target], on_progress: OnProgress
-) -> list[Picture]:
-    """Draw all pictures, seed by seed of each target.
-
-    ``on_progress`` is called with each `PictureStep` and each finished `Picture`. If it raises,
-    the drawing stops.
-    """
+def draw(plan: Plan, drawer: Drawer, wanted: Sequence[Target]) -> list[Picture]:
+    """Draw all pictures, seed by seed of each target; tells each step and each finished one."""
     settings = plan.request.pictures
     total = len(wanted) * len(settings.seeds)
     pictures: list[Picture] = []
@@ -265,15 +259,16 @@ def draw(
         for seed, condition in zip(settings.seeds, target.conditions, strict=True):
             title, place = title_of(target.regions), len(pictures) + 1
 
-            def on_step(done: int, steps: int, title: str = title, place: int = place) -> None:
-                step = PictureStep(
+            def step(news: Tick, title: str = title, place: int = place) -> PictureStep:
+                done, steps = news.done, news.total
+                return PictureStep(
                     title=title, picture=place, pictures=total, step=done, steps=steps
                 )
-                on_progress(step)
 
-            pixels = drawer.draw(condition, settings, seed, on_step)
+            with telling(step):
+                pixels = drawer.draw(condition, settings, seed)
             pictures.append(Picture(regions=target.regions, seed=seed, pixels=pixels))
-            on_progress(pictures[-1])
+            tell(pictures[-1])
     return pictures
 
 
@@ -349,7 +344,7 @@ def imagine(
     prior: str | Path | None = None,
     model: Backbone | str | Path | None = None,
     settings: RunSettings | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: Callable[[PictureStep | Picture], object] | None = None,
     **pictures: Any,
 ) -> Imagined:
     """Draw what the embedding of a region shows, and that of the whole image for comparison.
@@ -413,7 +408,8 @@ def imagine(
     )
     fingerprint = loaded.fingerprint
     del model, loaded  # room for the decoder, if nothing else holds it
-    made = draw(carried, load_decoder(carried), wanted, on_progress or (lambda _: None))
+    with listening(on_progress):
+        made = draw(carried, load_decoder(carried), wanted)
     record = record_of(carried, str(name), fingerprint, settings)
     return Imagined(pictures=tuple(made), record=record)
 

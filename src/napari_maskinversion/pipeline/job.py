@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.identity import identify_image
-from ..base.steps import drive
 from ..base.units import Units
 from ..language.captions.bank import CaptionBank
 from ..language.labels.vocabulary import Vocabulary
@@ -22,7 +21,7 @@ from ..results.export.bundle import Bundle, Masks, compress_masks
 from ..results.results import Results
 from ..results.settings import RunSettings
 from .inputs import open_inputs, origin, vocabulary_in
-from .run import News, PlaneTask, check_tasks, run_planes
+from .run import PlaneTask, check_tasks, run_planes
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -45,14 +44,15 @@ class Job:
         """Return the names in the file of regions as labels; None without any."""
         return vocabulary_in(self.regions, self.names, templates, self.settings.threshold)
 
-    def steps(
+    def run(
         self,
         model: Backbone,
         words: Vocabulary | None = None,
         captions: CaptionBank | None = None,
-    ) -> News:
-        """Run, and yield progress and finished regions."""
-        return run_planes(model, self.tasks, words, self.settings, units=self.units, bank=captions)
+    ) -> Results:
+        """Embed and label the regions; a listener hears of progress and finished regions."""
+        settings, units = self.settings, self.units
+        return run_planes(model, self.tasks, words, settings, units=units, bank=captions)
 
     def bundle(self, results: Results, masks: Masks | None = None) -> Bundle:
         """Return results of this job with all that is written about them."""
@@ -94,7 +94,6 @@ def run_job(
     model: Backbone,
     words: Vocabulary | None = None,
     captions: CaptionBank | None = None,
-    on_step: Callable[[Any], object] | None = None,
 ) -> Bundle:
-    """Do a job to its end; ``on_step`` is called with progress and finished regions."""
-    return job.bundle(drive(job.steps(model, words, captions), on_step))
+    """Do a job to its end."""
+    return job.bundle(job.run(model, words, captions))

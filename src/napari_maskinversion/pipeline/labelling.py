@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from ..base.errors import ConfigError
+from ..base.progress import listening
 from ..base.regions import Regions, as_array
-from ..base.steps import drive
 from ..base.units import Units, short_unit
 from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, as_source
@@ -117,7 +117,8 @@ def label_regions(
         request.check(_name(model, settings), settings.method)
     loaded = loaded_model(model, settings, changes)
     decoder = None if request is None else request.load(loaded, loaded.device)
-    results = drive(job.steps(loaded, vocabulary, bank), on_progress)
+    with listening(on_progress):
+        results = job.run(loaded, vocabulary, bank)
     return results if decoder is None else generate_captions(results, decoder)
 
 

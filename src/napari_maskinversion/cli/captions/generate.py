@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ...base.progress import Tick, listening
 from ...base.progress_words import WRITING_CAPTIONS
-from ...base.steps import Steps
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import NORMS, SEARCHES, GenerationSettings, describe
-from ...pipeline.captions.generating import CaptionRequest, generate_captions_steps
+from ...pipeline.captions.generating import CaptionRequest, generate_captions
 from ...pipeline.job import open_job
 from ...results.printing import print_results
 from ...results.settings import RunSettings
@@ -124,14 +124,14 @@ def caption_command(
 
 def _follow(results: Results, decoder: CaptionDecoder) -> Results:
     """Write sentences under a progress bar; Ctrl-C ends the program."""
-    try:
-        with (
-            ProgressBar(remaining=True) as bar,
-            Steps(generate_captions_steps(results, decoder)) as steps,
-        ):
-            for done, total in steps:
-                bar.show(WRITING_CAPTIONS, done, total)
-    except KeyboardInterrupt:
-        say("Stopped before all sentences were written; nothing was saved.")
-        raise typer.Exit(INTERRUPTED) from None
-    return steps.result
+    with ProgressBar(remaining=True) as bar:
+
+        def show(news: Tick) -> None:
+            bar.show(WRITING_CAPTIONS, news.done, news.total)
+
+        try:
+            with listening(show):
+                return generate_captions(results, decoder)
+        except KeyboardInterrupt:
+            say("Stopped before all sentences were written; nothing was saved.")
+            raise typer.Exit(INTERRUPTED) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,8 +13,8 @@ import numpy as np
 from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, ModelError
 from ...base.locks import Lock
+from ...base.progress import CAPTIONS, tick
 from ...base.reading import is_of_macos
-from ...base.steps import drive, map_steps
 from ..text.embeddings import FittingEncoder
 from .bank import CaptionBank, FloatArray, check_model
 from .caption_files import Captions
@@ -23,15 +23,10 @@ from .store import BankRecord, CaptionStore, belongs
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
 
-Building = Generator[tuple[int, int], None, CaptionBank]
-# Captions between two chances to stop.
+# Captions between two ticks.
 _BATCH: Final = 64
 _LOCK: Final = ".lock"
 _ANOTHER: Final = "(--out; for the cache NAPARI_MASKINVERSION_CACHE)"
-
-
-def _ignore(note: str) -> None:
-    """Ignore a note."""
 
 
 def default_folder(model: Backbone, captions: Captions) -> Path:
@@ -40,29 +35,13 @@ def default_folder(model: Backbone, captions: Captions) -> Path:
 
 
 def build_bank(
-    model: Backbone,
-    captions: Captions,
-    folder: str | Path | None = None,
-    *,
-    on_batch: Callable[[int, int], None] | None = None,
-    on_note: Callable[[str], None] = _ignore,
+    model: Backbone, captions: Captions, folder: str | Path | None = None
 ) -> CaptionBank:
     """Embed captions and store them, or resume a build that was stopped.
 
     If memory runs out, fewer captions are embedded at once, then on the CPU. If another program is
-    building this bank, it waits until that is done.
+    building this bank, it waits until that is done. The ticks note either.
     """
-    steps = build_bank_steps(model, captions, folder, on_note)
-    return drive(steps, None if on_batch is None else lambda step: on_batch(*step))
-
-
-def build_bank_steps(
-    model: Backbone,
-    captions: Captions,
-    folder: str | Path | None = None,
-    on_note: Callable[[str], None] = _ignore,
-) -> Building:
-    """`build_bank` as a generator that yields (captions done, captions) and may be closed."""
     place = default_folder(model, captions) if folder is None else Path(folder)
     record = BankRecord(
         model=model.name,
@@ -75,23 +54,21 @@ def build_bank_steps(
         repeated=captions.repeated,
     )
     _check_folder(place, record)
-    with (yield from _locked(place, len(captions.texts), on_note)), _explain_errors(place):
+    with _locked(place), _explain_errors(place):
         store = _open_existing(place, record)
         if store is None or not store.has_texts(captions):
             store = CaptionStore.create(place, record, captions)
-        return (yield from _fill(model, store, captions.texts, on_note))
+        return _fill(model, store, captions.texts)
 
 
-def continue_bank_steps(
-    model: Backbone, folder: str | Path, on_note: Callable[[str], None] = _ignore
-) -> Building:
-    """Finish a half-built bank from its own captions; yields as `build_bank_steps` does."""
+def continue_bank(model: Backbone, folder: str | Path) -> CaptionBank:
+    """Finish a half-built bank from its own captions."""
     place = Path(folder)
     store = CaptionStore.open(place)
     check_model(store, model)
     texts = tuple(store.read_texts().values())
-    with (yield from _locked(place, store.record.count, on_note)), _explain_errors(place):
-        return (yield from _fill(model, CaptionStore.open(place), texts, on_note))
+    with _locked(place), _explain_errors(place):
+        return _fill(model, CaptionStore.open(place), texts)
 
 
 def _open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
@@ -144,15 +121,11 @@ def _check_folder(folder: Path, record: BankRecord) -> None:
         )
 
 
-def _locked(
-    folder: Path, total: int, on_note: Callable[[str], None]
-) -> Generator[tuple[int, int], None, Lock]:
-    """Take the lock of a bank; yields what is done while another program builds it."""
+def _locked(folder: Path) -> Lock:
+    """Take the lock of a bank; wait while another program builds it."""
     lock = Lock(folder / _LOCK)
     try:
-        yield from map_steps(
-            lambda _: (0, total), lock.wait_steps(f"The caption bank in {folder}", on_note)
-        )
+        lock.wait(f"The caption bank in {folder}")
     except OSError as error:
         raise _cannot_write(folder, error) from None
     return lock
@@ -177,22 +150,20 @@ def _cannot_write(folder: Path, error: OSError) -> InputError:
     )
 
 
-def _fill(
-    model: Backbone, store: CaptionStore, texts: tuple[str, ...], on_note: Callable[[str], None]
-) -> Building:
+def _fill(model: Backbone, store: CaptionStore, texts: tuple[str, ...]) -> CaptionBank:
     """Embed missing captions; damaged ones count as missing."""
-    encoder = FittingEncoder(model, _BATCH, "captions", on_note)
+    encoder = FittingEncoder(model, _BATCH, "captions")
     store.drop_damaged()
     if not store.complete:
-        yield store.done, store.record.count
+        tick(CAPTIONS, store.done, store.record.count)
     for first, last in list(store.missing()):
-        yield from _fill_block(encoder, store, first, texts[first:last])
+        _fill_block(encoder, store, first, texts[first:last])
     return CaptionBank(store)
 
 
 def _fill_block(
     encoder: FittingEncoder, store: CaptionStore, first: int, texts: tuple[str, ...]
-) -> Iterator[tuple[int, int]]:
+) -> None:
     unsaved: list[FloatArray] = []
     before, total = store.done, store.record.count
     try:
@@ -206,9 +177,10 @@ def _fill_block(
                 )
             unsaved.append(vectors)
             if start + _BATCH < len(texts):
-                yield before + start + len(vectors), total
+                note = encoder.fallback.now.note
+                tick(CAPTIONS, before + start + len(vectors), total, note)
     finally:
-        # Also if the caller stops here, or the model fails.
+        # Also if the work is stopped here, or the model fails.
         if unsaved:
             store.write(first, unsaved)
-    yield store.done, total
+    tick(CAPTIONS, store.done, total, encoder.fallback.now.note)

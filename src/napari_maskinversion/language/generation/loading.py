@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ...base.download import Download, IsCancelled, OnProgress, RemoteFile, download
+from ...base.download import Download, RemoteFile, download
 from ...base.errors import InputError, ModelError
 from ...base.hub import announced_file, hub_url, recorded_weights
 from .registry import DecoderSpec, bundled_decoder, check_decoder, gpt2_vocabulary
@@ -41,9 +41,6 @@ class EmbeddingSpace(Protocol):
 
 def fetch_decoder(
     spec: DecoderSpec,
-    *,
-    on_progress: OnProgress | None = None,
-    cancelled: IsCancelled | None = None,
 ) -> tuple[Path, Path]:
     """Make sure that a published decoder is on this machine; return its weights and vocabulary."""
     weights = download(
@@ -55,13 +52,11 @@ def fetch_decoder(
             local=lambda: recorded_weights(spec.folder),
             remote=lambda: announced_file(spec.repository, (spec.file,), spec.folder),
         ),
-        on_progress=on_progress,
-        cancelled=cancelled,
     )
-    return weights, fetch_vocabulary(cancelled)
+    return weights, fetch_vocabulary()
 
 
-def fetch_vocabulary(cancelled: IsCancelled | None = None) -> Path:
+def fetch_vocabulary() -> Path:
     """Make sure that GPT-2's vocabulary, one megabyte, is on this machine."""
     path = gpt2_vocabulary()
     file = RemoteFile(
@@ -79,7 +74,6 @@ def fetch_vocabulary(cancelled: IsCancelled | None = None) -> Path:
             local=lambda: file,
             remote=lambda: file,
         ),
-        cancelled=cancelled,
     )
 
 
@@ -91,8 +85,6 @@ def load_decoder(
     memory: CaptionBank | None = None,
     device: torch.device | str = "cpu",
     settings: GenerationSettings | None = None,
-    on_progress: OnProgress | None = None,
-    cancelled: IsCancelled | None = None,
 ) -> CaptionDecoder:
     """Load a decoder, and download it first if necessary."""
     path = None if file is None else Path(file)
@@ -103,10 +95,10 @@ def load_decoder(
         from .gpt2 import ClipCap
 
         if path is None:
-            path, vocabulary = fetch_decoder(spec, on_progress=on_progress, cancelled=cancelled)
+            path, vocabulary = fetch_decoder(spec)
         else:
             vocabulary = path.with_name("vocab.json")  # for machines without a network
-            vocabulary = vocabulary if vocabulary.is_file() else fetch_vocabulary(cancelled)
+            vocabulary = vocabulary if vocabulary.is_file() else fetch_vocabulary()
         decoder = ClipCap(path, vocabulary, name=spec.name, device=device, settings=settings)
     elif spec.memory and path is not None and path.suffix != ".safetensors":
         import torch

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from ...base.cache_folder import cache_folder, make_folder
 from ...base.oom_fallback import Attempt, OomFallback, then_on_cpu
-from ...base.steps import drive, map_steps
+from ...base.progress import LABELS, telling, tick
 from ..labels.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -35,25 +36,14 @@ def embed_vocabulary(
     vocabulary: Vocabulary,
     *,
     cache: bool = True,
-    on_batch: Callable[[int, int], None] | None = None,
+    sentences: int = SENTENCES,
 ) -> FloatArray:
-    """Embed the words of a vocabulary: each label and each synonym.
+    """Embed the words of a vocabulary, each label and each synonym, ``sentences`` at once.
 
     A word's embedding is the normalised mean of the unit embeddings of its prompts (CLIP's prompt
     ensembling).
 
     Shapes: returns (words, e).
-    """
-    work = embed_vocabulary_steps(model, vocabulary, cache=cache)
-    return drive(work, None if on_batch is None else lambda step: on_batch(*step))
-
-
-def embed_vocabulary_steps(
-    model: Backbone, vocabulary: Vocabulary, *, cache: bool = True, sentences: int = SENTENCES
-) -> Generator[tuple[int, int], None, FloatArray]:
-    """`embed_vocabulary` as a generator that yields (words done, words) and may be closed.
-
-    The model embeds ``sentences`` at once.
     """
     prompts = vocabulary.prompts()
     total = len(prompts)
@@ -61,7 +51,7 @@ def embed_vocabulary_steps(
     vectors = {} if disk is None else disk.read(prompts)
     missing = [place for place in range(total) if place not in vectors]
     if missing:
-        yield len(vectors), total
+        tick(LABELS, len(vectors), total)
     at_once = max(1, sentences // len(vocabulary.templates))
     unsaved: dict[int, FloatArray] = {}
     try:
@@ -73,9 +63,9 @@ def embed_vocabulary_steps(
             if disk is not None and len(unsaved) >= _SAVE_EVERY:
                 disk.write(unsaved, prompts)
                 unsaved = {}
-            yield len(vectors), total
+            tick(LABELS, len(vectors), total)
     finally:
-        # Also if the caller stops here.
+        # Also if the work is stopped here.
         if disk is not None and unsaved:
             disk.write(unsaved, prompts)
     return np.stack([vectors[place] for place in range(total)])
@@ -104,10 +94,8 @@ class FittingEncoder:
     If not even one fits, a copy of the model on the CPU embeds the rest.
     """
 
-    def __init__(
-        self, model: Backbone, sentences: int, what: str, on_note: Callable[[str], None]
-    ) -> None:
-        self.model, self._on_note = model, on_note
+    def __init__(self, model: Backbone, sentences: int, what: str) -> None:
+        self.model = model
         self.fallback = text_fallback(sentences, str(model.device), what)
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
@@ -120,10 +108,9 @@ class FittingEncoder:
         return np.concatenate(batches)
 
     def use_less(self, before: Attempt) -> None:
-        """Tell the user, and move to the CPU if that is the next attempt."""
+        """Move to the CPU if that is the next attempt."""
         from ...engine.models.loading import copy_to_cpu
 
-        self._on_note(self.fallback.now.note)
         if self.fallback.now.device != before.device:
             self.model = copy_to_cpu(self.model)
 
@@ -131,26 +118,24 @@ class FittingEncoder:
         return self.model.encode_text(texts[: self.fallback.now.at_once])
 
 
-def embed_as_fits(
-    model: Backbone, vocabulary: Vocabulary
-) -> Generator[tuple[int, int, str], None, FloatArray]:
-    """Embed a vocabulary as `embed_vocabulary_steps` does, with as many sentences at once as fit.
+def embed_as_fits(model: Backbone, vocabulary: Vocabulary) -> FloatArray:
+    """Embed a vocabulary as `embed_vocabulary` does, with as many sentences at once as fit.
 
     If not even one sentence fits, a copy of the model on the CPU embeds the rest. Words that are
-    finished when memory runs out stay in the disk cache.
+    finished when memory runs out stay in the disk cache. The ticks note what was changed.
     """
-    encoder = FittingEncoder(model, SENTENCES, "labels", lambda _: None)
+    encoder = FittingEncoder(model, SENTENCES, "labels")
     fallback = encoder.fallback
 
-    def work() -> Generator[tuple[int, int, str], None, FloatArray]:
-        words = embed_vocabulary_steps(encoder.model, vocabulary, sentences=fallback.now.at_once)
-        return (yield from map_steps(lambda step: (*step, fallback.now.note), words))
+    def work() -> FloatArray:
+        with telling(lambda news: replace(news, note=fallback.now.note)):
+            return embed_vocabulary(encoder.model, vocabulary, sentences=fallback.now.at_once)
 
-    def use_less(before: Attempt) -> tuple[int, int, str]:
+    def use_less(before: Attempt) -> None:
         encoder.use_less(before)
-        return 0, len(vocabulary.words), fallback.now.note
+        tick(LABELS, 0, len(vocabulary.words), fallback.now.note)
 
-    return (yield from fallback.run_steps(work, use_less))
+    return fallback.run(work, use_less)
 
 
 def text_fallback(sentences: int, device: str, what: str) -> OomFallback:

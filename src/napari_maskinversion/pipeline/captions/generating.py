@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.errors import InputError
-from ...base.steps import drive
 from ...language.generation.settings import GenerationSettings, GenerationUse, scaled
 from ...results.results import Results
 
 if TYPE_CHECKING:
     import torch
 
-    from ...base.download import IsCancelled, OnProgress
     from ...engine.methods.registry import Method
     from ...language.captions.bank import CaptionBank
     from ...language.generation.decoder import CaptionDecoder
@@ -51,9 +48,6 @@ class CaptionRequest:
         self,
         model: EmbeddingSpace,
         device: torch.device | str = "cpu",
-        *,
-        on_progress: OnProgress | None = None,
-        cancelled: IsCancelled | None = None,
     ) -> CaptionDecoder:
         """Load the decoder for a model, and download it first if necessary."""
         from ...language.generation.loading import load_decoder
@@ -65,8 +59,6 @@ class CaptionRequest:
             memory=self.memory,
             device=device,
             settings=self.settings,
-            on_progress=on_progress,
-            cancelled=cancelled,
         )
         decoder.check(self.settings)
         return decoder
@@ -88,17 +80,10 @@ class ModelOfRun:
 
 def generate_captions(results: Results, decoder: CaptionDecoder) -> Results:
     """Return results with a sentence for each region, written by a decoder; nothing is inverted."""
-    return drive(generate_captions_steps(results, decoder))
-
-
-def generate_captions_steps(
-    results: Results, decoder: CaptionDecoder
-) -> Generator[tuple[int, int], None, Results]:
-    """Do what `generate_captions` does, and yield (regions finished, all) after every token."""
     settings, embeddings = decoder.settings, results.raw_embeddings
     if settings.norm == "cls":
         norms = [region.window.image_norm for region in results.regions]
         embeddings = scaled(embeddings, norms)
-    sentences = yield from decoder.generate_steps(embeddings, settings)
+    sentences = decoder.generate(embeddings, settings)
     use = GenerationUse(decoder=decoder.name, weights=decoder.weights, settings=settings)
     return results.with_generated(sentences, use)
