@@ -34,7 +34,7 @@ from napari_maskinversion.cli import console
 from napari_maskinversion.cli.console import ProgressBar
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline import job
+from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
@@ -188,7 +188,7 @@ def test_files_with_other_times_and_the_same_bytes_are_unchanged(finished, fine)
 
 def test_more_formats_are_written_from_the_archives(finished, fine, monkeypatch):
     fine("batch", ".", "--out", "whole", "--format", "csv,coco")
-    monkeypatch.delattr(job, "run_planes")
+    monkeypatch.delattr(pipeline, "run_planes")
     before = times(finished / "out")
     for _ in range(2):
         err = fine("batch", ".", "--out", "out", "--format", "csv,coco")
@@ -433,7 +433,7 @@ def test_a_full_disk_ends_the_batch_in_one_line(project, call, refused, monkeypa
 
 def test_what_a_busy_disk_refused_is_not_computed_again(project, fine, monkeypatch):
     monkeypatch.setattr(image_run, "PAUSES", (0, 0))
-    write, run_planes, writes, runs = image_run.write_parquet, job.run_planes, [], []
+    write, run_planes, writes, runs = image_run.write_parquet, pipeline.run_planes, [], []
 
     def failing(bundle, path, **more):
         writes.append(path)
@@ -442,14 +442,16 @@ def test_what_a_busy_disk_refused_is_not_computed_again(project, fine, monkeypat
         write(bundle, path, **more)
 
     monkeypatch.setattr(image_run, "write_parquet", failing)
-    monkeypatch.setattr(job, "run_planes", lambda *a, **k: runs.append(a) or run_planes(*a, **k))
+    monkeypatch.setattr(
+        pipeline, "run_planes", lambda *a, **k: runs.append(a) or run_planes(*a, **k)
+    )
     fine("batch", ".", "--out", "out")
     assert (len(writes), len(runs)) == (3, 2)
 
 
 def test_what_failed_is_listed_at_once(project, call, monkeypatch):
     """Also a batch that is killed has its list."""
-    run_planes, lists = job.run_planes, []
+    run_planes, lists = pipeline.run_planes, []
     (project / "images" / "cell-0.png").write_bytes(b"no picture")
     shutil.copy(project / "masks/cell-1_mask.png", project / "masks/cell-0_mask.png")
 
@@ -459,12 +461,12 @@ def test_what_failed_is_listed_at_once(project, call, monkeypatch):
             raise InputError("it is odd")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "run_planes", failing)
+    monkeypatch.setattr(pipeline, "run_planes", failing)
     code, _, _ = call(*FOLDERS, "--skip-bad")
     assert code == 130
     assert lists[0].splitlines()[1].startswith("cell-0.png,")
     assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png", "cell-1.png"]
-    monkeypatch.setattr(job, "run_planes", run_planes)
+    monkeypatch.setattr(pipeline, "run_planes", run_planes)
     assert call(*FOLDERS, "--skip-bad")[0] == 1
     assert pd.read_csv("out/failed.csv")["image"].tolist() == ["cell-0.png"]
 
@@ -537,7 +539,7 @@ def test_an_error_of_ours_is_one_line_and_keeps_the_rest(project, call, fine, mo
 
 
 def test_ctrl_c_keeps_the_images_that_are_finished(project, call, monkeypatch):
-    run_planes = job.run_planes
+    run_planes = pipeline.run_planes
     begun = []
 
     def stopped(*arguments, **more):
@@ -546,7 +548,7 @@ def test_ctrl_c_keeps_the_images_that_are_finished(project, call, monkeypatch):
             raise KeyboardInterrupt
         return run_planes(*arguments, **more)
 
-    monkeypatch.setattr(job, "run_planes", stopped)
+    monkeypatch.setattr(pipeline, "run_planes", stopped)
     code, _, err = call("batch", ".", "--out", "out")
     assert code == 130
     assert "Stopped: 1 of 2 images are finished" in err

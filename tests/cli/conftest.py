@@ -3,7 +3,7 @@
 import pytest
 
 from napari_maskinversion.base.progress import telling
-from napari_maskinversion.pipeline import job
+from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.pipeline.run import RegionChunk
 from tests.scenes import write_scene
 
@@ -17,7 +17,7 @@ def files(tmp_path):
 @pytest.fixture
 def stopped_run(monkeypatch):
     """The user presses Ctrl-C after the first chunk of regions."""
-    run_planes = job.run_planes
+    run_planes = pipeline.run_planes
 
     def stopped(*arguments, **keywords):
         def interrupt(news):
@@ -30,7 +30,7 @@ def stopped_run(monkeypatch):
         with telling(interrupt):
             return run_planes(*arguments, **keywords)
 
-    monkeypatch.setattr(job, "run_planes", stopped)
+    monkeypatch.setattr(pipeline, "run_planes", stopped)
 
 
 def ok(outcome):

@@ -18,6 +18,7 @@ from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.store import CaptionStore
 from napari_maskinversion.pipeline import job
+from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.pipeline.inputs import origin
 from tests.engine.tiny import tiny_clip
 from tests.listeners import at
@@ -174,13 +175,13 @@ def test_a_run_that_is_stopped_has_captions_for_what_is_finished(
 
 def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypatch, all_known):
     configs = []
-    real = job.run_planes
+    real = pipeline.run_planes
 
     def noted(model, tasks, vocabulary, config, **keywords):
         configs.append((config.inversion, config.window.mode))
         return real(model, tasks, vocabulary, config, **keywords)
 
-    monkeypatch.setattr(job, "run_planes", noted)
+    monkeypatch.setattr(pipeline, "run_planes", noted)
     start = ("find", files / "image.png", files / "masks.png")
     code, out, err = call(*start, "the [red] apple", "--steps", 2)
     assert code == 0, err
@@ -210,7 +211,7 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
     first = ("run", files / "image.png", files / "masks.png", "--labels", "car", "--steps", 1)
     how = ("--alpha", 5, "--window", "whole", "--format", "npz", "--out", tmp_path / "out")
     fine(*first, *how)
-    monkeypatch.setattr(job, "run_planes", None)  # were it run again: an error
+    monkeypatch.setattr(pipeline, "run_planes", None)  # were it run again: an error
     again = ("--results", tmp_path / "out" / "results.npz")
     code, out, err = call(*start, *again)
     assert code == 0, err

@@ -20,7 +20,7 @@ from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.images.stack import stack_of
 from napari_maskinversion.language.labels.presets import preset
 from napari_maskinversion.pipeline import inputs as pipeline_inputs
-from napari_maskinversion.pipeline import job
+from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.pipeline.timings import forget
 from napari_maskinversion.results.export import heatmaps
 from napari_maskinversion.results.settings import RunSettings
@@ -425,13 +425,13 @@ def test_too_little_memory_is_one_line(run, monkeypatch, error):
 
 
 def test_inputs_are_hashed_before_the_work(run, monkeypatch, files):
-    real = job.run_planes
+    real = pipeline.run_planes
 
     def moved(*arguments, **keywords):
         (files / "image.png").unlink()
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(job, "run_planes", moved)
+    monkeypatch.setattr(pipeline, "run_planes", moved)
     assert run()[0] == 0
     assert json.loads((files / "out" / "result.json").read_text())["source"]["image"]["sha256"]
 

@@ -20,8 +20,9 @@ from ..regions.annotations.reading import read_annotations
 from ..results.export.bundle import Bundle, Masks, compress_masks
 from ..results.results import Results
 from ..results.settings import RunSettings
+from . import run as pipeline
 from .inputs import open_inputs, origin, vocabulary_in
-from .run import PlaneTask, check_tasks, run_planes
+from .run import PlaneTask, check_tasks
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -52,7 +53,7 @@ class Job:
     ) -> Results:
         """Embed and label the regions; a listener hears of progress and finished regions."""
         settings, units = self.settings, self.units
-        return run_planes(model, self.tasks, words, settings, units=units, bank=captions)
+        return pipeline.run_planes(model, self.tasks, words, settings, units=units, bank=captions)
 
     def bundle(self, results: Results, masks: Masks | None = None) -> Bundle:
         """Return results of this job with all that is written about them."""
