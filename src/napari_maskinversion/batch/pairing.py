@@ -60,21 +60,21 @@ def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
     notes = [f"{file} is not an image and was left out." for file in files if not is_image(file)]
     if len(notes) == len(files):
         raise InputError(f"There is no image at {images}; check --images.")
-    found = [
+    matched = [
         replace(one, folder=_names_between(root, file.parent))
         for file in files
         if is_image(file)
         for one in images_of(file, positions=positions)
     ]
     if regions is None:
-        found = list(map(_with_own_labels, found))
+        matched = list(map(_with_own_labels, matched))
     elif any(field in regions for field in (STEM, PLACE, NUMBER, FOLDER)):
-        found = _by_template(found, regions, notes)
+        matched = _by_template(matched, regions, notes)
     elif _is_one(regions):
-        found = _by_file(found, Path(regions))
+        matched = _by_file(matched, Path(regions))
     else:
-        found = _by_name(found, regions, notes)
-    return Pairs(pairs=_with_names(found), notes=tuple(notes))
+        matched = _by_name(matched, regions, notes)
+    return Pairs(pairs=_with_names(matched), notes=tuple(notes))
 
 
 def read_table(table: Path) -> Pairs:
@@ -227,7 +227,7 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def _by_file(images: Sequence[Pair], file: Path) -> list[Pair]:
-    """Give all images one file, or those of a store its own labels."""
+    """Pair all images with one file, or those of a store with its own labels."""
     if is_zarr(file) and any(file in (one.image, *one.image.parents) for one in images):
         return list(map(_with_own_labels, images))
     return [replace(one, regions=file) for one in images if one.image != file]
@@ -257,7 +257,7 @@ def _filled(template: str, one: Pair) -> Path:
 
 
 def _by_name(images: list[Pair], place: str, notes: list[str]) -> list[Pair]:
-    """Give each file to the image whose name it begins or ends with."""
+    """Pair each file with the image whose name it begins or ends with."""
     files = _files(place, "--regions")
     both = {one.image for one in images} & set(files)
     if both != {one.image for one in images}:  # a pattern for all files of a folder
