@@ -67,7 +67,7 @@ def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
     from napari_maskinversion import load_model, read_image, read_regions
     from napari_maskinversion.base.steps import drive
     from napari_maskinversion.images.plane_source import as_source
-    from napari_maskinversion.language.labels.reading import vocabulary_of
+    from napari_maskinversion.language.labels.presets import vocabulary_of
     from napari_maskinversion.pipeline.run import PlaneTask, run_planes
     from napari_maskinversion.results.settings import RunSettings
 

@@ -15,7 +15,7 @@ from napari_maskinversion.engine.invert import inverter as predictor
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_it_fits
 from napari_maskinversion.engine.models.towers.openclip_vit import ClassTokenTower
-from napari_maskinversion.language.labels.templates import TEMPLATES
+from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.text.embeddings import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner

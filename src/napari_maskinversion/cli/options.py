@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 
 from ..base.errors import InputError
-from ..language.labels.templates import TEMPLATES
+from ..language.labels.label import TEMPLATES
 from ..regions.annotations.reading import FORMATS as ANNOTATION_FORMATS
 from ..results.export.catalogue import FORMATS
 from ..results.settings import (

@@ -13,7 +13,7 @@ from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.locks import hold
 from ..base.targets import check_targets
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..pipeline.inputs import Inputs, input_files, open_inputs, origin, vocabulary_in
 from ..pipeline.run import check_tasks
 from ..regions.annotations.reading import is_annotations

@@ -12,7 +12,7 @@ from ..base.errors import NotEnoughMemoryError
 from ..base.steps import Steps
 from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
-from ..language.labels.known_words import taught_by, unknown_words_note
+from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions.from_bank import add_captions
 from ..pipeline.estimate import estimate, place_text

@@ -15,7 +15,7 @@ from ..base.units import Units, short_unit
 from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, as_source
 from ..language.captions.bank import CaptionBank
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.masks.reading import renumber_black_and_white
 from ..results.results import Results

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..base.errors import ModelError
 from ..base.steps import Steps
-from ..language.labels.known_words import unknown_to
+from ..language.labels.presets import unknown_to
 from ..language.ranking.ranking import rank
 from ..language.text.embeddings import embed_as_fits
 from ..results.results import Results

@@ -11,8 +11,8 @@ from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.vocabulary import typed_labels
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.presets import TITLES, preset, presets
-from napari_maskinversion.language.labels.templates import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from napari_maskinversion.language.labels.known_words import unknown_words, unknown_words_note
 from napari_maskinversion.language.labels.label import Label
-from napari_maskinversion.language.labels.presets import preset
+from napari_maskinversion.language.labels.presets import preset, unknown_words, unknown_words_note
 
 
 def labels(*words):

@@ -5,8 +5,8 @@ from importlib.resources import files
 import pytest
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.presets import preset, presets
-from napari_maskinversion.language.labels.templates import TEMPLATES
 
 SIZES = {
     "voc": (20, "photo"),

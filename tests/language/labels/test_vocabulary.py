@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.language.labels.templates import choose_templates
+from napari_maskinversion.language.labels.label import choose_templates
 from napari_maskinversion.language.labels.vocabulary import (
     NONE_OF_THESE,
     TEMPLATES,
@@ -70,7 +70,7 @@ def test_a_file_is_read_and_named_when_it_cannot_be(tmp_path):
     file.write_text("Wölfe\n犬\n", encoding="utf-8")
     assert Vocabulary.read(file).labels == ("Wölfe", "犬")
     file.write_bytes(b"\xff\xfe\x00dog")
-    with pytest.raises(InputError, match="labels.txt is not UTF-8"):
+    with pytest.raises(InputError, match="labels.txt is not text in UTF-8"):
         Vocabulary.read(file)
     file.write_text("")
     with pytest.raises(InputError, match=r"labels\.txt: There are no labels"):

@@ -22,9 +22,8 @@ from qtpy.QtWidgets import (
 
 from ...base.errors import InputError
 from ...language.labels.files import LabelFile
-from ...language.labels.known_words import unknown_words_note
 from ...language.labels.label import Label, to_text
-from ...language.labels.presets import TITLES, preset
+from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
 from ..session import Bindings, Session

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.validation import without_hidden
-from ..labels.templates import check_templates
+from ..labels.label import check_templates
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
