@@ -17,7 +17,7 @@ from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_i
 from napari_maskinversion.engine.models.towers.openclip_vit import ClassTokenTower
 from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.language.text.embeddings import embed_vocabulary
+from napari_maskinversion.language.text import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
 from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
 from napari_maskinversion.pipeline.window_runner import window_attempts

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..base.errors import ConfigError
 from ..language.labels.label import choose_templates
-from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expression, find
+from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, check_expression, find
 from ..pipeline.inputs import open_inputs, origin
 from ..pipeline.run import check_tasks
 from ..results.settings import RunSettings

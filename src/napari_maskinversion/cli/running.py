@@ -14,7 +14,7 @@ from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
-from ..pipeline.captions.from_bank import add_captions
+from ..pipeline.captions import add_captions
 from ..pipeline.estimate import estimate, place_text
 from ..pipeline.inputs import Inputs
 from ..pipeline.run import RegionChunk, run_planes

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ..base.cache_folder import cache_folder
 from ..base.errors import ConfigError
@@ -16,13 +15,11 @@ CONFIG: Final = "config.json"
 SAFETENSORS: Final = "diffusion_pytorch_model.safetensors"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(NamedTuple):
     """One folder of a decoder, in diffusers' layout."""
 
     folder: str
     files: tuple[str, ...]  # What must be in the folder. Weights end in ``.safetensors``.
-    kind: str = ""  # The class that its configuration names; "" for files without one
     size_gb: float = 0.0  # Of the weights, in 10**9 bytes
 
 
@@ -65,25 +62,25 @@ _SCHEDULER: Final = ("scheduler_config.json",)
 _TOKENIZER: Final = ("vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json")
 
 
-def _unclip(name: str, title: str, clip_model: str, width: int, published: str) -> Decoder:
+def _unclip(name: str, tower: str, weights: str, width: int, published: str) -> Decoder:
     return Decoder(
-        name=name,
-        title=title,
+        name=f"unclip-{name}",
+        title=f"unCLIP {tower}/14",
         family="unclip",
-        clip_model=clip_model,
+        clip_model=f"{tower}-14/{weights}",
         width=width,
         # Stability AI took its Stable Diffusion 2 models down in November 2025.
         repository=f"sd2-community/{published}",
         original=f"stabilityai/{published}",
         license="CreativeML Open RAIL++-M",
         parts=(
-            Part(folder="unet", files=_MODEL, kind="UNet2DConditionModel", size_gb=3.48),
-            Part(folder="vae", files=_MODEL, kind="AutoencoderKL", size_gb=0.33),
-            Part(folder="text_encoder", files=(CONFIG, "model.safetensors"), size_gb=1.36),
-            Part(folder="image_normalizer", files=_MODEL, kind="StableUnCLIPImageNormalizer"),
-            Part(folder="tokenizer", files=_TOKENIZER),
-            Part(folder="scheduler", files=_SCHEDULER),
-            Part(folder="image_noising_scheduler", files=_SCHEDULER),
+            Part("unet", _MODEL, 3.48),
+            Part("vae", _MODEL, 0.33),
+            Part("text_encoder", (CONFIG, "model.safetensors"), 1.36),
+            Part("image_normalizer", _MODEL),
+            Part("tokenizer", _TOKENIZER),
+            Part("scheduler", _SCHEDULER),
+            Part("image_noising_scheduler", _SCHEDULER),
         ),
         steps=20,
         guidance=10.0,
@@ -101,29 +98,17 @@ _TABLE: Final = (
         repository="kandinsky-community/kandinsky-2-2-decoder",
         license="Apache-2.0",
         parts=(
-            Part(folder="unet", files=_MODEL, kind="UNet2DConditionModel", size_gb=5.01),
-            Part(folder="movq", files=_MODEL, kind="VQModel", size_gb=0.27),
-            Part(folder="scheduler", files=_SCHEDULER),
+            Part("unet", _MODEL, 5.01),
+            Part("movq", _MODEL, 0.27),
+            Part("scheduler", _SCHEDULER),
         ),
         steps=50,
         guidance=7.5,
         size=512,
         takes_subjects=True,
     ),
-    _unclip(
-        "unclip-h",
-        "unCLIP ViT-H/14",
-        "ViT-H-14/laion2b_s32b_b79k",
-        1024,
-        "stable-diffusion-2-1-unclip",
-    ),
-    _unclip(
-        "unclip-l",
-        "unCLIP ViT-L/14",
-        "ViT-L-14/openai",
-        768,
-        "stable-diffusion-2-1-unclip-small",
-    ),
+    _unclip("h", "ViT-H", "laion2b_s32b_b79k", 1024, "stable-diffusion-2-1-unclip"),
+    _unclip("l", "ViT-L", "openai", 768, "stable-diffusion-2-1-unclip-small"),
 )
 
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType({one.name: one for one in _TABLE})
@@ -131,13 +116,9 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType({one.name: one for one
 
 def get_decoder(name: str) -> Decoder:
     """Return a decoder by its name."""
-    if name in DECODERS:
-        return DECODERS[name]
-    near = difflib.get_close_matches(name.lower(), list(DECODERS), n=1, cutoff=0.6)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    raise ConfigError(
-        f"There is no decoder called {name!r}; there are {', '.join(DECODERS)}.{hint}"
-    )
+    if name not in DECODERS:
+        raise ConfigError(f"There is no decoder called {name!r}; use {', '.join(DECODERS)}.")
+    return DECODERS[name]
 
 
 def decoder_that_fits(clip_model: str) -> Decoder | None:

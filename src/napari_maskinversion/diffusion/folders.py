@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..base.download import sha256_of, size_text
-from ..base.errors import InputError, ModelError
+from ..base.errors import ModelError
 from ..base.reading import check_file, read_json
 from ..engine.models.specs import MODELS
 from .decoders import (
+    CONFIG,
     PRIOR_MB,
     PRIOR_REPOSITORY,
     SAFETENSORS,
@@ -77,29 +78,15 @@ def open_folder(decoder: Decoder, folder: Path | None = None) -> DecoderFolder:
     ]
     if missing:
         raise ModelError(_missing(decoder, path, missing))
-    try:
-        configs = {part.folder: _config(path, part) for part in decoder.parts}
-        parameters = sum(map(count_parameters, _weights(decoder, path)))
-        clip_model = _clip_model(path) or decoder.clip_model
-    except InputError as error:
-        raise ModelError(str(error)) from None
+    scheduler = _settings(path / "scheduler" / "scheduler_config.json")
     return DecoderFolder(
         decoder=decoder,
         path=path,
-        clip_model=clip_model,
-        width=_width(decoder, path, configs["unet"]),
-        parameters=parameters,
-        most_steps=int(configs["scheduler"].get("num_train_timesteps", 1000)),
+        clip_model=str(_settings(path / CLIP_FILE).get("model") or decoder.clip_model),
+        width=_width(decoder, path),
+        parameters=sum(map(count_parameters, _weights(decoder, path))),
+        most_steps=int(scheduler.get("num_train_timesteps", 1000)),
     )
-
-
-def is_whole(decoder: Decoder) -> bool:
-    """Return whether `open_folder` would open the decoder's own folder."""
-    try:
-        open_folder(decoder)
-    except ModelError:
-        return False
-    return True
 
 
 def prior_file(place: Path | None = None) -> Path:
@@ -140,29 +127,17 @@ def count_parameters(file: Path) -> int:
         ) from None
 
 
-def _config(path: Path, part: Part) -> dict[str, Any]:
-    file = path / part.folder / next((n for n in part.files if n.endswith("config.json")), "")
+def _settings(file: Path) -> dict[str, Any]:
+    """Return what a JSON file holds; nothing if there is no such file."""
     values = read_json(file) if file.is_file() else {}
-    kind = values.get("_class_name") if isinstance(values, dict) else None
-    if not isinstance(values, dict) or (part.kind and kind != part.kind):
-        raise ModelError(
-            f"{file} is of {kind or 'an unknown class'}, not {part.kind}; put this part of the "
-            "decoder there."
-        )
+    if not isinstance(values, dict):
+        raise ModelError(f"{file} must hold an object; put the published file there.")
     return values
 
 
-def _clip_model(path: Path) -> str:
-    file = path / CLIP_FILE
-    values = read_json(file) if file.is_file() else {"model": ""}
-    name = values.get("model") if isinstance(values, dict) else None
-    if not isinstance(name, str):
-        raise ModelError(f'{file} must be {{"model": "the name of a CLIP model"}}.')
-    return name
-
-
-def _width(decoder: Decoder, path: Path, unet: dict[str, Any]) -> int:
+def _width(decoder: Decoder, path: Path) -> int:
     """Return the values of the embeddings that a UNet is made for."""
+    unet = _settings(path / "unet" / CONFIG)
     if decoder.family == "kandinsky":
         width = unet.get("encoder_hid_dim")
         fits = unet.get("encoder_hid_dim_type") == "image_proj"

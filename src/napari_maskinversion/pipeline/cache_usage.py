@@ -14,7 +14,7 @@ from ..base.cache_folder import MARKER, cache_folder, is_marked
 from ..base.errors import InputError
 from ..base.hub import RECORD
 from ..engine.models.registry import folder_name, list_models
-from ..language.captions import store as caption_store
+from ..language.captions import bank as caption_bank
 from ..regions.sam.checkpoints import CHECKPOINTS
 from ..review import exemplar_store
 from .timings import forget
@@ -35,8 +35,8 @@ class Kind:
 
 _WEIGHTS: Final = (RECORD, "open_clip_*", ".*.part", ".lock")
 _BANK: Final = (
-    caption_store.TEXTS,
-    caption_store.VECTORS,
+    caption_bank.TEXTS,
+    caption_bank.VECTORS,
     ".*.part",
     ".lock",
 )

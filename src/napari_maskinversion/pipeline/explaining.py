@@ -113,7 +113,7 @@ class Explainer:
     def _labels(
         self, seen: Seen, names: Sequence[str], whole: bool
     ) -> Generator[str, None, LabelMaps]:
-        from ..language.text.embeddings import embed_as_fits
+        from ..language.text import embed_as_fits
 
         inverter, same = yield from self._look(seen)
         record = seen.result.window

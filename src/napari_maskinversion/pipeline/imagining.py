@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -70,9 +69,8 @@ class ImagineRequest:
                     f"The prompt {self.prompt!r} does not have the subject {word!r} as a word; "
                     "write it there."
                 )
-        twice = [word for word in subjects if subjects.count(word) > 1]
-        if twice:
-            raise ConfigError(f"The subject {twice[0]!r} is named twice; use one word a region.")
+        if len(set(subjects)) < len(subjects):
+            raise ConfigError("A subject is named twice; use one word a region.")
 
     def groups(self, regions: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], ...]]:
         """Return what is drawn together: each query alone, or all in one prompt."""
@@ -175,8 +173,11 @@ def targets(
     shown = model.preprocess(
         pixels, resolution=settings.resolution, keep_aspect=settings.keep_aspect
     )
-    whole = _embedding(model, shown)
-    nothing = _embedding(model, _zeros(model))
+    side = model.native_resolution
+    whole, nothing = (
+        model.embed_images(images)[0].float().cpu().numpy()
+        for images in (shown, shown.new_zeros(1, 3, side, side))
+    )
     length = float(np.linalg.norm(whole))
     own = {_members(result): _scaled(result, length, pictures) for result in results}
     groups: list[tuple[tuple[int, ...], ...]] = [*request.groups(list(own)), ()]
@@ -203,7 +204,7 @@ def _in_prompt(
     plan: Plan, model: Backbone, nothing: FloatArray
 ) -> Callable[[Sequence[FloatArray], int], FloatArray]:
     """Return a function that puts embeddings into the prompt, for a seed."""
-    from ..diffusion.prior import check_prior, load_prior, places_of, predict, text_states
+    from ..diffusion.prior import load_prior, places_of, predict, text_states
 
     request = plan.request
     assert plan.prior is not None  # `plan` has seen to it
@@ -212,25 +213,12 @@ def _in_prompt(
         places_of(prompt, text_states(model, word), request.prompt, word)
         for word in request.subjects
     ]
-    prior = load_prior(plan.prior)
-    check_prior(prior, len(prompt.embedding), len(prompt.ids), plan.prior)
+    prior = load_prior(plan.prior, (len(prompt.embedding), len(prompt.ids)))
 
     def put(rows: Sequence[FloatArray], seed: int) -> FloatArray:
         return predict(prior, prompt, dict(zip(places, rows, strict=True)), nothing, seed)
 
     return put
-
-
-def _embedding(model: Backbone, images: Any) -> FloatArray:
-    values: FloatArray = model.embed_images(images)[0].float().cpu().numpy()
-    return values
-
-
-def _zeros(model: Backbone) -> Any:
-    import torch
-
-    side = model.native_resolution
-    return torch.zeros(1, 3, side, side, device=model.device)
 
 
 def _members(result: RegionResult) -> tuple[int, ...]:
@@ -302,7 +290,7 @@ def record_of(
         "prompt": request.prompt,
         "subjects": list(request.subjects),
         "settings": {**own, "device": plan.device, "dtype": plan.dtype},
-        "versions": _versions(),
+        "versions": {name: version(name) for name in _PACKAGES},
         **more,
     }
 
@@ -422,14 +410,3 @@ def model_of(request: ImagineRequest) -> str:
     """Return the CLIP model that a request's decoder was trained on."""
     _check_installed()
     return open_folder(request.pictures.spec, request.weights).clip_model
-
-
-@cache
-def _versions() -> dict[str, str]:
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = ""
-    return versions

@@ -20,7 +20,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..regions.masks.reading import renumber_black_and_white
 from ..results.results import Results
 from ..results.settings import RunSettings
-from .captions.generating import CaptionRequest, generate_captions
+from .captions import CaptionRequest, generate_captions
 from .progress import Progress, RegionChunk
 from .run import PlaneTask, check_tasks, run
 

@@ -10,7 +10,7 @@ from ..base.errors import ModelError
 from ..base.steps import Steps
 from ..language.labels.presets import unknown_to
 from ..language.ranking.ranking import rank
-from ..language.text.embeddings import embed_as_fits
+from ..language.text import embed_as_fits
 from ..results.results import Results
 from .progress import Progress
 

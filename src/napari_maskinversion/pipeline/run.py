@@ -27,7 +27,7 @@ from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
 from ..results.run_info import RunInfo
 from ..results.settings import RunSettings
-from .captions.from_bank import Captioner
+from .captions import Captioner
 from .progress import Progress, RegionChunk
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from napari_maskinversion.base.errors import (
 )
 from napari_maskinversion.base.steps import drive
 from napari_maskinversion.language.captions import bank as module
-from napari_maskinversion.language.captions import store as store_module
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.building import (
     build_bank,
@@ -91,7 +90,7 @@ def test_a_search_finds_what_comparing_with_every_caption_finds(model):
 
 def test_files_and_groups_change_nothing(model, monkeypatch, tmp_path):
     whole = build_bank(model, numbered_captions()).search(regions(40), 9)
-    monkeypatch.setattr(store_module, "BLOCK", 700)
+    monkeypatch.setattr(module, "BLOCK", 700)
     monkeypatch.setattr(module, "_REGIONS", 7)
     bank = build_bank(model, numbered_captions(), tmp_path)
     assert len(list(tmp_path.glob("vectors-*.parquet"))) == 5
@@ -307,7 +306,7 @@ def test_vectors_of_another_bank_are_no_part_of_this_one(model, tmp_path):
 
 
 def test_a_bank_of_a_newer_version_is_left_as_it_is(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "FORMAT", 3)
+    monkeypatch.setattr(module, "FORMAT", 3)
     build_bank(model, numbered_captions(10), tmp_path)
     monkeypatch.undo()
     before = (tmp_path / "captions.parquet").read_bytes()

@@ -79,29 +79,17 @@ def test_a_table_is_read_as_spreadsheets_write_it(tmp_path, mark, start):
     )
 
 
-def test_a_csv_without_our_columns_is_text_as_before(tmp_path):
-    assert read(tmp_path, "a.csv", '"cup, red",plate\n# no\ndog | hound').words == (
-        "cup, red",
-        "plate",
-        "dog",
-        "hound",
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("a.csv", "car;dog\ncat;bus\n", r"a\.csv has semicolons between its cells and no column"),
-        ("a.json", '["car", "dog"]', r"a\.json is no label file; save the words as text"),
-    ],
-)
-def test_words_that_would_be_read_as_others_are_refused(tmp_path, name, text, says):
-    with pytest.raises(InputError, match=says):
-        read(tmp_path, name, text)
-
-
-def test_a_table_with_tabs_may_have_its_own_ending(tmp_path):
+def test_a_csv_without_our_columns_is_text_and_a_tsv_a_table(tmp_path):
+    plain = read(tmp_path, "a.csv", '"cup, red",plate\n# no\ndog | hound').words
+    assert plain == ("cup, red", "plate", "dog", "hound")
     assert read(tmp_path, "a.tsv", "label\tgroup\ncar\ta\ndog\tb\n").words == ("car", "dog")
+
+
+def test_words_that_would_be_read_as_others_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"a\.csv has semicolons between its cells and no column"):
+        read(tmp_path, "a.csv", "car;dog\ncat;bus\n")
+    with pytest.raises(InputError, match=r"a\.json is no label file; save the words as text"):
+        read(tmp_path, "a.json", '["car", "dog"]')
 
 
 def test_a_word_that_is_also_a_file_is_refused(tmp_path, monkeypatch):
@@ -113,7 +101,7 @@ def test_a_word_that_is_also_a_file_is_refused(tmp_path, monkeypatch):
     assert vocabulary_of("car,").labels == ("car",)
 
 
-@pytest.mark.parametrize("name", ["gone.txt", "gone.yml", "gone.TSV", "gone.json", "gone.xml"])
+@pytest.mark.parametrize("name", ["gone.txt", "gone.TSV", "gone.json"])
 def test_the_name_of_a_file_that_is_missing_is_no_word(name):
     with pytest.raises(InputError, match=f"There is no label file at {name}; check the path"):
         vocabulary_of(name)
@@ -135,9 +123,7 @@ def test_semicolons_between_labels_are_refused(tmp_path):
 
 def test_excel_reads_what_we_write(tmp_path):
     Vocabulary(("Wölfe", "a, b")).save(tmp_path / "a.csv")
-    data = (tmp_path / "a.csv").read_bytes()
-    assert data.startswith(b"\xef\xbb\xbf")  # without it Excel takes it for another encoding
-    assert b'"a, b"' in data
+    assert (tmp_path / "a.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # or it guesses
 
 
 @pytest.mark.parametrize(
@@ -200,15 +186,10 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
     [
         ("", "There are no labels"),
         ("- dog\n- [cat\n", "not YAML in line 3"),
-        ("- dog\n\t- cat", "not YAML in line 2"),
-        ("- dog\n- \x07", "is not YAML"),
-        ("[" * 100, "is not YAML"),
         ("[" * 100_000, "is not YAML"),
         ("dog", "here should be a list"),
         ("- dog\n- ''", "label 2: A label is blank"),
-        ("- dog\n-\n- cat", "label 2: A label is blank"),
         ("- dog\n- cat: kitty\n", "label 2: 'cat' is not known .* a label has label, synonyms"),
-        ("- dog\n- {group: pets}", "label 2: A label is blank"),
         ("- dog\n- group: pets\n  label: dog", "label 2: The label 'dog' appears twice"),
         ("- dog\n- {label: cat, name: dog}", "label 2: 'label' is .* written twice"),
         ("- dog\n- [cat, kitty]", "label 2: the label must be a text"),
@@ -218,7 +199,6 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("- dog | cat\n- cat", "label 2: 'cat' is a label and also a synonym of 'dog'"),
         ("labels: [dog]\nlables: [cat]", "'lables' is not known; use labels"),
         ("labels: [dog]\nthreshold: high", "the threshold 'high' is not a number"),
-        ("labels: [dog]\nthreshold: 3", "from -1 to 1; got 3"),
         ("labels: [dog]\ntemplates:\n- 'a photo'", "Unknown template 'a photo'"),
         ("labels: [dog]\ntemplates: phto", "Unknown template 'phto'"),
         ("labels: [dog]\ntemplates: {a: b}", "templates must be a list"),

@@ -27,12 +27,9 @@ def test_other_words_are_unknown_in_their_order():
     assert unknown_words_note(words[:1], "demo").startswith("1 word that the demo model")
 
 
-def test_its_own_preset_is_known():
+def test_its_own_preset_is_known_and_of_a_clip_nothing_is_said():
     assert unknown_words(preset("demo").vocabulary.full_labels, "demo") == ()
     assert unknown_words_note(labels("car"), "demo") == ""
-
-
-def test_of_a_clip_nothing_is_said():
     assert unknown_words(labels("qwertz"), "ViT-B-16/openai") == ()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.language.ranking.finding import find
+from napari_maskinversion.language.ranking.ranking import find
 from tests.scenes import demo_model
 
 

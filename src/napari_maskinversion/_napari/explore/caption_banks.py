@@ -12,11 +12,10 @@ from typing import Any, Final
 from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
 from ...engine.models.registry import recorded_name
-from ...language.captions.bank import CaptionBank, open_bank
+from ...language.captions.bank import BankRecord, CaptionBank
 from ...language.captions.building import build_bank_steps, continue_bank_steps, default_folder
 from ...language.captions.caption_files import read_captions
-from ...language.captions.store import BankRecord, CaptionStore
-from ...pipeline.captions.from_bank import add_captions
+from ...pipeline.captions import add_captions
 from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..workers.driver import check_stopped, often
@@ -40,9 +39,8 @@ class KnownBank:
     @classmethod
     def open(cls, folder: Path) -> KnownBank:
         """Open the bank in a folder, finished or not."""
-        store = CaptionStore.open(folder)
-        bank = open_bank(folder) if store.complete else None
-        return cls(folder, store.record, store.done, bank)
+        bank = CaptionBank.open(folder)
+        return cls(folder, bank.record, bank.done, bank if bank.complete else None)
 
     @property
     def title(self) -> str:

@@ -22,7 +22,7 @@ from ...language.generation.settings import (
     Search,
     describe,
 )
-from ...pipeline.captions.generating import CaptionRequest, ModelOfRun, generate_captions_steps
+from ...pipeline.captions import CaptionRequest, generate_captions_steps, model_of_run
 from ...results.results import Results
 from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
@@ -208,7 +208,7 @@ def generate(
     yield Update(text=words.READING_DECODER)
     preload_torch()
     decoder = captions.load(
-        ModelOfRun.of(results.info), choose_device(device), cancelled=stop_requested
+        model_of_run(results.info), choose_device(device), cancelled=stop_requested
     )
     yield Update(text=words.counted("Captions", 0, len(results)))
 

@@ -23,8 +23,7 @@ from ...language.captions.building import (
     default_folder,
 )
 from ...language.captions.caption_files import Captions, read_captions
-from ...language.captions.store import CaptionStore
-from ...language.ranking.finding import check_expression, embed_expression
+from ...language.ranking.ranking import check_expression, embed_expression
 from ...results.settings import RunSettings
 from ..console import INTERRUPTED, ProgressBar, echo, print_table, say
 from ..loading import load
@@ -56,7 +55,7 @@ class CaptionSource:
         self._captions: Captions | None = None
         self._model = DEMO
         if self.folder is not None:
-            self._model = CaptionStore.open(path).record.model
+            self._model = CaptionBank.open(path).record.model
         else:
             self._captions = read_captions(path, column=column, encoding=encoding)
 
@@ -77,7 +76,7 @@ class CaptionSource:
         if self._captions is not None:
             return self._captions.sha256
         assert self.folder is not None
-        return CaptionStore.open(self.folder).record.sha256
+        return CaptionBank.open(self.folder).record.sha256
 
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
         """Open the bank; build or finish it first if necessary, under a progress bar."""
@@ -85,7 +84,7 @@ class CaptionSource:
             place = default_folder(model, self._captions) if out is None else out
             return _follow(build_bank_steps(model, self._captions, place, say), place)
         assert self.folder is not None
-        if CaptionStore.open(self.folder).complete:
+        if CaptionBank.open(self.folder).complete:
             bank = open_bank(self.folder)
             bank.check(model)
             return bank
@@ -111,7 +110,7 @@ def _follow(work: Building, folder: Path) -> CaptionBank:
 
 def _say_stopped(folder: Path) -> None:
     try:
-        store = CaptionStore.open(folder)
+        store = CaptionBank.open(folder)
     except InputError:
         say("Stopped before the first captions were embedded.")
         return

@@ -15,7 +15,7 @@ from ...base.steps import Steps
 from ...base.targets import check_targets
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import NORMS, SEARCHES, GenerationSettings, describe
-from ...pipeline.captions.generating import CaptionRequest, generate_captions_steps
+from ...pipeline.captions import CaptionRequest, generate_captions_steps
 from ...pipeline.inputs import input_files, open_inputs, origin
 from ...pipeline.run import check_tasks
 from ...results.export.bundle import Bundle, compress_masks

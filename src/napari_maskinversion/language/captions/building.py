@@ -15,10 +15,9 @@ from ...base.errors import InputError, ModelError
 from ...base.locks import Lock
 from ...base.reading import is_of_macos
 from ...base.steps import drive, map_steps
-from ..text.embeddings import FittingEncoder
-from .bank import CaptionBank, FloatArray, check_model
+from ..text import FittingEncoder
+from .bank import BankRecord, CaptionBank, FloatArray, belongs
 from .caption_files import Captions
-from .store import BankRecord, CaptionStore, belongs
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -78,7 +77,7 @@ def build_bank_steps(
     with (yield from _locked(place, len(captions.texts), on_note)), _explain_errors(place):
         store = _open_existing(place, record)
         if store is None or not store.has_texts(captions):
-            store = CaptionStore.create(place, record, captions)
+            store = CaptionBank.create(place, record, captions)
         return (yield from _fill(model, store, captions.texts, on_note))
 
 
@@ -87,16 +86,16 @@ def continue_bank_steps(
 ) -> Building:
     """Finish a half-built bank from its own captions; yields as `build_bank_steps` does."""
     place = Path(folder)
-    store = CaptionStore.open(place)
-    check_model(store, model)
+    store = CaptionBank.open(place)
+    store.check(model)
     texts = tuple(store.read_texts().values())
     with (yield from _locked(place, store.record.count, on_note)), _explain_errors(place):
-        return (yield from _fill(model, CaptionStore.open(place), texts, on_note))
+        return (yield from _fill(model, CaptionBank.open(place), texts, on_note))
 
 
-def _open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
+def _open_existing(folder: Path, record: BankRecord) -> CaptionBank | None:
     """Open the bank of these captions and this model; None in a new or empty folder."""
-    if not CaptionStore.exists(folder):
+    if not CaptionBank.exists(folder):
         others = _other_files(folder, record) if folder.exists() else []
         if others:
             raise InputError(
@@ -104,7 +103,7 @@ def _open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
                 "folder of its own: choose a new or an empty one."
             )
         return None
-    store = CaptionStore.open(folder)
+    store = CaptionBank.open(folder)
     if (store.record.sha256, store.record.fingerprint) != (record.sha256, record.fingerprint):
         raise InputError(
             f"{folder} contains the caption bank of other captions or of another model "
@@ -178,7 +177,7 @@ def _cannot_write(folder: Path, error: OSError) -> InputError:
 
 
 def _fill(
-    model: Backbone, store: CaptionStore, texts: tuple[str, ...], on_note: Callable[[str], None]
+    model: Backbone, store: CaptionBank, texts: tuple[str, ...], on_note: Callable[[str], None]
 ) -> Building:
     """Embed missing captions; damaged ones count as missing."""
     encoder = FittingEncoder(model, _BATCH, "captions", on_note)
@@ -187,11 +186,11 @@ def _fill(
         yield store.done, store.record.count
     for first, last in list(store.missing()):
         yield from _fill_block(encoder, store, first, texts[first:last])
-    return CaptionBank(store)
+    return store
 
 
 def _fill_block(
-    encoder: FittingEncoder, store: CaptionStore, first: int, texts: tuple[str, ...]
+    encoder: FittingEncoder, store: CaptionBank, first: int, texts: tuple[str, ...]
 ) -> Iterator[tuple[int, int]]:
     unsaved: list[FloatArray] = []
     before, total = store.done, store.record.count

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
@@ -22,13 +22,6 @@ from .settings import SEARCHES, FloatArray, GenerationSettings
 
 BATCH: Final = 16  # sentences written at once
 Searching = Generator[int, None, list[list[int]]]
-
-
-class SentenceGenerator(Protocol):
-    """Whatever turns embeddings into sentences."""
-
-    def generate(self, embeddings: FloatArray) -> list[str]:
-        """Return a sentence for each embedding (N, e), as optimised, not normalised."""
 
 
 class CaptionDecoder(ABC):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Vocabulary
-from napari_maskinversion.language.text.embeddings import embed_vocabulary
+from napari_maskinversion.language.text import embed_vocabulary
 from tests.scenes import demo_model
 
 

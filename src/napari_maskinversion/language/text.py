@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...base.cache_folder import cache_folder, make_folder
-from ...base.oom_fallback import Attempt, OomFallback, then_on_cpu
-from ...base.steps import drive, map_steps
-from ..labels.vocabulary import Vocabulary
+from ..base.cache_folder import cache_folder, make_folder
+from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..base.steps import drive, map_steps
+from .labels.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from ...engine.models.backbone import Backbone
+    from ..engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
 Prompts = Sequence[str]
@@ -121,7 +121,7 @@ class FittingEncoder:
 
     def use_less(self, before: Attempt) -> None:
         """Tell the user, and move to the CPU if that is the next attempt."""
-        from ...engine.models.loading import copy_to_cpu
+        from ..engine.models.loading import copy_to_cpu
 
         self._on_note(self.fallback.now.note)
         if self.fallback.now.device != before.device:
