@@ -65,7 +65,6 @@ def make(folder: Path, count: int) -> None:
 def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
     """Invert and rank the regions of images in memory; the first one is done once more before."""
     from napari_maskinversion import load_model, read_image, read_regions
-    from napari_maskinversion.base.steps import drive
     from napari_maskinversion.images.plane_source import as_source
     from napari_maskinversion.language.labels.presets import vocabulary_of
     from napari_maskinversion.pipeline.run import PlaneTask, run_planes
@@ -79,10 +78,10 @@ def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
         regions = read_regions(folder / "masks" / image.name, rgb.shape)
         tasks.append(PlaneTask(source=as_source(rgb), regions=regions))
     settings = RunSettings(window="whole")
-    drive(run_planes(model, tasks[:1], vocabulary, settings))
+    run_planes(model, tasks[:1], vocabulary, settings)
     begun, cpu = time.perf_counter(), time.process_time()
     for task in tasks:
-        drive(run_planes(model, [task], vocabulary, settings))
+        run_planes(model, [task], vocabulary, settings)
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     return {"images_per_s": len(tasks) / seconds, "cpu_s_per_image": cpu / len(tasks)}
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from napari_maskinversion.base.progress import telling
 from napari_maskinversion.cli import running
 from tests.scenes import write_scene
 
@@ -18,9 +19,14 @@ def stopped_run(monkeypatch):
     run_planes = running.run_planes
 
     def stopped(*arguments, **keywords):
-        for news in run_planes(*arguments, **keywords):
-            yield news
-            if isinstance(news, running.RegionChunk):
+        def interrupt(news):
+            if interrupted:
                 raise KeyboardInterrupt
+            interrupted.extend([news] * isinstance(news, running.RegionChunk))
+            return news
+
+        interrupted = []
+        with telling(interrupt):
+            return run_planes(*arguments, **keywords)
 
     monkeypatch.setattr(running, "run_planes", stopped)

@@ -5,19 +5,20 @@ import os
 import re
 import subprocess
 import sys
-from itertools import islice
 
 import pandas as pd
 import pytest
 import skimage.io
 
 from napari_maskinversion import wrap_open_clip
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.cli import find, running
 from napari_maskinversion.cli.captions import banks as captions
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.captions.bank import CaptionBank, open_bank
 from napari_maskinversion.pipeline.inputs import origin
 from tests.engine.tiny import tiny_clip
+from tests.listeners import at
 from tests.scenes import picture
 
 
@@ -34,15 +35,16 @@ def interrupted(monkeypatch):
     """Ctrl-C after some batches of captions."""
 
     def after(batches):
-        real = captions.build_bank_steps
+        real = captions.build_bank
 
-        def steps(*arguments):
-            work = real(*arguments)
-            yield from islice(work, batches)
-            work.close()
+        def interrupt(_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(captions, "build_bank_steps", steps)
+        def stopped(*arguments):
+            with listening(at(batches, interrupt)):
+                return real(*arguments)
+
+        monkeypatch.setattr(captions, "build_bank", stopped)
 
     return after
 
@@ -111,9 +113,8 @@ def test_a_half_built_bank_is_finished_from_its_folder(call, files, interrupted)
 def test_a_stop_before_the_first_caption_is_said(call, files, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
-        yield
 
-    monkeypatch.setattr(captions, "build_bank_steps", stopped)
+    monkeypatch.setattr(captions, "build_bank", stopped)
     code, _, err = call("captions", "build", files / "few.txt")
     assert code == 130
     assert "Stopped before the first captions" in err

@@ -10,7 +10,7 @@ import skimage.io
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.identity import RegionKey, identify_all, identify_image
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.regions.masks.label_images import PlaneRegions
 from napari_maskinversion.results.columns import columns_in
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
@@ -107,8 +107,7 @@ def test_decisions_of_a_results_file_are_exported_and_the_rest_left_out_if_asked
 def reviewed(folder):
     """Results of four regions, of which one is accepted and one rejected."""
     words = Vocabulary(("car", "key"))
-    work = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=1))
-    results = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    results = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=1))
     image = identify_image("image.png", picture())
     with Review(image, identify_all(regions(4)), results.info, file=folder / "here.png") as review:
         review.accept(RegionKey(1), "key")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from ..base.errors import Cancelled, InputError, MaskInversionError
+from ..base.progress import listening
 from .executors import BEGUN, THREADS, ClusterLost, TaskExecutor, Work, WorkerDied, share_of
 from .gpus import gpus_for, take_gpu
 from .image_task import ImageTask, Report
@@ -299,7 +300,8 @@ def do_on_worker(work: Work, task: ImageTask, topic: str) -> Report:
             told = monotonic()
             worker.log_event(topic, (task.name, share))
 
-    return work(task, on_step=step)
+    with listening(step):
+        return work(task)
 
 
 def _version() -> str:

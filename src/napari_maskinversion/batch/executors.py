@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import connection
@@ -15,6 +15,7 @@ from threading import Event, Thread
 from typing import Any, ClassVar, Final, Protocol, Self
 
 from ..base.errors import Cancelled
+from ..base.progress import Tick, listening
 from .gpus import take_gpu
 from .image_task import ImageTask, Report
 
@@ -25,8 +26,8 @@ BEGUN: Final = 1e-6  # share of an image of which nothing is done yet
 class Work(Protocol):
     """What is done with a task; it can be sent to another process by its name."""
 
-    def __call__(self, task: ImageTask, *, on_step: Callable[[Any], object]) -> Report:
-        """Do a task; ``on_step`` is called between steps, and raises `Cancelled` to stop it."""
+    def __call__(self, task: ImageTask) -> Report:
+        """Do a task; a listener hears of its steps, and raises `Cancelled` to stop it."""
 
 
 class WorkerDied(Exception):
@@ -102,7 +103,8 @@ class InThisProcess(TaskExecutor):
 
         self._shares[task.name] = 0
         try:
-            return work(task, on_step=step)
+            with listening(step):
+                return work(task)
         finally:
             del self._shares[task.name]
 
@@ -189,11 +191,14 @@ def _do(work: Work, task: ImageTask, place: int) -> Report:
             raise Cancelled("The batch was stopped.")
         _InWorker.shares[place] = share_of(news, _InWorker.shares[place])
 
-    return work(task, on_step=step)
+    with listening(step):
+        return work(task)
 
 
 def share_of(news: Any, before: float) -> float:
     """Return the share of an image that is done; some steps of a run do not tell."""
+    if isinstance(news, Tick):  # of a part of it
+        return before
     return max(before, float(getattr(news, "fraction", 0)))
 
 

@@ -16,7 +16,6 @@ from ..base.atomic_files import together
 from ..base.errors import Cancelled, InputError, MaskInversionError, NotEnoughMemoryError
 from ..base.identity import identify_image
 from ..base.reading import is_address
-from ..base.steps import drive
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import Inputs, open_inputs, origin, vocabulary_in
@@ -121,14 +120,14 @@ def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: Non
     return ""
 
 
-def check_task(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
+def check_task(task: ImageTask) -> Report:
     """Return a report with what a run of the task would refuse; computes nothing."""
     notes: list[str] = []
     problem = problem_of(task, notes.append)
     return Report(name=task.name, problem=problem, notes=tuple(notes))
 
 
-def check_model(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
+def check_model(task: ImageTask) -> Report:
     """Load the model of a task; return a report with why it cannot be loaded."""
     try:
         _loaded(task.model, task.settings.architecture, task.settings.device)
@@ -137,12 +136,7 @@ def check_model(task: ImageTask, *, on_step: Callable[[Any], object] | None = No
     return Report(name=task.name)
 
 
-def run_task(
-    task: ImageTask,
-    *,
-    model: Backbone | None = None,
-    on_step: Callable[[Any], object] | None = None,
-) -> Report:
+def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
 
     What disk, network or memory refused is tried again: they may be back; a full disk will not.
@@ -150,7 +144,7 @@ def run_task(
     """
     begun = perf_counter()
     try:
-        regions = _run(task, model, on_step)
+        regions = _run(task, model)
     except Cancelled:
         return Report(name=task.name, stopped=True)
     except Exception as error:
@@ -168,9 +162,7 @@ def run_task(
     )
 
 
-def _run(
-    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
-) -> int | None:
+def _run(task: ImageTask, model: Backbone | None) -> int | None:
     """Return the number of regions; None if their results were there already."""
     if is_marked(task) and not is_damaged(task):
         different = differences(task)
@@ -178,7 +170,7 @@ def _run(
             return None
         if different == MORE_FORMATS:
             return _add_formats(task)
-    bundle, finished = _patiently(lambda: _compute(task, model, on_step))
+    bundle, finished = _patiently(lambda: _compute(task, model))
     # What was computed is kept while the disk is busy.
     written = _patiently(lambda: store(task, bundle, finished))
     return len(bundle.results) if written else None
@@ -196,18 +188,14 @@ def _patiently(work: Callable[[], Outcome]) -> Outcome:
     return work()
 
 
-def _compute(
-    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
-) -> tuple[Bundle, Finished]:
+def _compute(task: ImageTask, model: Backbone | None) -> tuple[Bundle, Finished]:
     finished = Finished.of(task)
     with here(task) as task:
-        bundle = _inverted(task, model, on_step)
+        bundle = _inverted(task, model)
     return bundle, finished
 
 
-def _inverted(
-    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
-) -> Bundle:
+def _inverted(task: ImageTask, model: Backbone | None) -> Bundle:
     settings = task.settings
     inputs, vocabulary = open_task(task)
     with inputs.stack:
@@ -217,8 +205,7 @@ def _inverted(
             model = _loaded(task.model, settings.architecture, settings.device)
         bank = None if task.bank is None else _bank(task.bank)
         units = inputs.units
-        work = run_planes(model, inputs.tasks, vocabulary, settings, units=units, bank=bank)
-        results = drive(work, on_step)
+        results = run_planes(model, inputs.tasks, vocabulary, settings, units=units, bank=bank)
     masks = compress_masks(inputs.tasks)
     return Bundle(results=results, masks=masks, source=source, image=identity)
 

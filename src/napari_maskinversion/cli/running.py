@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 import typer
 
 from ..base import progress_words as words
 from ..base.errors import NotEnoughMemoryError
-from ..base.steps import Steps
+from ..base.progress import listening
 from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import taught_by, unknown_words_note
@@ -17,7 +18,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captions import add_captions
 from ..pipeline.estimate import estimate, place_text
 from ..pipeline.inputs import Inputs
-from ..pipeline.run import RegionChunk, run_planes
+from ..pipeline.run import Progress, RegionChunk, run_planes
 from ..results.settings import RunSettings
 from .console import INTERRUPTED, ProgressBar, say
 
@@ -50,9 +51,17 @@ def invert(
         method=settings.method,
     )
     place = place_text(str(model.device))
-    work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)
     with inputs.stack:
         notes = [size.text, place, *_not_known(model, inputs, vocabulary)]
+        work = partial(
+            run_planes,
+            model,
+            inputs.tasks,
+            vocabulary,
+            settings,
+            units=inputs.units,
+            bank=bank,
+        )
         results, finished = _follow(work, "\n".join(notes))
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
@@ -70,21 +79,26 @@ def _not_known(model: Backbone, inputs: Inputs, vocabulary: Vocabulary | None) -
     return [note for note in notes if note]
 
 
-def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
-    """Drive the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
+def _follow(work: Callable[[], Results], size: str) -> tuple[Results | None, bool]:
+    """Run the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
     results: Results | None = None
-    with ProgressBar() as bar, Steps(work) as steps:
+    begun = False
+
+    def show(news: Progress | RegionChunk) -> None:
+        nonlocal results, begun
+        if not begun:  # bad input was refused before
+            bar.say_note(size)
+        begun = True
+        if isinstance(news, RegionChunk):
+            results = news.so_far
+        else:
+            bar.say_note(news.note)
+            bar.show(news.text, news.fraction)
+
+    with ProgressBar() as bar, listening(show):
         bar.show(words.STARTING)
         try:
-            for count, news in enumerate(steps):
-                if not count:  # the first step raises the errors of bad input
-                    bar.say_note(size)
-                if isinstance(news, RegionChunk):
-                    results = news.so_far
-                else:
-                    bar.say_note(news.note)
-                    bar.show(news.text, news.fraction)
-            return steps.result, True
+            return work(), True
         except KeyboardInterrupt:
             return results, False
         except NotEnoughMemoryError as error:

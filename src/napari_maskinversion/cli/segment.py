@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -14,8 +14,8 @@ from ..base import progress_words as words
 from ..base.atomic_files import together
 from ..base.errors import ConfigError, EmptyMaskError, InputError
 from ..base.locks import hold
+from ..base.progress import listening
 from ..base.regions import Region
-from ..base.steps import Steps
 from ..base.targets import check_targets
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..regions.annotations.label_tiles import write_labels
@@ -168,8 +168,8 @@ def _find(
     segmenter: Segmenter, source: PlaneSource, prompts: list[Prompt], config: AutomaticConfig
 ) -> list[Segmented]:
     if prompts:
-        return _follow(segmenter.segment(source, prompts))
-    segmented = _follow(segmenter.segment_everything(source, config))
+        return _follow(lambda: segmenter.segment(source, prompts))
+    segmented = _follow(lambda: segmenter.segment_everything(source, config))
     if not segmented:
         raise EmptyMaskError(
             "SAM finds no mask with these scores; lower --min-score or --min-stability."
@@ -177,17 +177,15 @@ def _find(
     return segmented
 
 
-def _follow(work: Generator[Any, None, list[Segmented]]) -> list[Segmented]:
+def _follow(work: Callable[[], list[Segmented]]) -> list[Segmented]:
     """Do the work under a progress bar; Ctrl-C ends the program."""
-    with ProgressBar() as bar, Steps(work) as steps:
+    with ProgressBar() as bar, listening(lambda news: bar.show(news.text, news.fraction)):
         bar.show(words.STARTING)
         try:
-            for news in steps:
-                bar.show(news.text, news.fraction)
+            return work()
         except KeyboardInterrupt:
             say("Stopped; nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
-    return steps.result
 
 
 def _table(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -33,14 +33,15 @@ from transformers.utils import logging as transformers_logging
 
 from ..base.errors import NOT_FINITE, ModelError, NotEnoughMemoryError
 from ..base.oom_fallback import is_out_of_memory
+from ..base.progress import STEP, tick
 from ..base.reading import read_json
 from ..engine.compute.compute_lock import computing
 from .folders import DecoderFolder
+from .pictures import Condition
 from .settings import PictureSettings
 
 FloatArray = npt.NDArray[np.float32]
 PixelArray = npt.NDArray[np.uint8]
-OnStep = Callable[[int, int], object]
 
 # Schedulers that take a generator of random numbers, and all that a folder may name.
 _SEEDED: Final = ("DDPMScheduler", "DDIMScheduler")
@@ -54,16 +55,6 @@ _SCHEDULERS: Final = (
 )
 # Buffers of older versions, which no loading needs.
 _STALE: Final = ("position_ids",)
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Condition:
-    """What a picture is drawn from."""
-
-    embedding: FloatArray  # (width,). Not normalised.
-    # (width,). Embedding of an image of zeros, which the guidance leads away from.
-    nothing: FloatArray
-    prompt: str = ""  # For decoders with a text encoder of their own
 
 
 class Drawer(ABC):
@@ -85,32 +76,22 @@ class Drawer(ABC):
     ) -> Any:
         """Run the pipeline; ``report`` is to be called after each step."""
 
-    def draw(
-        self, condition: Condition, settings: PictureSettings, seed: int, on_step: OnStep
-    ) -> PixelArray:
+    def draw(self, condition: Condition, settings: PictureSettings) -> PixelArray:
         """Draw one picture (size, size, 3)."""
         common = {
             "height": settings.size,
             "width": settings.size,
             "num_inference_steps": settings.steps,
             "guidance_scale": float(settings.guidance or 0.0),
-            "generator": torch.Generator("cpu").manual_seed(seed),
+            "generator": torch.Generator("cpu").manual_seed(condition.seed),
             "output_type": "np",
         }
-        done = 0
-        lock = ExitStack()
+        steps = count(1)
 
         def report() -> None:
-            nonlocal done
-            done += 1
-            lock.close()
-            on_step(done, len(self._pipeline.scheduler.timesteps))
-            lock.enter_context(computing())
+            tick(STEP, next(steps), len(self._pipeline.scheduler.timesteps))
 
-        # The pipeline turns gradients off and on by itself, also when `on_step` has raised.
-        mode = torch.set_grad_enabled(torch.is_grad_enabled())
-        with mode, lock, _fitting(self.folder, self.device):
-            lock.enter_context(computing())
+        with computing(), _fitting(self.folder, self.device):
             image = np.asarray(self._call(condition, common, report).images[0])
         if not np.isfinite(image).all():
             raise ModelError(f"{self.folder.decoder.title} {NOT_FINITE}")
@@ -149,16 +130,12 @@ class UnclipDrawer(Drawer):
     """Stable unCLIP: Stable Diffusion 2.1 on image embeddings and a prompt, which may be empty."""
 
     def _load(self, path: Path) -> Any:
-        normalizer = _part(StableUnCLIPImageNormalizer, path / "image_normalizer", self.dtype)
-        if normalizer.mean.shape[-1] != self.folder.width:
-            raise ModelError(
-                f"{path / 'image_normalizer'} is for embeddings of {normalizer.mean.shape[-1]} "
-                f"values, and the UNet for {self.folder.width}; put the parts of one decoder there."
-            )
         return StableUnCLIPImg2ImgPipeline(
             feature_extractor=None,
             image_encoder=_unused_encoder(self.dtype),
-            image_normalizer=normalizer,
+            image_normalizer=_part(
+                StableUnCLIPImageNormalizer, path / "image_normalizer", self.dtype
+            ),
             image_noising_scheduler=_scheduler(path / "image_noising_scheduler", _SEEDED),
             tokenizer=CLIPTokenizer.from_pretrained(path / "tokenizer", local_files_only=True),
             text_encoder=_part(CLIPTextModel, path / "text_encoder", self.dtype),
@@ -178,15 +155,10 @@ class UnclipDrawer(Drawer):
         )
 
 
-_DRAWERS: Final[Mapping[str, type[Drawer]]] = {
-    "kandinsky": KandinskyDrawer,
-    "unclip": UnclipDrawer,
-}
-
-
 def load_drawer(folder: DecoderFolder, device: torch.device, dtype: torch.dtype) -> Drawer:
     """Load a decoder; errors as `Drawer`."""
-    return _DRAWERS[folder.decoder.family](folder, device, dtype)
+    kind = KandinskyDrawer if folder.decoder.family == "kandinsky" else UnclipDrawer
+    return kind(folder, device, dtype)
 
 
 def _part(kind: Any, folder: Path, dtype: torch.dtype) -> Any:

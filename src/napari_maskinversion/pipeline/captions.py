@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..base.errors import InputError
-from ..base.steps import drive
 from ..language.captions.bank import TOP, CaptionBank, CaptionUse, ModelIdentity, check_top
 from ..language.generation.settings import GenerationSettings, GenerationUse, scaled
 from ..results.results import Results
@@ -18,7 +16,6 @@ from ..results.results import Results
 if TYPE_CHECKING:
     import torch
 
-    from ..base.download import IsCancelled, OnProgress
     from ..engine.methods.registry import Method
     from ..engine.models.backbone import Backbone
     from ..language.generation.decoder import CaptionDecoder
@@ -112,9 +109,6 @@ class CaptionRequest:
         self,
         model: Backbone | ModelIdentity,
         device: torch.device | str = "cpu",
-        *,
-        on_progress: OnProgress | None = None,
-        cancelled: IsCancelled | None = None,
     ) -> CaptionDecoder:
         """Load the decoder for a model, and download it first if necessary."""
         from ..language.generation.registry import load_decoder
@@ -126,8 +120,6 @@ class CaptionRequest:
             memory=self.memory,
             device=device,
             settings=self.settings,
-            on_progress=on_progress,
-            cancelled=cancelled,
         )
         decoder.check(self.settings)
         return decoder
@@ -135,17 +127,10 @@ class CaptionRequest:
 
 def generate_captions(results: Results, decoder: CaptionDecoder) -> Results:
     """Return results with a sentence for each region, written by a decoder; nothing is inverted."""
-    return drive(generate_captions_steps(results, decoder))
-
-
-def generate_captions_steps(
-    results: Results, decoder: CaptionDecoder
-) -> Generator[tuple[int, int], None, Results]:
-    """Do what `generate_captions` does, and yield (regions finished, all) after every token."""
     settings, embeddings = decoder.settings, results.raw_embeddings
     if settings.norm == "cls":
         norms = [region.window.image_norm for region in results.regions]
         embeddings = scaled(embeddings, norms)
-    sentences = yield from decoder.generate_steps(embeddings, settings)
+    sentences = decoder.generate(embeddings, settings)
     use = GenerationUse(decoder=decoder.name, weights=decoder.weights, settings=settings)
     return results.with_generated(sentences, use)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from ..base.errors import ConfigError
+from ..base.progress import listening
 from ..base.regions import Regions, as_array
-from ..base.steps import drive
 from ..base.units import Units, short_unit
 from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, as_source
@@ -115,8 +115,8 @@ def label_regions(
     units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
     loaded = loaded_model(model, settings, changes)
     decoder = None if request is None else request.load(loaded, loaded.device)
-    work = run(loaded, source, chosen, vocabulary, settings, units=units, bank=bank)
-    results = drive(work, on_progress)
+    with listening(on_progress):
+        results = run(loaded, source, chosen, vocabulary, settings, units=units, bank=bank)
     return results if decoder is None else generate_captions(results, decoder)
 
 

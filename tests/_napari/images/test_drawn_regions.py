@@ -15,6 +15,7 @@ import skimage.io
 
 from napari_maskinversion._napari.images import images_controller
 from napari_maskinversion._napari.layers.layers import is_ours
+from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import drawn
 from napari_maskinversion.batch.opened import OpenProject, read_place
@@ -244,8 +245,8 @@ def late(monkeypatch):
     def slow(project, name, model, *, computed):
         while not gate.is_set():
             time.sleep(0.01)
-            yield "..."
-        return (yield from work(project, name, model, computed=computed))
+            show("...")
+        return work(project, name, model, computed=computed)
 
     monkeypatch.setattr(images_controller, "ahead_work", slow)
     yield gate

@@ -15,7 +15,7 @@ from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results import export
 from napari_maskinversion.results.export import catalogue
 from napari_maskinversion.results.export.bundle import Bundle
@@ -30,8 +30,7 @@ def write(name, results, path, **options):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     words = Vocabulary(("Äpfel, rote", "car", 'a "key"'))
-    work = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=2))
-    return [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    return run(demo_model(), picture(), regions(4), words, InversionConfig(steps=2))
 
 
 def test_all_formats_are_written_and_nothing_else(results, tmp_path):
@@ -126,8 +125,7 @@ def test_heatmaps_come_back_region_by_region(results, tmp_path):
 
 
 def test_json_has_no_nan_even_for_a_single_label(tmp_path):
-    work = run(demo_model(), picture(), regions(1), Vocabulary(("car",)), InversionConfig(steps=1))
-    only = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    only = run(demo_model(), picture(), regions(1), Vocabulary(("car",)), InversionConfig(steps=1))
     assert math.isnan(only.regions[0].ranking.margin)
     write("json", only, tmp_path / "r.json")
     record = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
+from ...base.progress import CAPTIONS, Tick, telling
 from ...engine.models.registry import recorded_name
 from ...language.captions.bank import BankRecord, CaptionBank
-from ...language.captions.building import build_bank_steps, continue_bank_steps, default_folder
+from ...language.captions.building import build_bank, continue_bank, default_folder
 from ...language.captions.caption_files import read_captions
 from ...pipeline.captions import add_captions
 from ...results.region_result import RegionResult
 from ...results.results import Results
-from ..workers.driver import check_stopped, often
+from ..workers.driver import check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.preload import preload_torch
 from ..workers.updates import Update
@@ -85,40 +85,39 @@ class BuildRequest:
     device: str = "auto"
 
 
-def build(request: BuildRequest, store: ModelStore) -> Generator[Any, None, KnownBank]:
+def build(request: BuildRequest, store: ModelStore) -> KnownBank:
     """Build a bank, or continue one; a task for a `Worker`. One that is stopped is half built."""
-    yield words.READING_CAPTIONS
+    show(words.READING_CAPTIONS)
     captions = None
     if request.file is not None:
         captions = read_captions(request.file, column=request.column, encoding=request.encoding)
     check_stopped()
-    model, notes = (yield from store.load(request.model, request.device)), [""]
-    if captions is not None:
-        folder = default_folder(model, captions)
-        building = build_bank_steps(model, captions, folder, notes.append)
-    else:
-        assert request.folder is not None
-        folder = request.folder
-        building = continue_bank_steps(model, folder, notes.append)
-    del captions  # a million take 200 MB, and the builder has them
-    with suppress(Cancelled):
-        yield from often(building, _Pace(notes))
+    model = store.load(request.model, request.device)
+    folder = request.folder if captions is None else default_folder(model, captions)
+    assert folder is not None
+    with suppress(Cancelled), telling(_Pace()):
+        if captions is None:
+            continue_bank(model, folder)
+        else:
+            build_bank(model, captions, folder)
     return KnownBank.open(folder)
 
 
 class _Pace:
     """Progress of a bank being built, with the time left."""
 
-    def __init__(self, notes: list[str]) -> None:
-        self._notes, self._first, self._start = notes, -1, 0.0
+    def __init__(self) -> None:
+        self._first, self._start = -1, 0.0
 
-    def __call__(self, step: tuple[int, int]) -> Update:
-        done, total = step
+    def __call__(self, news: Tick) -> Tick | Update:
+        done, total = news.done, news.total
+        if news.stage != CAPTIONS:
+            return news
         if self._first < 0:
             self._first, self._start = done, time.monotonic()
         left = _left(time.monotonic() - self._start, done - self._first, total - done)
         text = words.counted("Captions", done, total) + left
-        return Update(text=text, fraction=done / total, note=self._notes[-1])
+        return Update(text=text, fraction=done / total, note=news.note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,11 +129,11 @@ class SearchRequest:
     top: int
 
 
-def search(request: SearchRequest) -> Generator[Update, None, tuple[Results, Results]]:
+def search(request: SearchRequest) -> tuple[Results, Results]:
     """Add captions to results; a task for a `Worker`. Return the results before and after."""
     results, bank = request.results, request.bank
     text = words.searching("captions", len(bank))
-    yield Update(text=text)
+    show(Update(text=text))
     preload_torch()
     info, regions = results.info, list[RegionResult]()
     for start in range(0, len(results), _REGIONS):
@@ -142,7 +141,7 @@ def search(request: SearchRequest) -> Generator[Update, None, tuple[Results, Res
         captioned = add_captions(chunk, bank, top=request.top, again=True)
         info = captioned.info
         regions += captioned.regions
-        yield Update(text=text, fraction=len(regions) / len(results))
+        show(Update(text=text, fraction=len(regions) / len(results)))
     return results, Results(info, tuple(regions))
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.steps import Steps
+from ...base.progress import listening
 from ...engine.invert.dice import upsample_heatmap
 from ...engine.invert.inverter import MaskInverter
+from ...engine.invert.loop import StepState
 from ...engine.settings import InversionConfig
 from ..datasets.scenes import Case, kinds_of, sources_of
 from ..model_under_test import ModelUnderTest
@@ -91,14 +92,16 @@ def _steps(
     """Measure all points in one inversion, from the embeddings and maps of every step."""
     embeddings: dict[int, NDArray[np.float32]] = {}
     maps: dict[int, NDArray[np.float32]] = {}
-    steps = Steps(inverter.invert_steps(case.masks, plan.inversion))
-    for state in steps:
-        if state.embeddings is not None:
-            embeddings[state.step] = state.embeddings()
-        if state.grid_maps is not None:
-            maps[state.step] = state.grid_maps()
-    losses = steps.result.losses
-    # `invert_steps` does not yield the first map; an inversion of one step returns it.
+
+    def keep(news: Any) -> None:
+        if isinstance(news, StepState) and news.embeddings is not None:
+            embeddings[news.done] = news.embeddings()
+            if news.grid_maps is not None:
+                maps[news.done] = news.grid_maps()
+
+    with listening(keep):
+        losses = inverter.invert(case.masks, plan.inversion).losses
+    # The first map is not told; an inversion of one step returns it.
     first = replace(plan.inversion, steps=1, keep_last_step_heatmaps=True)
     start = inverter.invert(case.masks[:1], first).last_step_grid_maps
     assert start is not None

@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, MaskInversionError, ModelError
+from ...base.progress import listening
 from ...base.record_store import RecordStore, records_path
-from ...base.steps import Steps, drive
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
+from ...engine.invert.loop import StepState
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
 from ..datasets.base import (
@@ -403,18 +404,21 @@ class _OneModel:
         if entry.method.inverts:
             inverter = MaskInverter(self.model)
             inverter.set_image(view.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
-            steps, kept = Steps(inverter.invert_steps(regions, entry.inversion)), {}
-            for state in steps:
-                if state.step in entry.points and state.embeddings is not None:
-                    kept[state.step] = state.embeddings().copy()
-            result = steps.result
+            kept: dict[int, NDArray[np.float32]] = {}
+
+            def keep(news: Any) -> None:
+                if isinstance(news, StepState) and news.done in entry.points and news.embeddings:
+                    kept[news.done] = news.embeddings()
+
+            with listening(keep):
+                result = inverter.invert(regions, entry.inversion)
             kept[entry.inversion.steps] = result.raw_embeddings.copy()
             norm = float(np.linalg.norm(inverter.image_embedding))
             rows = result.raw_embeddings.copy()
             return _Embedded(rows, result.mask_ious.tolist(), kept, norm)
         embedder = self._embedders[entry.method.name]
         embedder.set_image(view.image)
-        return _Embedded(drive(embedder.invert_steps(regions)).raw_embeddings.copy())
+        return _Embedded(embedder.invert(regions).raw_embeddings.copy())
 
     def _sentences(self, entry: Entry, sample: Sample) -> Rows:
         """Return unit embeddings of a sample's sentences; the last ones are kept."""

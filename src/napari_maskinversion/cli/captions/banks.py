@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,14 +13,13 @@ from rich.table import Table
 
 from ...base import progress_words as words
 from ...base.errors import InputError, ModelError
-from ...base.steps import Steps
+from ...base.progress import CAPTIONS, Tick, listening
 from ...engine.models.registry import unread_spec
 from ...engine.models.specs import DEMO
 from ...language.captions.bank import TOP, CaptionBank, check_top, open_bank
 from ...language.captions.building import (
-    Building,
-    build_bank_steps,
-    continue_bank_steps,
+    build_bank,
+    continue_bank,
     default_folder,
 )
 from ...language.captions.caption_files import Captions, read_captions
@@ -82,7 +82,8 @@ class CaptionSource:
         """Open the bank; build or finish it first if necessary, under a progress bar."""
         if self._captions is not None:
             place = default_folder(model, self._captions) if out is None else out
-            return _follow(build_bank_steps(model, self._captions, place, say), place)
+            captions = self._captions
+            return _follow(lambda: build_bank(model, captions, place), place)
         assert self.folder is not None
         if CaptionBank.open(self.folder).complete:
             bank = open_bank(self.folder)
@@ -93,19 +94,24 @@ class CaptionSource:
     def finish(self, model: Backbone) -> CaptionBank:
         """Finish the bank in a folder, and repair damaged parts."""
         assert self.folder is not None
-        return _follow(continue_bank_steps(model, self.folder, say), self.folder)
+        folder = self.folder
+        return _follow(lambda: continue_bank(model, folder), folder)
 
 
-def _follow(work: Building, folder: Path) -> CaptionBank:
+def _follow(work: Callable[[], CaptionBank], folder: Path) -> CaptionBank:
     """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
+
+    def show(news: Tick) -> None:
+        bar.say_note(news.note)
+        if news.stage == CAPTIONS:
+            bar.show(words.EMBEDDING_CAPTIONS, news.done, news.total)
+
     try:
-        with ProgressBar(MofNCompleteColumn(), remaining=True) as bar, Steps(work) as steps:
-            for done, total in steps:
-                bar.show(words.EMBEDDING_CAPTIONS, done, total)
+        with ProgressBar(MofNCompleteColumn(), remaining=True) as bar, listening(show):
+            return work()
     except KeyboardInterrupt:
         _say_stopped(folder)
         raise typer.Exit(INTERRUPTED) from None
-    return steps.result
 
 
 def _say_stopped(folder: Path) -> None:

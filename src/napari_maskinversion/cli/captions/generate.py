@@ -11,11 +11,11 @@ import typer
 from ...base import progress_words as words
 from ...base.identity import identify_image
 from ...base.locks import hold
-from ...base.steps import Steps
+from ...base.progress import Tick, listening
 from ...base.targets import check_targets
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import NORMS, SEARCHES, GenerationSettings, describe
-from ...pipeline.captions import CaptionRequest, generate_captions_steps
+from ...pipeline.captions import CaptionRequest, generate_captions
 from ...pipeline.inputs import input_files, open_inputs, origin
 from ...pipeline.run import check_tasks
 from ...results.export.bundle import Bundle, compress_masks
@@ -156,14 +156,14 @@ def caption_command(
 
 def _follow(results: Results, decoder: CaptionDecoder) -> Results:
     """Write sentences under a progress bar; Ctrl-C ends the program."""
-    try:
-        with (
-            ProgressBar(remaining=True) as bar,
-            Steps(generate_captions_steps(results, decoder)) as steps,
-        ):
-            for done, total in steps:
-                bar.show(words.WRITING_CAPTIONS, done, total)
-    except KeyboardInterrupt:
-        say("Stopped before all sentences were written; nothing was saved.")
-        raise typer.Exit(INTERRUPTED) from None
-    return steps.result
+    with ProgressBar(remaining=True) as bar:
+
+        def show(news: Tick) -> None:
+            bar.show(words.WRITING_CAPTIONS, news.done, news.total)
+
+        try:
+            with listening(show):
+                return generate_captions(results, decoder)
+        except KeyboardInterrupt:
+            say("Stopped before all sentences were written; nothing was saved.")
+            raise typer.Exit(INTERRUPTED) from None

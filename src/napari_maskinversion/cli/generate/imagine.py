@@ -11,15 +11,15 @@ import typer
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ...base.locks import hold
+from ...base.progress import listening
 from ...base.targets import check_targets
 from ...diffusion.decoders import DECODERS
-from ...diffusion.pictures import RECORD, Imagined, Picture, PictureStep, file_of
+from ...diffusion.pictures import RECORD, Condition, Imagined, Picture, PictureStep, file_of
 from ...diffusion.settings import Norm, PictureSettings, Precision
 from ...images.overview import overview
 from ...pipeline.imagining import (
     ImagineRequest,
     Plan,
-    Target,
     chosen_regions,
     draw,
     in_order,
@@ -175,7 +175,7 @@ def _ids(text: str) -> list[int]:
 
 def _embed(
     carried: Plan, inputs: Any, queries: Sequence[tuple[int, ...]], settings: RunSettings
-) -> tuple[list[Target], str]:
+) -> tuple[list[Condition], str]:
     """Return what is to be drawn, and the model's fingerprint; the model is free afterwards."""
     model = load(settings.model, settings.architecture, settings.device)
     carried.folder.check_model(model.name, model.embed_dim)
@@ -187,7 +187,7 @@ def _embed(
     return targets(carried, model, shown, pixels, settings), model.fingerprint
 
 
-def _draw(carried: Plan, wanted: Sequence[Target]) -> list[Picture]:
+def _draw(carried: Plan, wanted: Sequence[Condition]) -> list[Picture]:
     with ProgressBar(remaining=True) as bar:
 
         def show(news: PictureStep | Picture) -> None:
@@ -196,7 +196,8 @@ def _draw(carried: Plan, wanted: Sequence[Target]) -> list[Picture]:
 
         try:
             bar.show(words.LOADING_DECODER)
-            return draw(carried, load_decoder(carried), wanted, show)
+            with listening(show):
+                return draw(carried, load_decoder(carried), wanted)
         except KeyboardInterrupt:
             say("Stopped; nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
