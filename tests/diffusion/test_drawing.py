@@ -7,9 +7,8 @@ from safetensors.torch import load_file, save_file
 
 from napari_maskinversion.base.errors import ModelError, NotEnoughMemoryError
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.diffusion.decoders import DECODERS
-from napari_maskinversion.diffusion.drawing import load_drawer
-from napari_maskinversion.diffusion.folders import open_folder
+from napari_maskinversion.diffusion.decoders import DECODERS, open_folder
+from napari_maskinversion.diffusion.drawing import Drawer
 from napari_maskinversion.diffusion.pictures import Condition
 from napari_maskinversion.diffusion.settings import PictureSettings
 from napari_maskinversion.engine.compute.compute_lock import computing
@@ -20,7 +19,7 @@ FAMILIES = {"kandinsky": "kandinsky22", "unclip": "unclip-l"}
 
 
 def drawer_of(name, folder, dtype=torch.float32):
-    return load_drawer(open_folder(DECODERS[name], folder), CPU, dtype)
+    return Drawer(open_folder(DECODERS[name], folder), CPU, dtype)
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))

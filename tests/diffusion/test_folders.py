@@ -6,8 +6,13 @@ import pytest
 import torch
 
 from napari_maskinversion.base.errors import MaskInversionError, ModelError
-from napari_maskinversion.diffusion.decoders import DECODERS, default_folder
-from napari_maskinversion.diffusion.folders import count_parameters, open_folder, prior_file
+from napari_maskinversion.diffusion.decoders import (
+    DECODERS,
+    count_parameters,
+    default_folder,
+    open_folder,
+    prior_file,
+)
 from tests import tiny_decoders
 
 KANDINSKY = DECODERS["kandinsky22"]

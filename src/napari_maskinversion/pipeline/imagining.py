@@ -18,7 +18,7 @@ from ..base import memory
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
 from ..base.progress import Tick, listening, tell, telling
 from ..base.regions import Regions
-from ..diffusion.folders import DecoderFolder, open_folder, prior_file, weights_hash
+from ..diffusion.decoders import DecoderFolder, open_folder, prior_file, weights_hash
 from ..diffusion.pictures import Condition, Imagined, Picture, PictureStep
 from ..diffusion.settings import PictureSettings
 from ..engine.compute.lazy_torch import device_name, free_memory
@@ -220,9 +220,9 @@ def load_decoder(plan: Plan) -> Drawer:
     """Load the decoder of a plan."""
     import torch
 
-    from ..diffusion.drawing import load_drawer
+    from ..diffusion.drawing import Drawer
 
-    return load_drawer(plan.folder, torch.device(plan.device), getattr(torch, plan.dtype))
+    return Drawer(plan.folder, torch.device(plan.device), getattr(torch, plan.dtype))
 
 
 def draw(plan: Plan, drawer: Drawer, wanted: Sequence[Condition]) -> list[Picture]:

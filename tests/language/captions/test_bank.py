@@ -196,7 +196,7 @@ def test_other_captions_and_other_models_have_banks_of_their_own(model):
         one.check(demo_model())
 
 
-@pytest.mark.parametrize("stop", [1, 700, 1500, 2900])
+@pytest.mark.parametrize("stop", [1, 1500])
 def test_what_is_embedded_before_a_stop_is_kept(model, stop, tmp_path):
     done = stop_after(stop, model, numbered_captions(), tmp_path / "bank")
     assert len(model.asked) <= done + 64
@@ -257,8 +257,7 @@ def cut(file, share):
     file.write_bytes(content[: int(share * len(content))])
 
 
-@pytest.mark.parametrize("how", [damage, cut])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+@pytest.mark.parametrize(("how", "share"), [(damage, 0.1), (damage, 0.8), (cut, 0.5)])
 def test_damaged_vectors_are_refused_and_only_they_are_embedded_again(
     model, bank_folder, how, share
 ):
@@ -364,12 +363,6 @@ def test_a_bank_of_version_020dev0_that_cannot_be_converted_stays(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_folder_with_only_what_macos_adds_is_empty(model, tmp_path):
-    for name in (".DS_Store", "._.DS_Store"):
-        (tmp_path / name).write_bytes(b"x")
-    assert len(build_bank(model, numbered_captions(10), tmp_path)) == 10
-
-
 def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     with pytest.raises(InputError, match="There is no caption bank in"):
         open_bank(tmp_path)
@@ -379,6 +372,8 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(InputError, match="could not be written .* choose another folder"):
         build_bank(model, numbered_captions(10), tmp_path / "thesis.txt" / "below")
+    (tmp_path / "bank").mkdir()
+    (tmp_path / "bank" / ".DS_Store").write_bytes(b"x")  # of macOS
     build_bank(model, numbered_captions(10), tmp_path / "bank")
     for other, captions in (
         (model, numbered_captions(11)),

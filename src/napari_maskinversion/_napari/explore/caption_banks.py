@@ -12,7 +12,7 @@ from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
 from ...base.progress import CAPTIONS, Tick, telling
 from ...engine.models.registry import recorded_name
-from ...language.captions.bank import BankRecord, CaptionBank
+from ...language.captions.bank import CaptionBank
 from ...language.captions.building import build_bank, continue_bank, default_folder
 from ...language.captions.caption_files import read_captions
 from ...pipeline.captions import add_captions
@@ -27,50 +27,32 @@ from ..workers.updates import Update
 _REGIONS: Final = 500
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownBank:
-    """A bank that was opened, built or half built."""
+def title_of(bank: CaptionBank) -> str:
+    """Return its name in a list of banks."""
+    name = bank.record.source or bank.folder.name
+    return f"{name}, {len(bank):,} captions" if bank.complete else f"{name}, half built"
 
-    folder: Path
-    record: BankRecord
-    done: int  # Number of embedded captions
-    bank: CaptionBank | None  # None if it is half built
 
-    @classmethod
-    def open(cls, folder: Path) -> KnownBank:
-        """Open the bank in a folder, finished or not."""
-        bank = CaptionBank.open(folder)
-        return cls(folder, bank.record, bank.done, bank if bank.complete else None)
+def about(bank: CaptionBank) -> str:
+    """Return one or two sentences about it."""
+    if not bank.complete:
+        return (
+            f"{bank.done:,} of {len(bank):,} captions are embedded and kept; press Continue to "
+            "embed the rest."
+        )
+    skipped = bank.record.skipped
+    more = f" ({skipped})" if skipped else ""
+    return f"{len(bank):,} captions{more}, model {bank.record.model}."
 
-    @property
-    def title(self) -> str:
-        """Name in a list of banks."""
-        name = self.record.source or self.folder.name
-        if self.bank is None:
-            return f"{name}, half built"
-        return f"{name}, {self.record.count:,} captions"
 
-    @property
-    def about(self) -> str:
-        """One or two sentences about it."""
-        record = self.record
-        if self.bank is None:
-            return (
-                f"{self.done:,} of {record.count:,} captions are embedded and kept; press "
-                "Continue to embed the rest."
-            )
-        skipped = record.skipped
-        more = f" ({skipped})" if skipped else ""
-        return f"{record.count:,} captions{more}, model {record.model}."
-
-    def check_model(self, model: str) -> None:
-        """Refuse a model, by name or path, that did not embed this bank, before loading it."""
-        name = recorded_name(model)
-        if self.record.model != name:
-            raise InputError(
-                f"The caption bank '{self.title}' was built with the model {self.record.model}, "
-                f"not with {name}; choose that model in Settings, or build a bank for {name}."
-            )
+def check_model(bank: CaptionBank, model: str) -> None:
+    """Refuse a model, by name or path, that did not embed a bank, before loading it."""
+    name = recorded_name(model)
+    if bank.record.model != name:
+        raise InputError(
+            f"The caption bank '{title_of(bank)}' was built with the model {bank.record.model}, "
+            f"not with {name}; choose that model in Settings, or build a bank for {name}."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +67,7 @@ class BuildRequest:
     device: str = "auto"
 
 
-def build(request: BuildRequest, store: ModelStore) -> KnownBank:
+def build(request: BuildRequest, store: ModelStore) -> CaptionBank:
     """Build a bank, or continue one; a task for a `Worker`. One that is stopped is half built."""
     show(words.READING_CAPTIONS)
     captions = None
@@ -100,7 +82,7 @@ def build(request: BuildRequest, store: ModelStore) -> KnownBank:
             continue_bank(model, folder)
         else:
             build_bank(model, captions, folder)
-    return KnownBank.open(folder)
+    return CaptionBank.open(folder)
 
 
 class _Pace:

@@ -11,7 +11,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from ...base.errors import InputError
-from ...language.captions.bank import TOP
+from ...language.captions.bank import TOP, CaptionBank
 from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
 from ..run_requests.run_task import BankChoice
@@ -19,7 +19,15 @@ from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
-from .caption_banks import BuildRequest, KnownBank, SearchRequest, build, search
+from .caption_banks import (
+    BuildRequest,
+    SearchRequest,
+    about,
+    build,
+    check_model,
+    search,
+    title_of,
+)
 from .generate import GenerateSection
 from .work_section import ProgressSection, Shared
 
@@ -37,7 +45,7 @@ class CaptionsSection(ProgressSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._banks: list[KnownBank] = []
+        self._banks: list[CaptionBank] = []
         self._opening = Worker("latest", "Opening the caption bank", parent=self)
         self._opening.done.connect(self.add)
         self._opening.failed.connect(refuse)
@@ -91,23 +99,23 @@ class CaptionsSection(ProgressSection):
         stack(self, Section("From a bank", bank), self.generated.section)
 
     @property
-    def bank(self) -> KnownBank | None:
+    def bank(self) -> CaptionBank | None:
         """The chosen bank."""
         place = self.banks.currentIndex() - 1
         return self._banks[place] if 0 <= place < len(self._banks) else None
 
-    def add(self, bank: KnownBank) -> None:
+    def add(self, bank: CaptionBank) -> None:
         """Add a bank and choose it; it replaces its own earlier state."""
         folders = [known.folder.resolve() for known in self._banks]
         folder = bank.folder.resolve()
         if folder in folders:
             place = folders.index(folder)
             self._banks[place] = bank
-            self.banks.setItemText(place + 1, bank.title)
+            self.banks.setItemText(place + 1, title_of(bank))
         else:
             place = len(self._banks)
             self._banks.append(bank)
-            self.banks.addItem(bank.title)
+            self.banks.addItem(title_of(bank))
         self.banks.setItemData(place + 1, str(bank.folder), Qt.ItemDataRole.ToolTipRole)
         self.banks.setCurrentIndex(place + 1)
         self.refresh()
@@ -142,20 +150,20 @@ class CaptionsSection(ProgressSection):
     def refresh(self, _: object = None) -> None:
         """Enable what can be done now, and pass the bank of the next run to the session."""
         bank, running = self.bank, self.worker.busy
-        half = bank is not None and bank.bank is None
+        half = bank is not None and not bank.complete
         problem = self._problem
         text = "Choose a bank to get the best captions for every region."
-        self.about.setText(text if bank is None else problem or bank.about)
+        self.about.setText(text if bank is None else problem or about(bank))
         for widget in (self.banks, self.build, self.open, self.resume, self.search):
             widget.setEnabled(not running)
         self.resume.setVisible(half)
         self.search.setVisible(self._searchable is not None)
         choice = None
-        if bank is not None and bank.bank is not None:
-            choice = BankChoice(bank.bank, self.top.value())
+        if bank is not None and bank.complete:
+            choice = BankChoice(bank, self.top.value())
         elif bank is not None:
             problem = (
-                f"The caption bank '{bank.title}' cannot be used yet: {bank.about} Or choose "
+                f"The caption bank '{title_of(bank)}' cannot be used yet: {about(bank)} Or choose "
                 f"'{_NONE}' there."
             )
         self._session.captions, self._session.captions_problem = choice, problem
@@ -166,7 +174,7 @@ class CaptionsSection(ProgressSection):
         """Why the chosen bank does not fit the chosen model; "" if it does."""
         try:
             if self.bank is not None:
-                self.bank.check_model(self._session.settings.model)
+                check_model(self.bank, self._session.settings.model)
         except InputError as error:
             return str(error)
         return ""
@@ -174,18 +182,18 @@ class CaptionsSection(ProgressSection):
     @property
     def _searchable(self) -> SearchRequest | None:
         """What can be searched: the results shown, if the bank is of their model."""
-        known, results = self.bank, self._session.results
-        if known is None or known.bank is None or not results:
+        bank, results = self.bank, self._session.results
+        if bank is None or not bank.complete or not results:
             return None
-        if known.record.fingerprint != results.info.fingerprint:
+        if bank.record.fingerprint != results.info.fingerprint:
             return None
-        return SearchRequest(results=results, bank=known.bank, top=self.top.value())
+        return SearchRequest(results=results, bank=bank, top=self.top.value())
 
     # -- the work -----------------------------------------------------------------------------
 
     def open_folder(self, folder: Path) -> None:
         """Open a bank, finished or half built."""
-        self._opening.start(partial(KnownBank.open, folder))
+        self._opening.start(partial(CaptionBank.open, folder))
 
     def build_from(self, file: Path) -> None:
         """Build a bank from a file of captions with the chosen model."""
@@ -222,10 +230,10 @@ class CaptionsSection(ProgressSection):
 
     def answered(self, answer: Any) -> None:
         """List a bank that was built, or show the captions of regions."""
-        if isinstance(answer, KnownBank):
+        if isinstance(answer, CaptionBank):
             self.add(answer)
-            if answer.bank is None:
-                inform(answer.about)
+            if not answer.complete:
+                inform(about(answer))
             return
         before, after = answer
         # Results of a newer run are other ones.

@@ -415,13 +415,9 @@ def _convert(folder: Path) -> None:
                 path.unlink()
     except InUseError:
         raise
-    except OSError as error:
-        raise InputError(
-            f"The caption bank in {folder} is of an earlier version and cannot be converted here "
-            f"({error.strerror or error}); make room, or copy the folder to where you may write."
-        ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
             f"The caption bank in {folder} is of an earlier version and cannot be converted "
-            f"({str(error).rstrip('.')}); build it again in another folder."
+            f"({str(error).rstrip('.')}); make room, copy the folder to where you may write, or "
+            "build it again in another folder."
         ) from None
