@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled
-from ...base.progress import listening
+from ...base.progress import Tick, listening
 from ...images.file_units import with_georeference
 from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds, show
 from ..workers.model_store import ModelStore
@@ -108,7 +108,7 @@ class RunTask:
         self._tasks: list[PlaneTask] = []
         self._identities: tuple[RegionIdentity, ...] = ()
         self._masks: Masks = {}
-        self._progress: Progress | None = None
+        self._progress: Progress | Tick | None = None
         self._rows, self._table_due = 0, 0.0  # of the last table
         self.results: Results | None = None
         self.pixels: ImageFingerprint | None = None
@@ -150,7 +150,7 @@ class RunTask:
         def follow(news: Any) -> None:
             if isinstance(news, run.RegionChunk):
                 self.results = news.so_far
-            elif isinstance(news, run.Progress):
+            else:
                 self._progress = news
             show(partial(self._update, news))
 
