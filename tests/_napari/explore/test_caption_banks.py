@@ -7,8 +7,7 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
-from napari_maskinversion._napari.explore.caption_banks import check_model
-from napari_maskinversion._napari.explore.captions import CaptionsSection
+from napari_maskinversion._napari.explore.captions import CaptionsSection, check_model
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.language.captions.building import build_bank

@@ -122,16 +122,6 @@ def test_of_few_captions_all_are_returned_and_none_for_no_region(model):
         bank.search(np.zeros((2, 8), np.float32))
 
 
-def test_the_bundled_model_finds_the_caption_of_its_own_words(own_cache_folder):
-    model = demo_model()
-    bank = build_bank(model, Captions.of(["a photo of a car.", "an apple", "a house by the sea"]))
-    (match,) = bank.search(model.encode_text(["an apple"]), 1)
-    assert match.captions == ("an apple",)
-    assert match.similarities[0] == pytest.approx(1, abs=1e-3)
-    assert bank.folder.is_relative_to(own_cache_folder / "captions" / model.fingerprint)
-    bank.check(model)
-
-
 def test_captions_are_embedded_once(model):
     said, first = collect(lambda: build_bank(model, numbered_captions()))
     said = dones(said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,29 +12,32 @@ from typing import Any, Final
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSpinBox, QWidget
 
-from ...base.errors import InputError
+from ...base import progress_words as words
+from ...base.errors import Cancelled, InputError
+from ...base.progress import CAPTIONS, Tick, telling
+from ...engine.models.registry import recorded_name
 from ...language.captions.bank import TOP, CaptionBank
+from ...language.captions.building import build_bank, continue_bank, default_folder
+from ...language.captions.caption_files import read_captions
+from ...pipeline.captions import add_captions
+from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
 from ..run_requests.run_task import BankChoice
 from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
+from ..workers.driver import check_stopped, show
+from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
+from ..workers.preload import preload_torch
+from ..workers.updates import Update
 from ..workers.worker import Worker
-from .caption_banks import (
-    BuildRequest,
-    SearchRequest,
-    about,
-    build,
-    check_model,
-    search,
-    title_of,
-)
 from .generate import GenerateSection
 from .work_section import ProgressSection, Shared
 
 _MOST: Final = 50
 _NONE: Final = "no captions"
+_REGIONS: Final = 500  # between two chances to stop a search
 
 
 class CaptionsSection(ProgressSection):
@@ -157,7 +162,7 @@ class CaptionsSection(ProgressSection):
         for widget in (self.banks, self.build, self.open, self.resume, self.search):
             widget.setEnabled(not running)
         self.resume.setVisible(half)
-        self.search.setVisible(self._searchable is not None)
+        self.search.setVisible(self._searchable)
         choice = None
         if bank is not None and bank.complete:
             choice = BankChoice(bank, self.top.value())
@@ -180,14 +185,12 @@ class CaptionsSection(ProgressSection):
         return ""
 
     @property
-    def _searchable(self) -> SearchRequest | None:
-        """What can be searched: the results shown, if the bank is of their model."""
+    def _searchable(self) -> bool:
+        """Whether the bank is of the model of the results shown."""
         bank, results = self.bank, self._session.results
         if bank is None or not bank.complete or not results:
-            return None
-        if bank.record.fingerprint != results.info.fingerprint:
-            return None
-        return SearchRequest(results=results, bank=bank, top=self.top.value())
+            return False
+        return bank.record.fingerprint == results.info.fingerprint
 
     # -- the work -----------------------------------------------------------------------------
 
@@ -214,13 +217,12 @@ class CaptionsSection(ProgressSection):
         settings = self._session.settings
         with refusing():
             check_on_disk(settings.model)
-            request = BuildRequest(model=settings.model, device=settings.device, **captions)
-            self.start(partial(build, request, self._store))
+            self.start(partial(build, self._store, settings.model, settings.device, **captions))
 
     def run(self) -> None:
         """Add captions to the regions of the results."""
-        if (request := self._searchable) is not None:
-            self.start(partial(search, request))
+        if self._searchable:
+            self.start(partial(search, self._session.results, self.bank, self.top.value()))
 
     def show_progress(self, news: Any) -> None:
         """Show it in the bar, and what memory allows above."""
@@ -251,3 +253,102 @@ def _captioned(results: Results, after: Results) -> Results:
         for region, searched in zip(results.regions, after.regions, strict=True)
     )
     return Results(replace(results.info, captions=after.info.captions), tuple(regions))
+
+
+# -- about a bank ----------------------------------------------------------------------------
+
+
+def title_of(bank: CaptionBank) -> str:
+    """Return its name in a list of banks."""
+    name = bank.record.source or bank.folder.name
+    return f"{name}, {len(bank):,} captions" if bank.complete else f"{name}, half built"
+
+
+def about(bank: CaptionBank) -> str:
+    """Return one or two sentences about it."""
+    if not bank.complete:
+        return (
+            f"{bank.done:,} of {len(bank):,} captions are embedded and kept; press Continue to "
+            "embed the rest."
+        )
+    skipped = bank.record.skipped
+    more = f" ({skipped})" if skipped else ""
+    return f"{len(bank):,} captions{more}, model {bank.record.model}."
+
+
+def check_model(bank: CaptionBank, model: str) -> None:
+    """Refuse a model, by name or path, that did not embed a bank, before loading it."""
+    name = recorded_name(model)
+    if bank.record.model != name:
+        raise InputError(
+            f"The caption bank '{title_of(bank)}' was built with the model {bank.record.model}, "
+            f"not with {name}; choose that model in Settings, or build a bank for {name}."
+        )
+
+
+# -- in a worker -----------------------------------------------------------------------------
+
+
+def build(
+    store: ModelStore,
+    model_name: str,
+    device: str,
+    *,
+    file: Path | None = None,
+    column: str | None = None,
+    encoding: str | None = None,
+    folder: Path | None = None,
+) -> CaptionBank:
+    """Build a bank from a file, or continue one in a folder; one that is stopped is half built."""
+    show(words.READING_CAPTIONS)
+    captions = None if file is None else read_captions(file, column=column, encoding=encoding)
+    check_stopped()
+    model = store.load(model_name, device)
+    folder = folder if captions is None else default_folder(model, captions)
+    assert folder is not None
+    with suppress(Cancelled), telling(_Pace()):
+        if captions is None:
+            continue_bank(model, folder)
+        else:
+            build_bank(model, captions, folder)
+    return CaptionBank.open(folder)
+
+
+class _Pace:
+    """Progress of a bank being built, with the time left."""
+
+    def __init__(self) -> None:
+        self._first, self._start = -1, 0.0
+
+    def __call__(self, news: Tick) -> Tick | Update:
+        done, total = news.done, news.total
+        if news.stage != CAPTIONS:
+            return news
+        if self._first < 0:
+            self._first, self._start = done, time.monotonic()
+        left = _left(time.monotonic() - self._start, done - self._first, total - done)
+        text = words.counted("Captions", done, total) + left
+        return Update(text=text, fraction=done / total, note=news.note)
+
+
+def search(results: Results, bank: CaptionBank, top: int) -> tuple[Results, Results]:
+    """Add captions to results; return the results before and after."""
+    text = words.searching("captions", len(bank))
+    show(Update(text=text))
+    preload_torch()
+    info, regions = results.info, list[RegionResult]()
+    for start in range(0, len(results), _REGIONS):
+        chunk = Results(results.info, results.regions[start : start + _REGIONS])
+        captioned = add_captions(chunk, bank, top=top, again=True)
+        info = captioned.info
+        regions += captioned.regions
+        show(Update(text=text, fraction=len(regions) / len(results)))
+    return results, Results(info, tuple(regions))
+
+
+def _left(seconds: float, done: int, left: int) -> str:
+    """Return the time left, once it can be estimated."""
+    if seconds < 3 or done < 1:
+        return ""
+    minutes = seconds / done * left / 60
+    return f", {minutes:.0f} min left" if minutes >= 1.5 else f", {60 * minutes:.0f} s left"
