@@ -15,8 +15,7 @@ from napari_maskinversion.base.progress import listening
 from napari_maskinversion.cli import find
 from napari_maskinversion.cli.captions import banks as captions
 from napari_maskinversion.engine.models.specs import bundled_folder
-from napari_maskinversion.language.captions.bank import open_bank
-from napari_maskinversion.language.captions.store import CaptionStore
+from napari_maskinversion.language.captions.bank import CaptionBank, open_bank
 from napari_maskinversion.pipeline import job
 from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.pipeline.inputs import origin
@@ -100,7 +99,7 @@ def test_control_c_keeps_what_is_done_and_says_how_to_go_on(call, files, interru
     kept = int(said.group(1))
     assert 64 <= kept < 300
     assert f"captions build {bank}" in " ".join(err.split())
-    assert CaptionStore.open(bank).done == kept
+    assert CaptionBank.open(bank).done == kept
 
 
 def test_a_half_built_bank_is_finished_from_its_folder(call, files, interrupted):
@@ -166,7 +165,7 @@ def test_a_run_finishes_a_half_built_bank_and_uses_it(run, call, files, interrup
 def test_a_run_that_is_stopped_has_captions_for_what_is_finished(
     run, files, monkeypatch, stopped_run
 ):
-    monkeypatch.setattr("napari_maskinversion.pipeline.captions.from_bank._A_REGION", 1)
+    monkeypatch.setattr("napari_maskinversion.pipeline.captions._A_REGION", 1)
     code, _, err = run("--captions", files / "few.txt", "--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err
@@ -287,7 +286,7 @@ def test_help_loads_no_torch(arguments):
         "import sys; from napari_maskinversion.cli import app\n"
         "import napari_maskinversion.results.results\n"
         "import napari_maskinversion.language.captions.bank\n"
-        "import napari_maskinversion.language.ranking.finding\n"
+        "import napari_maskinversion.language.ranking.ranking\n"
         f"sys.argv = ['x', *{arguments!r}]\n"
         "try: app.main()\n"
         "except SystemExit: pass\n"

@@ -18,7 +18,7 @@ from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import is_address, parse_yaml, read_bytes, validated
 from ..base.validation import CONTROL, FrozenModel
 from ..engine.models.specs import MODELS
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key, without_dropped

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import ConfigError
-from ..language.labels.templates import choose_templates
-from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expression, find
+from ..language.labels.label import choose_templates
+from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, check_expression, find
 from ..pipeline.job import open_job
 from ..results.settings import RunSettings
 from .console import print_table, say

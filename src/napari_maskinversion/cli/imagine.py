@@ -14,13 +14,12 @@ from ..base.locks import hold
 from ..base.progress import listening
 from ..base.progress_words import LOADING_DECODER
 from ..base.targets import check_targets
-from ..diffusion.pictures import RECORD, Imagined, Picture, PictureStep, file_of
+from ..diffusion.pictures import RECORD, Condition, Imagined, Picture, PictureStep, file_of
 from ..diffusion.settings import PictureSettings
 from ..images.overview import overview
 from ..pipeline.imagining import (
     ImagineRequest,
     Plan,
-    Target,
     chosen_regions,
     draw,
     in_order,
@@ -133,7 +132,9 @@ def _ids(text: str) -> list[int]:
     return [int(name) for name in names]
 
 
-def _embed(carried: Plan, job: Job, queries: Sequence[tuple[int, ...]]) -> tuple[list[Target], str]:
+def _embed(
+    carried: Plan, job: Job, queries: Sequence[tuple[int, ...]]
+) -> tuple[list[Condition], str]:
     """Return what is to be drawn, and the model's fingerprint; the model is free afterwards."""
     settings = job.settings
     model = load(settings.model, settings.architecture, settings.device)
@@ -146,7 +147,7 @@ def _embed(carried: Plan, job: Job, queries: Sequence[tuple[int, ...]]) -> tuple
     return targets(carried, model, shown, pixels, settings), model.fingerprint
 
 
-def _draw(carried: Plan, wanted: Sequence[Target]) -> list[Picture]:
+def _draw(carried: Plan, wanted: Sequence[Condition]) -> list[Picture]:
     with ProgressBar(remaining=True) as bar:
 
         def show(news: PictureStep | Picture) -> None:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from ..base.errors import InputError
 from ..base.locks import Lock, hold
 from ..base.targets import check_targets
-from ..language.labels.templates import TEMPLATES
+from ..language.labels.label import TEMPLATES
 from ..pipeline.inputs import input_files
 from ..regions.annotations.reading import FORMATS as ANNOTATION_FORMATS
 from ..results.export.bundle import Bundle

@@ -14,9 +14,9 @@ from ..base.progress import listening
 from ..base.progress_words import STARTING
 from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
-from ..language.labels.known_words import taught_by, unknown_words_note
+from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
-from ..pipeline.captions.from_bank import add_captions
+from ..pipeline.captions import add_captions
 from ..pipeline.estimate import estimate, place_text
 from ..pipeline.job import Job
 from ..pipeline.run import Progress, RegionChunk

@@ -106,7 +106,7 @@ class Explainer:
         return self._windows.as_fits(lambda: self._course(seen, region))
 
     def _labels(self, seen: Seen, names: Sequence[str], whole: bool) -> LabelMaps:
-        from ..language.text.embeddings import embed_as_fits
+        from ..language.text import embed_vocabulary
 
         inverter, same = self._look(seen)
         record = seen.result.window
@@ -122,7 +122,7 @@ class Explainer:
         own = {label.name: label for label in vocabulary.full_labels}
         # A repeated label gets its map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
-        text = embed_as_fits(self.model, chosen)
+        text = embed_vocabulary(self.model, chosen)
         near = (text * seen.result.embedding).sum(axis=1)
         owners = np.asarray(chosen.owners)
         best = [

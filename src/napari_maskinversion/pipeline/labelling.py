@@ -15,12 +15,12 @@ from ..base.units import Units, short_unit
 from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, as_source
 from ..language.captions.bank import CaptionBank
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.masks.reading import renumber_black_and_white
 from ..results.results import Results
 from ..results.settings import RunSettings
-from .captions.generating import CaptionRequest, generate_captions
+from .captions import CaptionRequest, generate_captions
 from .job import Job
 from .progress import Progress, RegionChunk
 from .run import PlaneTask, check_tasks

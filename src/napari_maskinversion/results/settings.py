@@ -23,7 +23,7 @@ from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import TOP
-from ..language.ranking.finding import EXPRESSION_ALPHA
+from ..language.ranking.ranking import EXPRESSION_ALPHA
 from ..language.ranking.uncertainty import UncertaintyConfig
 
 GROUPS: Final = {

@@ -14,7 +14,7 @@ from typing import Final
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.identity import RegionKey
 from ..base.reading import parse_json
-from ..language.text.embeddings import FloatArray, read_vector
+from ..language.text import FloatArray, read_vector
 
 ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
 LabelledEmbedding = tuple[FloatArray, str]  # unit embedding, label

@@ -9,10 +9,10 @@ import pytest
 from napari_maskinversion.cli import running
 from napari_maskinversion.cli.captions import generate
 from napari_maskinversion.images.sample_scenes import load_scene
-from napari_maskinversion.language.generation import loading
+from napari_maskinversion.language.generation import registry
 from napari_maskinversion.results.export.archive import open_archive
 from tests.language.generation.checkpoints import write_clipcap
-from tests.language.generation.test_loading import CLIPCAP_MODEL, named
+from tests.language.generation.test_registry import CLIPCAP_MODEL, named
 from tests.scenes import demo_model
 
 FORMATS = "csv,json,coco,npz"
@@ -116,7 +116,7 @@ def test_clipcap_captions_regions_from_a_file(fine, scene, monkeypatch):
     folder, _ = scene
     model = named(CLIPCAP_MODEL)
     monkeypatch.setattr(generate, "load", lambda *_: model)
-    monkeypatch.setattr(loading, "fetch_vocabulary", None)  # it lies beside the weights
+    monkeypatch.setattr(registry, "fetch_vocabulary", None)  # it lies beside the weights
     fine(
         *("caption", folder / "image.png", folder / "masks.png", "--model", CLIPCAP_MODEL),
         *("--decoder", "clipcap-coco", "--decoder-file", write_clipcap(folder), "--max-tokens", 5),

@@ -285,7 +285,7 @@ def _joined(
 
 def words_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the fields of a project that hold words; groups have no place there."""
-    from ...language.labels.templates import TEMPLATES
+    from ...language.labels.label import TEMPLATES
     from ...language.labels.vocabulary import to_text
 
     named = zip(vocabulary.labels, vocabulary.colors, strict=False)

@@ -208,7 +208,7 @@ class RunTask:
         """Add captions to the regions that still wait for them; the pipeline is not asked again."""
         captions = self._request.captions
         if captions is not None and self.results is not None:
-            from ...pipeline.captions.from_bank import add_captions
+            from ...pipeline.captions import add_captions
 
             self.results = add_captions(self.results, captions.bank, top=captions.top)
 

@@ -7,7 +7,7 @@ from qtpy.QtGui import QFontMetrics
 from qtpy.QtWidgets import QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
-from ...language.labels.templates import TEMPLATES, check_templates
+from ...language.labels.label import TEMPLATES, check_templates
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...results.settings import RunSettings, fields_of
 from ..widgets.form import SettingsForm

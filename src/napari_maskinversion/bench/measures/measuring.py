@@ -35,7 +35,7 @@ from .retrieval import Overlaps, figures, masks_for_sentences, sentences_for_mas
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...language.generation.decoder import SentenceGenerator
+    from ...language.generation.decoder import CaptionDecoder
     from ...regions.sam.segmenter import Segmenter
 
 Rows = NDArray[np.float32]
@@ -103,19 +103,19 @@ class Captioner:
     def __init__(
         self,
         name: str,
-        make: Callable[[Backbone], SentenceGenerator],
+        make: Callable[[Backbone], CaptionDecoder],
         load_judge: Callable[[], Backbone],
     ) -> None:
         self.name = name  # Of the generator, its weights and settings, for records
         self._make, self._judge = make, cache(load_judge)
-        self._generators: dict[str, SentenceGenerator] = {}  # by the names of models
+        self._generators: dict[str, CaptionDecoder] = {}  # by the names of models
 
     def open(self, model: Backbone) -> None:
         """Load generator and judge now, to refuse bad files before anything is measured."""
         self._generator(model)
         self._judge()
 
-    def _generator(self, model: Backbone) -> SentenceGenerator:
+    def _generator(self, model: Backbone) -> CaptionDecoder:
         if model.name not in self._generators:
             self._generators[model.name] = self._make(model)
         return self._generators[model.name]

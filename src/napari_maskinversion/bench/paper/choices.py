@@ -13,14 +13,14 @@ from ...engine.methods.registry import Method
 from ...engine.models.registry import get_spec, model_state, own_model
 from ...engine.models.specs import MODELS
 from ...engine.settings import InversionConfig
-from ...language.ranking.finding import EXPRESSION_ALPHA
-from ...pipeline.captions.generating import CaptionRequest
+from ...language.ranking.ranking import EXPRESSION_ALPHA
+from ...pipeline.captions import CaptionRequest
 from ..datasets.registry import DATASETS, VOC_CLASSES, existing_folder
 from .tables import BACKBONES, SETS
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...language.generation.decoder import SentenceGenerator
+    from ...language.generation.decoder import CaptionDecoder
     from ..datasets.base import Dataset
     from ..measures.measuring import Captioner
 
@@ -233,7 +233,7 @@ def open_sets(
 def captioner(
     request: CaptionRequest | None,
     backbones: Backbones,
-    make: Callable[[Backbone], SentenceGenerator],
+    make: Callable[[Backbone], CaptionDecoder],
     load: Callable[[str], Backbone],
     *,
     memory: Path | None = None,

@@ -24,10 +24,9 @@ from ...language.captions.building import (
     default_folder,
 )
 from ...language.captions.caption_files import Captions, read_captions
-from ...language.captions.store import CaptionStore
-from ...language.labels.reading import vocabulary_of
+from ...language.labels.presets import vocabulary_of
 from ...language.labels.vocabulary import Vocabulary
-from ...language.ranking.finding import check_expression, embed_expression
+from ...language.ranking.ranking import check_expression, embed_expression
 from ...results.settings import RunSettings
 from ..console import INTERRUPTED, ProgressBar, echo, print_table, say
 from ..loading import load
@@ -98,7 +97,7 @@ class CaptionSource:
         self._captions: Captions | None = None
         self._model = DEMO
         if self.folder is not None:
-            self._model = CaptionStore.open(path).record.model
+            self._model = CaptionBank.open(path).record.model
         else:
             self._captions = read_captions(path, column=column, encoding=encoding)
 
@@ -119,7 +118,7 @@ class CaptionSource:
         if self._captions is not None:
             return self._captions.sha256
         assert self.folder is not None
-        return CaptionStore.open(self.folder).record.sha256
+        return CaptionBank.open(self.folder).record.sha256
 
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
         """Open the bank; build or finish it first if necessary, under a progress bar."""
@@ -128,7 +127,7 @@ class CaptionSource:
             captions = self._captions
             return _follow(lambda: build_bank(model, captions, place), place)
         assert self.folder is not None
-        if CaptionStore.open(self.folder).complete:
+        if CaptionBank.open(self.folder).complete:
             bank = open_bank(self.folder)
             bank.check(model)
             return bank
@@ -159,7 +158,7 @@ def _follow(work: Callable[[], CaptionBank], folder: Path) -> CaptionBank:
 
 def _say_stopped(folder: Path) -> None:
     try:
-        store = CaptionStore.open(folder)
+        store = CaptionBank.open(folder)
     except InputError:
         say("Stopped before the first captions were embedded.")
         return

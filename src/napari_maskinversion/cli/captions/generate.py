@@ -12,7 +12,7 @@ from ...base.progress import Tick, listening
 from ...base.progress_words import WRITING_CAPTIONS
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import NORMS, SEARCHES, GenerationSettings, describe
-from ...pipeline.captions.generating import CaptionRequest, generate_captions
+from ...pipeline.captions import CaptionRequest, generate_captions
 from ...pipeline.job import open_job
 from ...results.printing import print_results
 from ...results.settings import RunSettings
