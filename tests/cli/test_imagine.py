@@ -6,6 +6,7 @@ import json
 import pytest
 import skimage.io
 
+from napari_maskinversion.cli import console
 from napari_maskinversion.cli import imagine as cli_imagine
 from tests import tiny_decoders
 from tests.scenes import demo_model, write_scene
@@ -118,7 +119,7 @@ def test_ctrl_c_stops_between_two_steps_and_writes_nothing(imagine, tmp_path, mo
         if "step" in text and "Picture 1" in text:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_imagine.ProgressBar, "show", interrupt)
+    monkeypatch.setattr(console.ProgressBar, "show", interrupt)
     code, _, err = imagine("--region", 1)
     assert code == 130
     assert "Stopped; nothing was written." in err

@@ -11,7 +11,6 @@ import typer
 
 from ..base.errors import InputError
 from ..base.locks import hold
-from ..base.progress import listening
 from ..base.progress_words import LOADING_DECODER
 from ..base.targets import check_targets
 from ..diffusion.pictures import RECORD, Condition, Imagined, Picture, PictureStep, file_of
@@ -33,7 +32,7 @@ from ..pipeline.imagining import (
 from ..pipeline.inputs import input_files
 from ..pipeline.job import Job, open_job
 from ..results.settings import RunSettings
-from .console import INTERRUPTED, ProgressBar, say
+from .console import ProgressBar, following, say
 from .loading import load
 from .options import ImageFile, MaskFiles, split_names, with_option_groups, with_settings
 from .running import invert, say_unfinished
@@ -119,7 +118,9 @@ def imagine_command(
         carried = plan(request, settings.model)
         say(carried.text)
         wanted, fingerprint = _embed(carried, job, queries)
-    made = _draw(carried, wanted)
+    with following(_show, remaining=True) as bar:
+        bar.show(LOADING_DECODER)
+        made = draw(carried, load_decoder(carried), wanted)
     record = record_of(carried, settings.model, fingerprint, settings, source=job.source)
     written = Imagined(pictures=tuple(made), record=record).save(out)
     say(f"Wrote {', '.join(file.name for file in written)} in {out}")
@@ -147,17 +148,6 @@ def _embed(
     return targets(carried, model, shown, pixels, settings), model.fingerprint
 
 
-def _draw(carried: Plan, wanted: Sequence[Condition]) -> list[Picture]:
-    with ProgressBar(remaining=True) as bar:
-
-        def show(news: PictureStep | Picture) -> None:
-            if isinstance(news, PictureStep):
-                bar.show(news.text, news.fraction)
-
-        try:
-            bar.show(LOADING_DECODER)
-            with listening(show):
-                return draw(carried, load_decoder(carried), wanted)
-        except KeyboardInterrupt:
-            say("Stopped; nothing was written.")
-            raise typer.Exit(INTERRUPTED) from None
+def _show(bar: ProgressBar, news: PictureStep | Picture) -> None:
+    if isinstance(news, PictureStep):
+        bar.show(news.text, news.fraction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +11,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..base import progress_words as words
 from ..base.atomic_files import together
 from ..base.errors import ConfigError, EmptyMaskError, InputError
 from ..base.locks import hold
-from ..base.progress import listening
+from ..base.progress_words import STARTING
 from ..base.regions import Region
 from ..base.targets import check_targets
 from ..pipeline.inputs import channels_of, input_files, open_stack
@@ -31,7 +30,7 @@ from ..regions.sam.prompts import (
     regions_of_boxes,
 )
 from ..results.settings import RunSettings
-from .console import INTERRUPTED, ProgressBar, print_table, say
+from .console import following, print_table, say
 from .loading import fetch_sam
 from .options import ImageFile, with_option_groups, with_settings
 
@@ -163,25 +162,16 @@ def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
 def _find(
     segmenter: Segmenter, source: PlaneSource, prompts: list[Prompt], config: AutomaticConfig
 ) -> list[Segmented]:
-    if prompts:
-        return _follow(lambda: segmenter.segment(source, prompts))
-    segmented = _follow(lambda: segmenter.segment_everything(source, config))
+    with following(lambda bar, news: bar.show(news.text, news.fraction)) as bar:
+        bar.show(STARTING)
+        if prompts:
+            return segmenter.segment(source, prompts)
+        segmented = segmenter.segment_everything(source, config)
     if not segmented:
         raise EmptyMaskError(
             "SAM finds no mask with these scores; lower --min-score or --min-stability."
         )
     return segmented
-
-
-def _follow(work: Callable[[], list[Segmented]]) -> list[Segmented]:
-    """Do the work under a progress bar; Ctrl-C ends the program."""
-    with ProgressBar() as bar, listening(lambda news: bar.show(news.text, news.fraction)):
-        bar.show(words.STARTING)
-        try:
-            return work()
-        except KeyboardInterrupt:
-            say("Stopped; nothing was written.")
-            raise typer.Exit(INTERRUPTED) from None
 
 
 def _table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from ...base import progress_words as words
 from ...base.errors import InputError, ModelError
-from ...base.progress import CAPTIONS, Tick, listening
+from ...base.progress import CAPTIONS, Tick
 from ...engine.models.registry import unread_spec
 from ...engine.models.specs import DEMO
 from ...language.captions.bank import TOP, CaptionBank, check_top, open_bank
@@ -28,7 +29,7 @@ from ...language.labels.presets import vocabulary_of
 from ...language.labels.vocabulary import Vocabulary
 from ...language.ranking.ranking import check_expression, embed_expression
 from ...results.settings import RunSettings
-from ..console import INTERRUPTED, ProgressBar, echo, print_table, say
+from ..console import ProgressBar, echo, following, print_table, say
 from ..loading import load
 from ..options import template_option, with_settings
 
@@ -142,27 +143,23 @@ class CaptionSource:
 
 def _follow(work: Callable[[], CaptionBank], folder: Path) -> CaptionBank:
     """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
-
-    def show(news: Tick) -> None:
-        bar.say_note(news.note)
-        if news.stage == CAPTIONS:
-            bar.show(words.EMBEDDING_CAPTIONS, news.done, news.total)
-
-    try:
-        with ProgressBar(MofNCompleteColumn(), remaining=True) as bar, listening(show):
-            return work()
-    except KeyboardInterrupt:
-        _say_stopped(folder)
-        raise typer.Exit(INTERRUPTED) from None
+    columns, stopped = MofNCompleteColumn(), partial(_stopped, folder)
+    with following(_show, columns, remaining=True, stopped=stopped):
+        return work()
 
 
-def _say_stopped(folder: Path) -> None:
+def _show(bar: ProgressBar, news: Tick) -> None:
+    bar.say_note(news.note)
+    if news.stage == CAPTIONS:
+        bar.show(words.EMBEDDING_CAPTIONS, news.done, news.total)
+
+
+def _stopped(folder: Path) -> str:
     try:
         store = CaptionBank.open(folder)
     except InputError:
-        say("Stopped before the first captions were embedded.")
-        return
-    say(
+        return "Stopped before the first captions were embedded."
+    return (
         f"Stopped: {store.done:,} of {store.record.count:,} captions are embedded and kept in "
         f"{folder}; to continue, repeat the command, or: captions build {folder}"
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ...base.progress import Tick, listening
+from ...base.progress import Tick
 from ...base.progress_words import WRITING_CAPTIONS
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import NORMS, SEARCHES, GenerationSettings, describe
@@ -16,7 +16,7 @@ from ...pipeline.captions import CaptionRequest, generate_captions
 from ...pipeline.job import open_job
 from ...results.printing import print_results
 from ...results.settings import RunSettings
-from ..console import INTERRUPTED, ProgressBar, say
+from ..console import ProgressBar, following, say
 from ..loading import load, load_captioner
 from ..options import (
     EarlierResults,
@@ -31,10 +31,10 @@ from ..running import embedded, say_unfinished
 from .banks import CaptionSource
 
 if TYPE_CHECKING:
-    from ...language.generation.decoder import CaptionDecoder
-    from ...results.results import Results
+    pass
 
 _USUAL: Final = GenerationSettings()
+_STOPPED: Final = "Stopped before all sentences were written; nothing was saved."
 _OUTPUT: Final = Output(formats="csv,json,npz")
 
 Decoder = Annotated[
@@ -59,6 +59,10 @@ Beams = Annotated[int, typer.Option(help=describe("beams"))]
 Temperature = Annotated[float, typer.Option(help=describe("temperature"))]
 MaxTokens = Annotated[int | None, typer.Option(help=describe("max_tokens"))]
 NormOption = Annotated[str, typer.Option(metavar="|".join(NORMS), help=describe("norm"))]
+
+
+def _show(bar: ProgressBar, news: Tick) -> None:
+    bar.show(WRITING_CAPTIONS, news.done, news.total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,24 +118,10 @@ def caption_command(
             request = replace(request, memory=sentences.bank(model))
         writer = load_captioner(request, model)
         embeddings, finished = embedded(model, job, results)
-        captioned = _follow(embeddings, writer)
+        with following(_show, remaining=True, stopped=lambda: _STOPPED):
+            captioned = generate_captions(embeddings, writer)
         written = output.write(job.bundle(captioned))
     print_results(captioned)
     say(written)
     if not finished:
         say_unfinished(captioned, job)
-
-
-def _follow(results: Results, decoder: CaptionDecoder) -> Results:
-    """Write sentences under a progress bar; Ctrl-C ends the program."""
-    with ProgressBar(remaining=True) as bar:
-
-        def show(news: Tick) -> None:
-            bar.show(WRITING_CAPTIONS, news.done, news.total)
-
-        try:
-            with listening(show):
-                return generate_captions(results, decoder)
-        except KeyboardInterrupt:
-            say("Stopped before all sentences were written; nothing was saved.")
-            raise typer.Exit(INTERRUPTED) from None
