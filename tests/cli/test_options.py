@@ -45,9 +45,6 @@ OF_RUN = [
     "--unit",
     "--threshold",
     "--top-k",
-    "--unsure-tokens",
-    "--unsure-iou",
-    "--unsure-margin",
     "--least-tokens",
     "--least-margin",
     "--least-overlap",
@@ -56,7 +53,7 @@ OF_FIND = [
     name
     for name in OF_RUN
     if not name.startswith(
-        ("--unsure", "--least", "--method", "--pixel", "--unit", "--thresh", "--top-k")
+        ("--least", "--method", "--pixel", "--unit", "--thresh", "--top-k")
     )
 ]
 
@@ -83,7 +80,6 @@ def test_fields_that_are_not_for_the_command_line_are_no_options():
     assert "--keep-last-step-heatmaps" not in options_of("run")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MoreInversion(InversionConfig):
     warmth: Annotated[float, Field(title="Warmth", description="Of the optimiser.", ge=0)] = 0.5
 

@@ -51,18 +51,6 @@ def test_limits_of_what_is_unsure_can_be_said(run, files, all_known):
     assert "overlap must be less than or equal to 1; got 2" in err
 
 
-def test_earlier_names_of_limits_still_work_and_the_old_margin_says_what_to_use(
-    run, files, all_known
-):
-    earlier = ("--unsure-tokens", 0, "--unsure-iou", 1)
-    with pytest.warns(DeprecationWarning, match="odds is deprecated .* use margin"):
-        code, _, err = run(*earlier, "--unsure-margin", 0)
-    assert code == 0, err
-    assert "--unsure-margin is deprecated; use --least-margin." in err
-    status = pd.read_csv(files / "out" / "regions.csv")["status"]
-    assert status.str.startswith("does not fit: low overlap").all()
-
-
 @pytest.mark.parametrize("route", ["direct", "decomposed"])
 def test_two_runs_write_the_same_bytes_and_say_what_computed_them(run, files, route):
     written = []

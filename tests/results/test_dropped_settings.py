@@ -26,6 +26,17 @@ def test_an_archive_opens_and_one_line_says_what_does_nothing():
     assert len(warned) == 1
 
 
+def test_a_limit_that_is_gone_is_named_only_where_it_was_used():
+    for odds, lines in ((None, 0), (3, 1)):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            for values in ({"unsure": {"tokens": 1.0, "odds": odds}}, {"unsure.odds": odds}):
+                assert "odds" not in str(without_dropped(values, "It"))
+        assert [str(one.message) for one in warned] == 2 * lines * [
+            "It: the setting unsure.odds (3) does nothing any more; unsure.margin takes its place."
+        ]
+
+
 @pytest.mark.parametrize(("value", "model", "lines"), [("auto", "demo", 1), ("auto", "other", 0)])
 def test_what_made_no_difference_is_not_worth_a_line(value, model, lines):
     with warnings.catch_warnings(record=True) as warned:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +56,8 @@ def _differences(
         yield f"another model ({info.model})"
     if not info.method.inverts:
         yield f"embeddings of another method ({info.method.title})"
-    now = asdict(settings.inversion)
-    for name, value in asdict(info.config).items():
+    now = dict(settings.inversion)
+    for name, value in info.config:
         if value != now[name]:
             yield f"{name} {value} instead of {now[name]}"
     if (info.window, info.keep_aspect) != (settings.window, settings.keep_aspect):

@@ -124,9 +124,6 @@ def with_settings(
             for setting in settings:
                 if _is_list(setting):
                     changes[setting.key] = tuple(changes[setting.key] or ())
-                replacement = setting.extra.get("cli_replacement")
-                if replacement and changes[setting.key] is not None:
-                    say(f"--{setting.extra['cli']} is deprecated; use --{replacement}.")
             if ctx is None:
                 command(**values, settings=usual.changed(changes))
                 return
@@ -238,11 +235,8 @@ def _option(setting: Setting, help: str | None) -> Any:
     if turns_off:
         name = f" /{name}"
     choices = _choices(setting.annotation)
-    earlier = setting.extra.get("cli_earlier")
     return typer.Option(
         name,
-        *([f"--{earlier}"] if earlier else []),
-        hidden="cli_replacement" in setting.extra,
         help=help or setting.extra.get("cli_help") or setting.help,
         metavar="|".join(choices) or None,
         show_default=not turns_off,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from ..base.errors import ConfigError
-from ..base.validation import validate_fields
+from ..base.validation import Config
 from .explain.registry import MAPS, NEEDS
 
 if TYPE_CHECKING:
@@ -46,12 +44,12 @@ def _about(
     return Field(title=title, description=description, json_schema_extra=extra, **limits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InversionConfig:
+class InversionConfig(Config):
     """How masks are inverted. The defaults are the paper's (arXiv 2407.20034).
 
     The metadata of each field (title, description, range, unit, group, ``ui_max`` for spin boxes
-    and sliders) is what the command line and the panel show.
+    and sliders) is what the command line and the panel show. Frozen; ``config.changed(steps=20)``
+    returns a checked copy.
 
     Parameters
     ----------
@@ -90,10 +88,8 @@ class InversionConfig:
     Raises
     ------
     ConfigError
-        If a value cannot work.
+        If there is no such field, or a value cannot work.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     steps: Annotated[
         int,
@@ -172,19 +168,25 @@ class InversionConfig:
         ),
     ] = False
 
-    def __post_init__(self) -> None:
-        if self.explainer == "rollout":
+    @field_validator("explainer", mode="before")
+    @classmethod
+    def _inverts(cls, name: Any) -> Any:
+        if name == "rollout":
             raise ConfigError(
                 "explainer 'rollout' cannot be inverted: attention rollout does not depend on the "
                 "embedding. MaskInverter.rollout() or the command napari-maskinversion rollout "
                 f"shows it; choose {', '.join(MAPS)} for an inversion."
             )
-        validate_fields(self)
+        return name
+
+    @model_validator(mode="after")
+    def _fits_the_map(self) -> Self:
         if MAPS[self.explainer].last_layer_only and self.layers != 1:
             raise ConfigError(
                 f"explainer {self.explainer!r} explains the last layer only: layers must be 1; "
                 f"got {self.layers}."
             )
+        return self
 
     @classmethod
     def of(cls, config: InversionConfig | None = None, **changes: Any) -> InversionConfig:
@@ -195,13 +197,8 @@ class InversionConfig:
         ConfigError
             If there is no such field, or a value cannot work.
         """
-        for name in changes.keys() - cls.__dataclass_fields__.keys():
-            raise ConfigError(
-                f"There is no setting {name!r} of an inversion; there are "
-                f"{', '.join(field.name for field in fields(cls))}."
-            )
         config = config or _DEFAULT
-        return replace(config, **changes) if changes else config
+        return config.changed(**changes) if changes else config
 
     def check(self, tower: ExplainedTower) -> None:
         """Refuse settings that an image tower cannot work with.
@@ -226,17 +223,6 @@ class InversionConfig:
                 f"explainer {self.explainer!r} explains only the last layer of a model that "
                 f"pools by attention: layers must be 1; got {self.layers}."
             )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_earlier_version(cls, values: Any) -> Any:
-        """Read settings of earlier versions; any stride but 1 was an estimate."""
-        if isinstance(values, Mapping):
-            values = dict(values)
-            values.pop("settle", None)
-            if "query_stride" in values:
-                values.setdefault("fast", values.pop("query_stride") not in (1, None))
-        return values
 
 
 _DEFAULT: Final = InversionConfig()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final, Self
+from dataclasses import dataclass
+from typing import Annotated, Final, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from ...base.validation import validate_fields
+from ...base.validation import Config
 from .calibration import Calibration
 from .ranking import Ranking
 
@@ -17,11 +16,8 @@ USUAL_ODDS: Final = 1.5
 """Least ratio of the first two confidences where no limit of the margin is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncertaintyConfig:
+class UncertaintyConfig(Config):
     """Limits below which a suggestion is flagged; 0 turns a rule off."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     # Regions that cover fewer tokens of the model's input are doubtful. Below one token, a region
     # is always "low resolution".
@@ -33,12 +29,7 @@ class UncertaintyConfig:
             "doubtful; 0: off.",
             ge=0,
             allow_inf_nan=False,
-            json_schema_extra={
-                "cli": "least-tokens",
-                "cli_earlier": "unsure-tokens",
-                "unit": "tokens",
-                "ui_max": 100,
-            },
+            json_schema_extra={"cli": "least-tokens", "unit": "tokens", "ui_max": 100},
         ),
     ] = 2.0
     # Least difference of the best two similarities (the column ``margin``); below it the word is
@@ -67,45 +58,17 @@ class UncertaintyConfig:
             ge=0,
             allow_inf_nan=False,
             le=1,
-            json_schema_extra={"cli": "least-overlap", "cli_earlier": "unsure-iou"},
+            json_schema_extra={"cli": "least-overlap"},
         ),
     ] = None
-    # Deprecated: least ratio of the best two confidences; ``margin`` takes its place
-    odds: Annotated[
-        float | None,
-        Field(
-            title="Least odds",
-            description="Deprecated; use the least margin. Words that are not this many times as "
-            "probable as the next are doubtful.",
-            ge=0,
-            allow_inf_nan=False,
-            json_schema_extra={
-                "cli": "unsure-margin",
-                "cli_replacement": "least-margin",
-                "ui": False,
-            },
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        validate_fields(self)
-        if self.odds is not None:
-            warnings.warn(
-                "odds is deprecated and goes in the next release; use margin.",
-                DeprecationWarning,
-                stacklevel=4,
-            )
 
     def filled(self, calibration: Calibration | None) -> Self:
         """Return the same limits, where they are None with those calibrated for the model."""
         if calibration is None:
             return self
-        margin = calibration.margin if self.margin is None and self.odds is None else self.margin
+        margin = calibration.margin if self.margin is None else self.margin
         overlap = calibration.overlap if self.overlap is None else self.overlap
-        with warnings.catch_warnings():
-            # Who set odds was warned there.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return replace(self, margin=margin, overlap=overlap)
+        return self.changed(margin=margin, overlap=overlap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,4 +142,4 @@ def _is_close(ranking: Ranking, limits: UncertaintyConfig) -> bool:
     if limits.margin is not None:
         return ranking.margin < limits.margin
     first, second = ranking.probabilities[:2].tolist()
-    return bool(first < (USUAL_ODDS if limits.odds is None else limits.odds) * second)
+    return bool(first < USUAL_ODDS * second)
