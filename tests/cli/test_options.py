@@ -52,9 +52,7 @@ OF_RUN = [
 OF_FIND = [
     name
     for name in OF_RUN
-    if not name.startswith(
-        ("--least", "--method", "--pixel", "--unit", "--thresh", "--top-k")
-    )
+    if not name.startswith(("--least", "--method", "--pixel", "--unit", "--thresh", "--top-k"))
 ]
 
 
@@ -119,7 +117,6 @@ def test_a_field_more_is_an_option_more():
 
 
 def test_a_field_more_is_in_the_record():
-    from napari_maskinversion.results.export.provenance import provenance
 
     settings = call("--warmth", "2", "--blur", "1.5", "--merge", "1,2")[1][0]
     info = RunInfo(
@@ -132,7 +129,7 @@ def test_a_field_more_is_in_the_record():
         embed_dim=4,
         device="cpu",
     )
-    record = json.loads(json.dumps(provenance(info)))["settings"]
+    record = json.loads(json.dumps(info.provenance()))["settings"]
     assert (record["inversion"]["warmth"], record["blur"]) == (2, 1.5)
     assert record["merge"] == ["1,2"]
 

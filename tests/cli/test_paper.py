@@ -1,7 +1,6 @@
 """``--paper``: the paper's setting in one word, on ``run``, ``find`` and ``bench``."""
 
 import json
-from dataclasses import asdict
 
 import pytest
 

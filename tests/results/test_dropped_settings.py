@@ -6,23 +6,17 @@ import pytest
 import yaml
 
 from napari_maskinversion.batch.project import FORMAT, VERSION, read_project
-from napari_maskinversion.results.run_info import info_from_json, info_to_json
+from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.settings import without_dropped
-from tests.review.decided import info as some_info
+from tests.test_earlier_files import EARLIER
 
 GONE = "multi_scale"
 
 
-def earlier(value, model="demo"):
-    """The settings of an archive, as the version before wrote them."""
-    values = info_to_json(some_info())
-    return values | {"settings": {**values["settings"], "model": model, GONE: value}}
-
-
 def test_an_archive_opens_and_one_line_says_what_does_nothing():
     with pytest.warns(UserWarning, match=r"multi_scale \(on\) does nothing any more") as warned:
-        info = info_from_json(earlier("on"))
-    assert info.settings == some_info().settings
+        results = open_archive(EARLIER / "results.npz").results
+    assert results.info.settings.inversion.steps == 4
     assert len(warned) == 1
 
 

@@ -1,7 +1,6 @@
 """Every decision is on the disk before its call returns, and nothing there is ever spoilt."""
 
 import errno
-import hashlib
 import json
 import os
 import random
@@ -17,8 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError, InUseError, NotSavedError
-from napari_maskinversion.review.decision_file import has_decisions, read_runs
-from napari_maskinversion.review.decision_log import read
+from napari_maskinversion.review.decision_file import has_decisions, read, read_runs
 from napari_maskinversion.review.decisions import Decision, Suggestion
 from napari_maskinversion.review.review import Review
 
@@ -383,23 +381,6 @@ def test_in_a_read_only_folder_decisions_are_found_by_any_path(tmp_path, monkeyp
         refuse(monkeypatch, folder)
         with opened(folder / "a.png") as review:
             assert labels(review) == {1: "a"}
-
-
-def test_decisions_under_a_path_as_it_was_written_are_still_read(tmp_path, own_cache_folder):
-    (tmp_path / "images").mkdir()
-    (tmp_path / "link").symlink_to("images")
-    with opened(tmp_path / "images" / "a.png") as review:
-        review.accept(key(1), "a")
-        content = review.path.read_bytes()
-        review.path.unlink()
-    file = tmp_path / "link" / "a.png"
-    digits = hashlib.blake2b(str(file).encode()).hexdigest()[:12]  # as 0.1 did
-    earlier = own_cache_folder / "review" / f"a.png-{digits}.maskinversion.jsonl"
-    earlier.parent.mkdir(parents=True, exist_ok=True)
-    earlier.write_bytes(content)
-    assert has_decisions(file, image())
-    with opened(file) as review:
-        assert labels(review) == {1: "a"}
 
 
 @pytest.mark.parametrize("sign", ["a", "細"])

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
 from napari_maskinversion.language.ranking.ranking import rank
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord
@@ -130,21 +130,6 @@ def test_exemplars_of_other_images_count_and_those_of_other_models_are_refused()
     )
     with pytest.raises(InputError, match=told):
         learner(rows).scores(strange)
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ({"weight": 1.2}, "0..1; got 1.2"),
-        ({"weight": float("nan")}, "nan"),
-        ({"nearest": 0}, "got 0"),
-    ],
-)
-def test_settings_that_cannot_work_are_named(setting, said):
-    with pytest.raises(ConfigError, match=said):
-        learner(clusters()).scores(exemplars(clusters()[:1], ["red cell"]), **setting)
-    with pytest.raises(InputError, match="2 labels and an array of shape"):
-        exemplars(clusters()[:1], ["a", "b"])
 
 
 def results(rows):

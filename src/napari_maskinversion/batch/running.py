@@ -18,9 +18,9 @@ from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..language.labels.vocabulary import Vocabulary
 from ..results.export.catalogue import check_formats
+from ..results.export.table_csv import without_formula
 from ..results.export.table_parquet import is_ours
 from ..results.settings import RunSettings
-from ..results.spreadsheet import without_formula
 from .drawn_file import is_drawn
 from .executors import ClusterLost, TaskExecutor, Work, WorkerDied
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, Literal
 
-from .region_result import RegionResult
+from .region_result import PhysicalSize, RegionResult, equivalent_diameter, physical_size
 from .run_info import RunInfo
-from .sizes import PhysicalSize, equivalent_diameter, physical_size
 
 Place = Literal["files", "panel", "menu", "terminal", "layer"]
 Kind = Literal["text", "status", "integer", "number", "share"]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, PositiveInt
 
+from ..base.units import Units
 from ..images.windows import FloatBox
 from ..language.captions.bank import CaptionMatches
 from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import Uncertainty, UncertaintyConfig, judge
 
 FloatArray = npt.NDArray[np.float32]
+_MOST_PIXELS: Final = 100_000  # of a side of the model's input
+_Side = Annotated[int, Field(gt=0, le=_MOST_PIXELS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +28,9 @@ class WindowRecord:
     # ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane
     box: FloatBox
     level: int  # Level of the pyramid that was read
-    pixels: tuple[int, int]  # Pixels (h, w) that were read
-    input_size: tuple[int, int]  # Pixels (H, W) and tokens of the model's input
-    grid: tuple[int, int]
+    pixels: tuple[PositiveInt, PositiveInt]  # Pixels (h, w) that were read
+    input_size: tuple[_Side, _Side]  # Pixels (H, W) and tokens of the model's input
+    grid: tuple[_Side, _Side]
     whole: bool  # Whether the window is the whole plane
     # Whether all its pixels have the same value, so that the answer means nothing
     flat: bool = False
@@ -132,3 +137,34 @@ class RegionResult:
     def flagged(self) -> bool:
         """Whether there is a reason to check the answer."""
         return self.status not in ("ok", "")
+
+
+class PhysicalSize(NamedTuple):
+    """Sizes of a region in the image's unit; the area in the unit squared."""
+
+    area: float
+    diameter: float
+    height: float
+    width: float
+    unit: str
+
+
+def physical_size(region: RegionResult, units: Units | None) -> PhysicalSize | None:
+    """Return the sizes of a region; None without a pixel size."""
+    if units is None or units.pixel is None:
+        return None
+    high, wide = units.pixel
+    y0, x0, y1, x1 = region.bbox
+    area = region.area * high * wide
+    return PhysicalSize(
+        area=area,
+        diameter=equivalent_diameter(area),
+        height=(y1 - y0) * high,
+        width=(x1 - x0) * wide,
+        unit=units.unit,
+    )
+
+
+def equivalent_diameter(area: float) -> float:
+    """Return the diameter of the circle of the same area."""
+    return 2 * math.sqrt(area / math.pi)

@@ -17,8 +17,7 @@ from ...base.reading import as_path
 from ...base.regions import Regions
 from ...regions.masks.label_images import PlaneRegions
 from ..results import Results
-from .bundle import Bundle, compress_masks
-from .export_format import ExportFormat
+from .bundle import Bundle, ExportFormat, compress_masks
 
 # In menu order. The record is written last: if it is there, the other files are complete.
 _MODULES: Final = (
@@ -26,9 +25,7 @@ _MODULES: Final = (
     "table_csv",
     "table_parquet",
     "heatmaps",
-    "coco",
-    "geojson",
-    "label_images",
+    "annotations",
     "spatial.geopackage",
     "spatial.label_pyramid",
     "spatial.anndata_table",

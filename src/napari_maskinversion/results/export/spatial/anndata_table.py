@@ -12,9 +12,8 @@ from ....base.atomic_files import atomic_path
 from ....regions.annotations.annotation import Annotations, color_of
 from ....regions.annotations.json_files import to_json_types
 from ..annotations import to_annotations
-from ..bundle import Bundle
-from ..export_format import ExportFormat
-from .elements import elements_of
+from ..bundle import Bundle, ExportFormat
+from .label_pyramid import elements_of
 
 if TYPE_CHECKING:
     import anndata as ad

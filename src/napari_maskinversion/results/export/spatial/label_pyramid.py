@@ -1,22 +1,31 @@
-"""``regions.ome.zarr``: a label image with a pyramid, as OME-Zarr keeps it (0.5 or 0.4)."""
+"""``regions.ome.zarr``: a label image with a pyramid, as OME-Zarr keeps it (0.5 or 0.4).
+
+Its pixel values are also those by which tables name regions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from ....base.atomic_files import atomic_folder
+from ....base.errors import InputError
+from ....base.identity import Position
+from ....base.targets import is_our_store
 from ....base.units import Units
-from ....regions.annotations.annotation import Annotations, color_of
+from ....regions.annotations.annotation import Annotation, Annotations, color_of
 from ....regions.annotations.json_files import to_json_types
-from ....regions.annotations.label_maps import label_type
+from ....regions.annotations.label_maps import instance_values, label_type
 from ....regions.annotations.label_tiles import DrawnLabels
 from ..annotations import to_annotations
-from ..bundle import Bundle
-from ..export_format import ExportFormat
-from .elements import NAME, Element, elements_of, store_at
+from ..bundle import Bundle, ExportFormat
 
+NAME: Final = "regions"
 CHUNK: Final = 1024
 _SMALLEST: Final = 512  # pixels of the longer side of the coarsest level
 _KINDS: Final = {"t": "time", "z": "space", "y": "space", "x": "space"}
@@ -33,6 +42,44 @@ _UNITS: Final = {
     "in": "inch",
     "ft": "foot",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Element:
+    """The regions of one plane."""
+
+    name: str  # ``regions``, with the plane where there are several: ``regions_t0_z3``
+    position: Position
+    items: tuple[tuple[int, Annotation], ...]  # Regions with their pixel values
+
+
+def elements_of(annotations: Annotations) -> list[Element]:
+    """Return the regions by plane, with the pixel values of `instance_values`."""
+    values = instance_values(annotations.items)
+    planes: dict[Position, list[tuple[int, Annotation]]] = {}
+    for value, item in zip(values, annotations.items, strict=True):
+        planes.setdefault(item.position, []).append((value, item))
+    return [
+        Element(
+            name=NAME if len(planes) == 1 else _name(position),
+            position=position,
+            items=tuple(items),
+        )
+        for position, items in planes.items()
+    ]
+
+
+def _name(position: Position) -> str:
+    return "_".join([NAME, *(f"{axis}{at}" for axis, at in position)])
+
+
+@contextmanager
+def store_at(path: Path) -> Iterator[Path]:
+    """Yield a folder that becomes a zarr store when the block succeeds."""
+    if path.exists() and not is_our_store(path):
+        raise InputError(f"{path} was not written by this program and stays; choose another name.")
+    with atomic_folder(path) as folder:
+        yield folder
 
 
 def write_labels(bundle: Bundle, path: Path, *, version: str = "0.5") -> None:

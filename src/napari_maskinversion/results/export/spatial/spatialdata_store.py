@@ -12,11 +12,9 @@ from ....regions.annotations.annotation import Annotations
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.polygons import outline
 from ..annotations import to_annotations
-from ..bundle import Bundle
-from ..export_format import ExportFormat
+from ..bundle import Bundle, ExportFormat
 from .anndata_table import INSTANCE_KEY, REGION_KEY, to_anndata
-from .elements import NAME, Element, elements_of, store_at
-from .label_pyramid import write_levels
+from .label_pyramid import NAME, Element, elements_of, store_at, write_levels
 
 PIXELS, PHYSICAL = "global", "physical"
 """Coordinate systems."""
