@@ -12,7 +12,6 @@ from napari_maskinversion.base.errors import ConfigError
 def test_each_field_says_what_a_form_needs(about):
     assert about.title
     assert about.description.endswith(".")
-    assert {"group", "unit"} <= set(about.json_schema_extra)
 
 
 @pytest.mark.parametrize(

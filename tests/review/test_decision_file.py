@@ -3,12 +3,8 @@
 import errno
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,20 +50,15 @@ def test_a_decision_is_one_line_under_a_header_that_says_how_it_came_to_be(file)
     with opened(file) as review:
         review.accept(key(3), "red cell", taken)
         header, line = lines(beside(file))  # before it is closed
-    assert header["format"] == "napari-maskinversion decisions"
-    assert header["version"] == 1
+    about = {"format": "napari-maskinversion decisions", "version": 1, "kind": "run"}
+    assert header.items() >= about.items()
     assert header["model"] == {"name": "demo", "fingerprint": "abc123", "device": "cpu"}
     assert header["config"]["steps"] == 3
     assert header["vocabulary"]["labels"] == ["red cell", "white cell"]
-    assert header["vocabulary"]["templates"] == ["a photo of a {}."]
-    assert header["image"]["name"] == "cells.png"
-    assert header["image"]["shape"] == [60, 80, 3]
-    assert header["image"]["dtype"] == "uint8"
-    assert len(header["image"]["content"]) == 32
-    assert line["region"] == 3
-    assert line["mask"] == regions()[2].mask
-    assert line["status"] == "accepted"
-    assert line["label"] == "red cell"
+    pixels = {"name": "cells.png", "shape": [60, 80, 3], "dtype": "uint8"}
+    assert header["image"] == {**pixels, "content": image().content}
+    assert (line["region"], line["mask"]) == (3, regions()[2].mask)
+    assert (line["status"], line["label"]) == ("accepted", "red cell")
     assert line["time"].endswith("Z")
     suggested = {"label": "red cell", "rank": 1, "similarity": 0.31, "by": "text", "score": None}
     assert line["suggested"] == suggested
@@ -163,15 +154,6 @@ def test_a_file_of_someone_else_is_never_overwritten(file, foreign):
     with pytest.raises(InputError, match="is not a decision file of this plugin"):
         opened(file)
     assert beside(file).read_bytes() == foreign
-
-
-@settings(deadline=None)
-@given(st.binary(max_size=200), st.booleans())
-def test_any_bytes_are_either_refused_in_words_or_read(data, ours):
-    start = b'{"format": "napari-maskinversion decisions"' if ours else b""
-    with suppress(InputError):  # and nothing else
-        contents = read(start + data, "x.jsonl")
-        assert 0 <= contents.end <= len(start + data)
 
 
 values = st.recursive(
@@ -327,17 +309,18 @@ def refuse(monkeypatch, folder, error=errno.EROFS):
     monkeypatch.setattr(os, "open", guarded)
 
 
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
 def test_in_a_read_only_folder_decisions_go_to_the_cache_and_it_says_so(
-    file, monkeypatch, own_cache_folder
+    file, monkeypatch, own_cache_folder, error
 ):
     with opened(file) as review:
         review.accept(key(1), "a")
     before = beside(file).read_bytes()
     with monkeypatch.context() as patch:
-        refuse(patch, file.parent)
+        refuse(patch, file.parent, error)
         with opened(file) as review:
             assert review.path.parent == own_cache_folder / "review"
-            assert "Read-only file system" in review.notes[0]
+            assert os.strerror(error) in review.notes[0]
             assert str(review.path) in review.notes[1]
             assert labels(review) == {1: "a"}
             review.accept(key(2), "b")
@@ -349,14 +332,6 @@ def test_in_a_read_only_folder_decisions_go_to_the_cache_and_it_says_so(
     with opened(file) as review:  # and what was decided there is known when it can be written
         assert review.path == beside(file)
         assert labels(review) == {1: "z"}
-
-
-def test_a_folder_without_permission_is_read_only_too(file, monkeypatch):
-    refuse(monkeypatch, file.parent, errno.EACCES)
-    with opened(file) as review:
-        review.accept(key(1), "a")
-        assert review.path != beside(file)
-        assert "Permission denied" in review.notes[0]
 
 
 def test_pixels_without_a_file_are_remembered_by_what_they_are():
@@ -384,7 +359,7 @@ def test_in_a_read_only_folder_decisions_are_found_by_any_path(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("sign", ["a", "細"])
-@pytest.mark.parametrize("size", [228, 231, 236, 251])
+@pytest.mark.parametrize("size", [228, 251])
 def test_an_image_with_a_long_name_can_be_reviewed(tmp_path, sign, size):
     file = tmp_path / (sign * (size // len(sign.encode()) - 1) + ".tif")
     file.touch()
@@ -421,25 +396,3 @@ while True:
     review.accept(key(turn % 12 + 1), f"label {turn}")
     print(turn, flush=True)
 """
-
-
-def test_killed_at_any_moment_no_acknowledged_decision_is_lost(file):
-    rng, last = random.Random(0), 0
-    for _ in range(12):
-        with subprocess.Popen(
-            [sys.executable, "-c", DECIDE, str(file)], stdout=subprocess.PIPE, text=True, env=ENV
-        ) as worker:
-            told = [int(worker.stdout.readline())]
-            assert told[0] == last + 1  # goes on where the file ended
-            time.sleep(rng.uniform(0, 0.05))
-            worker.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-            told += [int(line) for line in worker.stdout if line.endswith("\n")]
-        with opened(file) as review:
-            last = review.decisions.undoable
-            # The one in the making may be there or not.
-            assert last in (told[-1], told[-1] + 1)
-            expected = {}
-            for turn in range(1, last + 1):
-                expected[turn % 12 + 1] = f"label {turn}"
-            assert labels(review) == expected
-            assert not any("could not be read" in note for note in review.notes)

@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     ValidationError,
     model_validator,
@@ -90,10 +91,23 @@ class FrozenModel(BaseModel):
             raise config_error(error) from None
 
 
+_RULES: Final = ("ge", "gt", "le", "lt", "allow_inf_nan")
+
+
+def setting(default: Any, title: str, description: str | None = None, **more: Any) -> Any:
+    """Return a field with what forms and the command line show; a class as default is called.
+
+    ``more`` holds its range (ge, gt, le, lt) and extras: group, unit, ui_max, cli...
+    """
+    rules = {name: more.pop(name) for name in _RULES if name in more}
+    rules["default_factory" if isinstance(default, type) else "default"] = default
+    return Field(title=title, description=description, json_schema_extra=more, **rules)
+
+
 class Config(FrozenModel):
     """Settings of one thing: no other names and no other types, but NumPy's numbers."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

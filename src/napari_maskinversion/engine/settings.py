@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from ..base.errors import ConfigError
-from ..base.validation import Config
+from ..base.validation import Config, setting
 from .explain.registry import MAPS, NEEDS
 
 if TYPE_CHECKING:
@@ -22,26 +22,6 @@ MEMORY_SHARE: Final = 1 / 8
 DECOMPOSED_SHARE: Final = 0.6
 # Multiply-adds in the time that reading one number from memory takes, by kind of device.
 _READ: Final = {"cpu": 20, "cuda": 40, "mps": 70}
-
-_FINITE: Final[dict[str, Any]] = {"allow_inf_nan": False}
-
-
-def _about(
-    title: str,
-    description: str,
-    *,
-    unit: str = "",
-    ui_max: float | None = None,
-    shown: bool = True,
-    **limits: Any,
-) -> Any:
-    """Return the metadata of a field: for validation, the command line and forms."""
-    extra: dict[str, Any] = {"group": "inversion", "unit": unit}
-    if ui_max is not None:
-        extra["ui_max"] = ui_max
-    if not shown:
-        extra |= {"cli": False, "ui": False}
-    return Field(title=title, description=description, json_schema_extra=extra, **limits)
 
 
 class InversionConfig(Config):
@@ -91,82 +71,56 @@ class InversionConfig(Config):
         If there is no such field, or a value cannot work.
     """
 
-    steps: Annotated[
-        int,
-        _about(
-            "Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1, le=100_000
-        ),
-    ] = 10
-    learning_rate: Annotated[
-        float,
-        _about("Learning rate", "Step size of the optimiser (AdamW).", ui_max=10, gt=0, **_FINITE),
-    ] = 0.1
-    alpha: Annotated[
-        float,
-        _about(
-            "Context (alpha)",
-            "How much of the surroundings counts. 0: the region alone; about 5: with its context.",
-            ui_max=20,  # the largest value in the paper
-            ge=0,
-            **_FINITE,
-        ),
-    ] = 0.0
-    weight_decay: Annotated[
-        float,
-        _about(
-            "Weight decay",
-            "Decoupled weight decay of the optimiser (AdamW).",
-            ui_max=1,
-            ge=0,
-            **_FINITE,
-        ),
-    ] = 0.0
-    layers: Annotated[
-        int,
-        _about(
-            "Layers",
-            "How many of the last transformer layers are explained.",
-            unit="layers",
-            ui_max=48,
-            ge=1,
-        ),
-    ] = 1
-    explainer: Annotated[
-        ExplainerName,
-        _about("Map", "Explainability map matched with a region."),
-    ] = "legrad"
-    fast: Annotated[
-        bool,
-        _about(
-            "Fast",
-            "Estimate LeGrad's map where the estimate agrees with the exact one. "
-            "Saves about half of the time with large models.",
-        ),
-    ] = False
-    route: Annotated[
-        Literal["auto", "direct", "decomposed"],
-        _about(
-            "Route",
-            "How the exact map is computed. auto: by model, input, number of regions and memory "
-            "budget; direct: from the weights; decomposed: from matrices made once per image.",
-        ),
-    ] = "auto"
-    precision: Annotated[
-        Literal["float32", "bfloat16", "float16", "tf32"],
-        _about(
-            "Precision",
-            "Precision of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, "
-            "and GPUs; float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 and less exact.",
-        ),
-    ] = "float32"
-    keep_last_step_heatmaps: Annotated[
-        bool,
-        _about(
-            "Keep heatmaps of the last step",
-            "Also return the heatmaps made before the last update, as the published code does.",
-            shown=False,
-        ),
-    ] = False
+    steps: int = setting(
+        10, "Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1, le=100_000
+    )
+    learning_rate: float = setting(
+        0.1, "Learning rate", "Step size of the optimiser (AdamW).", ui_max=10, gt=0
+    )
+    alpha: float = setting(
+        0.0,
+        "Context (alpha)",
+        "How much of the surroundings counts. 0: the region alone; about 5: with its context.",
+        ui_max=20,  # the largest value in the paper
+        ge=0,
+    )
+    weight_decay: float = setting(
+        0.0, "Weight decay", "Decoupled weight decay of the optimiser (AdamW).", ui_max=1, ge=0
+    )
+    layers: int = setting(
+        1,
+        "Layers",
+        "How many of the last transformer layers are explained.",
+        unit="layers",
+        ui_max=48,
+        ge=1,
+    )
+    explainer: ExplainerName = setting("legrad", "Map", "Explainability map matched with a region.")
+    fast: bool = setting(
+        False,
+        "Fast",
+        "Estimate LeGrad's map where the estimate agrees with the exact one. "
+        "Saves about half of the time with large models.",
+    )
+    route: Literal["auto", "direct", "decomposed"] = setting(
+        "auto",
+        "Route",
+        "How the exact map is computed. auto: by model, input, number of regions and memory "
+        "budget; direct: from the weights; decomposed: from matrices made once per image.",
+    )
+    precision: Literal["float32", "bfloat16", "float16", "tf32"] = setting(
+        "float32",
+        "Precision",
+        "Precision of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, "
+        "and GPUs; float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 and less exact.",
+    )
+    keep_last_step_heatmaps: bool = setting(
+        False,
+        "Keep heatmaps of the last step",
+        "Also return the heatmaps made before the last update, as the published code does.",
+        cli=False,
+        ui=False,
+    )
 
     @field_validator("explainer", mode="before")
     @classmethod

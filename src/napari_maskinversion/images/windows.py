@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from ..base.errors import ConfigError, EmptyMaskError
 from ..base.regions import Region, Regions
-from ..base.validation import Config
+from ..base.validation import Config, setting
 from .plane_source import Level
 
 FloatBox = tuple[float, float, float, float]
@@ -47,16 +47,14 @@ class WindowConfig(Config):
     mode: Literal["auto", "whole", "fixed"] = "auto"
     side: int = 0  # Plane pixels of a fixed window. Larger regions get their own window.
     # Window side divided by the longer side of a region's box; at least 1
-    context: Annotated[
-        float,
-        Field(
-            title="Context",
-            description="Size of a window, relative to the longer side of its region.",
-            ge=1,
-            allow_inf_nan=False,
-            json_schema_extra={"unit": "x", "ui_max": 20},
-        ),
-    ] = 2.0
+    context: float = setting(
+        2.0,
+        "Context",
+        "Size of a window, relative to the longer side of its region.",
+        ge=1,
+        unit="x",
+        ui_max=20,
+    )
 
     @model_validator(mode="after")
     def _large_enough(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import Uncertainty, UncertaintyConfig, judge
 
 FloatArray = npt.NDArray[np.float32]
-_MOST_PIXELS: Final = 100_000  # of a side of the model's input
-_Side = Annotated[int, Field(gt=0, le=_MOST_PIXELS)]
+_Side = Annotated[int, Field(gt=0, le=100_000)]  # of the model's input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +107,16 @@ class RegionResult:
     def suggestion(self) -> str:
         """The best label, "none of these", or "" without a vocabulary."""
         return "" if self.ranking is None else self.ranking.suggestion
+
+    @property
+    def margin(self) -> float:
+        """Similarity of the best label minus that of the next; NaN without a vocabulary."""
+        return math.nan if self.ranking is None else self.ranking.margin
+
+    @property
+    def entropy(self) -> float:
+        """Entropy of the label probabilities; NaN without a vocabulary."""
+        return math.nan if self.ranking is None else self.ranking.entropy
 
     @property
     def uncertainty(self) -> Uncertainty:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 from pydantic.fields import FieldInfo
 
 from ..base.errors import ConfigError, InputError
-from ..base.validation import Config, FrozenModel
+from ..base.validation import Config, FrozenModel, setting
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
@@ -83,16 +83,6 @@ def without_dropped(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     return known
 
 
-def _field(
-    default: Any, group: str, title: str, description: str | None = None, **more: Any
-) -> Any:
-    """Return a field with limits and extras; a class as default is called for it."""
-    limits = {name: more.pop(name) for name in (*_LIMITS, "allow_inf_nan") if name in more}
-    limits["default_factory" if isinstance(default, type) else "default"] = default
-    extra = {"group": group, **more}
-    return Field(title=title, description=description, json_schema_extra=extra, **limits)
-
-
 class RunSettings(FrozenModel):
     """All settings of a run, except files and labels.
 
@@ -113,92 +103,91 @@ class RunSettings(FrozenModel):
     20
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    model: str = _field("demo", "model", "Model", "Model name, or a checkpoint file.")
-    architecture: str | None = _field(
-        None, "model", "Architecture", "open_clip architecture of a checkpoint file."
+    model: str = setting("demo", "Model", "Model name, or a checkpoint file.", group="model")
+    architecture: str | None = setting(
+        None, "Architecture", "open_clip architecture of a checkpoint file.", group="model"
     )
-    device: str = _field("auto", "model", "Device", "auto, cpu, cuda, cuda:1 or mps.")
-    method: Method = _field(Method, "method", "Method")
-    inversion: InversionConfig = _field(InversionConfig, "inversion", "Inversion")
-    chunk_size: int | None = _field(
+    device: str = setting("auto", "Device", "auto, cpu, cuda, cuda:1 or mps.", group="model")
+    method: Method = setting(Method, "Method", group="method")
+    inversion: InversionConfig = setting(InversionConfig, "Inversion", group="inversion")
+    chunk_size: int | None = setting(
         None,
-        "input",
         "Regions at once",
         f"Regions inverted together (default: {CHUNK} on the CPU, {GPU_CHUNK} on a GPU).",
+        group="input",
         ge=1,
         ui_max=1024,
         automatic=CHUNK,
     )
-    resolution: int | None = _field(
+    resolution: int | None = setting(
         None,
-        "input",
         "Resolution",
         "Side of the model's input in pixels (default: the model's).",
+        group="input",
         ge=1,
         unit="px",
         ui_max=4096,
     )
-    keep_aspect: bool = _field(
+    keep_aspect: bool = setting(
         True,
-        "input",
         "Keep the aspect ratio",
         "Otherwise the image is squeezed into a square.",
+        group="input",
         cli="square",
         cli_help="Squeeze the image into a square.",
     )
-    window: WindowConfig = _field(
+    window: WindowConfig = setting(
         WindowConfig,
-        "window",
         "Windows",
         "What the model sees with a region: auto, whole, or a side in pixels.",
+        group="window",
     )
-    planes: Literal["largest", "each"] | None = _field(
+    planes: Literal["largest", "each"] | None = setting(
         None,
-        "planes",
         "Planes",
         "Use all planes of a 3-D or time label file: each region on the plane where it is largest "
         "(largest), or on each plane that it touches (each).",
+        group="planes",
     )
-    plane: str = _field("", "planes", "Plane", "Plane of a stack, for example z=12,t=3.")
-    series: int | None = _field(
+    plane: str = setting("", "Plane", "Plane of a stack, for example z=12,t=3.", group="planes")
+    series: int | None = setting(
         None,
-        "planes",
         "Image in the file",
         "Which image of a file with several (positions), from 0 (default: the first).",
+        group="planes",
         ge=0,
     )
-    channels: str | None = _field(
-        None, "planes", "Channels", "Channels by number or name, for example 0,2."
+    channels: str | None = setting(
+        None, "Channels", "Channels by number or name, for example 0,2.", group="planes"
     )
-    only: str = _field(
+    only: str = setting(
         "",
-        "planes",
         "Only these regions",
         "Only the regions with these labels, for example 3,5.",
+        group="planes",
     )
-    merge: tuple[str, ...] = _field(
+    merge: tuple[str, ...] = setting(
         (),
-        "planes",
         "Merge regions",
         "Labels to merge into one region, for example 3,5,9; may be repeated.",
+        group="planes",
     )
-    pixel_size: float | None = _field(
-        None, "units", "Pixel size", "Size of a pixel (default: as stored in the file).", gt=0
+    pixel_size: float | None = setting(
+        None, "Pixel size", "Size of a pixel (default: as stored in the file).", group="units", gt=0
     )
-    unit: str = _field("µm", "units", "Unit", "Unit of the pixel size.")
-    threshold: float | None = _field(
+    unit: str = setting("µm", "Unit", "Unit of the pixel size.", group="units")
+    threshold: float | None = setting(
         None,
-        "labels",
         "Threshold",
         "Regions less similar than this to every label are 'none of these' (default: off).",
-        allow_inf_nan=False,
+        group="labels",
     )
-    top_captions: int = _field(
-        TOP, "labels", "Captions", "Captions for each region.", ge=1, cli="top-k", ui_max=100
+    top_captions: int = setting(
+        TOP, "Captions", "Captions for each region.", group="labels", ge=1, cli="top-k", ui_max=100
     )
-    unsure: UncertaintyConfig = _field(UncertaintyConfig, "uncertainty", "Flags")
+    unsure: UncertaintyConfig = setting(UncertaintyConfig, "Flags", group="uncertainty")
 
     @field_validator("method", mode="before")
     @classmethod
@@ -369,8 +358,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
-    extra = field.json_schema_extra
-    return dict(extra) if isinstance(extra, Mapping) else {}
+    return dict(field.json_schema_extra) if isinstance(field.json_schema_extra, dict) else {}
 
 
 def _setting(

@@ -185,14 +185,10 @@ def certainty_of(results: Results) -> dict[str, Any]:
 
     A word that the model was not taught is the least certain, whatever its figures.
     """
-    ranks = [region.ranking for region in results.regions]
-    nan, inf = np.nan, np.inf
+    rows = results.regions
+    unknown = [row.ranking is not None and row.ranking.word_unknown for row in rows]
     return {
-        "margins": [
-            nan if rank is None else -inf if rank.word_unknown else rank.margin for rank in ranks
-        ],
-        "entropies": [
-            nan if rank is None else inf if rank.word_unknown else rank.entropy for rank in ranks
-        ],
-        "labels": [region.suggestion for region in results.regions],
+        "margins": np.where(unknown, -np.inf, [row.margin for row in rows]),
+        "entropies": np.where(unknown, np.inf, [row.entropy for row in rows]),
+        "labels": [row.suggestion for row in rows],
     }

@@ -105,7 +105,7 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
     }
     answers = list(by_region.values())  # a region that two files hold counts once
     calibration = calibrate(
-        [float("nan") if row.ranking is None else row.ranking.margin for row, _ in answers],
+        [row.margin for row, _ in answers],
         [row.iou for row, _ in answers],
         [right for _, right in answers],
         source=", ".join(path.name for path in files),

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, field_validator
 
 from ...base.errors import ConfigError
-from ...base.validation import Config
+from ...base.validation import Config, setting
 
 MASKINVERSION: Final = "maskinversion"
 TYPICAL: Final = 10  # regions per image, for `cost`
@@ -115,23 +115,19 @@ class Method(Config):
 
     # A name of `list_methods`, or two of them joined by ``+``: the mean of both unit embeddings,
     # whose similarity to a text is the mean of the two similarities, up to a factor
-    name: Annotated[
-        str,
-        Field(
-            title="Method",
-            description="Method to embed regions; A+B averages two. See the command methods.",
-            json_schema_extra={"cli": "method"},
-        ),
-    ] = MASKINVERSION
+    name: str = setting(
+        MASKINVERSION,
+        "Method",
+        "Method to embed regions; A+B averages two. See the command methods.",
+        cli="method",
+    )
     # Checkpoint file of a method that needs one
-    weights: Annotated[
-        Path | None,
-        Field(
-            title="Weights of the method",
-            description="Checkpoint file of a method that needs one (AlphaCLIP).",
-            json_schema_extra={"cli": "method-weights"},
-        ),
-    ] = None
+    weights: Path | None = setting(
+        None,
+        "Weights of the method",
+        "Checkpoint file of a method that needs one (AlphaCLIP).",
+        cli="method-weights",
+    )
 
     def __init__(self, name: str = MASKINVERSION, weights: Path | None = None, **more: Any) -> None:
         super().__init__(name=name, weights=weights, **more)

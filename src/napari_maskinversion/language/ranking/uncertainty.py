@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Final, Self
+from typing import Final, Self
 
-from pydantic import Field
-
-from ...base.validation import Config
+from ...base.validation import Config, setting
 from .calibration import Calibration
 from .ranking import Ranking
 
@@ -21,46 +19,39 @@ class UncertaintyConfig(Config):
 
     # Regions that cover fewer tokens of the model's input are doubtful. Below one token, a region
     # is always "low resolution".
-    tokens: Annotated[
-        float,
-        Field(
-            title="Least tokens",
-            description="A region that covers fewer tokens of the model's input is marked "
-            "doubtful; 0: off.",
-            ge=0,
-            allow_inf_nan=False,
-            json_schema_extra={"cli": "least-tokens", "unit": "tokens", "ui_max": 100},
-        ),
-    ] = 2.0
+    tokens: float = setting(
+        2.0,
+        "Least tokens",
+        "A region that covers fewer tokens of the model's input is marked doubtful; 0: off.",
+        ge=0,
+        cli="least-tokens",
+        unit="tokens",
+        ui_max=100,
+    )
     # Least difference of the best two similarities (the column ``margin``); below it the word is
     # doubtful. None is the limit calibrated for the model; without one, a word is doubtful if it is
     # less than 1.5 times as probable as the next.
-    margin: Annotated[
-        float | None,
-        Field(
-            title="Least margin",
-            description="If the best word beats the second by less similarity, it is marked "
-            "doubtful; 0: off (default: as calibrated for the model).",
-            ge=0,
-            allow_inf_nan=False,
-            le=2,
-            json_schema_extra={"cli": "least-margin", "decimals": 4},
-        ),
-    ] = None
+    margin: float | None = setting(
+        None,
+        "Least margin",
+        "If the best word beats the second by less similarity, it is marked doubtful; 0: off "
+        "(default: as calibrated for the model).",
+        ge=0,
+        le=2,
+        cli="least-margin",
+        decimals=4,
+    )
     # Least overlap (IoU) of heatmap and mask (the column ``iou``); below it the heatmap does not
     # fit. None is the limit calibrated for the model; without one, nothing is said.
-    overlap: Annotated[
-        float | None,
-        Field(
-            title="Least overlap",
-            description="If heatmap and region overlap less (IoU), the answer is marked 'does "
-            "not fit'; 0: off (default: as calibrated for the model).",
-            ge=0,
-            allow_inf_nan=False,
-            le=1,
-            json_schema_extra={"cli": "least-overlap"},
-        ),
-    ] = None
+    overlap: float | None = setting(
+        None,
+        "Least overlap",
+        "If heatmap and region overlap less (IoU), the answer is marked 'does not fit'; 0: off "
+        "(default: as calibrated for the model).",
+        ge=0,
+        le=1,
+        cli="least-overlap",
+    )
 
     def filled(self, calibration: Calibration | None) -> Self:
         """Return the same limits, where they are None with those calibrated for the model."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from hashlib import sha256
@@ -221,7 +220,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         "heatmap_iou": region.iou,
         "norm": region.norm,
         "losses": region.losses,
-        "margin": math.nan if ranking is None else ranking.margin,
+        "margin": region.margin,
         "ranking": [{"label": a, "similarity": b, "probability": c} for a, b, c in ranked],
         "captions": [{"caption": text, "similarity": value} for text, value in found],
         "generated_caption": region.generated_caption,

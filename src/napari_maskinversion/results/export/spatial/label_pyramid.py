@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ....base.atomic_files import atomic_folder
 from ....base.errors import InputError
 from ....base.identity import Position
 from ....base.targets import is_our_store
-from ....base.units import Units
+from ....base.units import Units, short_unit
 from ....regions.annotations.annotation import Annotation, Annotations, color_of
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.label_maps import instance_values, label_type
@@ -30,27 +29,17 @@ CHUNK: Final = 1024
 _SMALLEST: Final = 512  # pixels of the longer side of the coarsest level
 _KINDS: Final = {"t": "time", "z": "space", "y": "space", "x": "space"}
 _ORDER: Final = {"t": 0, "z": 2}  # OME-Zarr wants time first, and space last
-# Names that OME-Zarr asks for.
-_UNITS: Final = {
-    "Å": "angstrom",
-    "nm": "nanometer",
-    "µm": "micrometer",
-    "mm": "millimeter",
-    "cm": "centimeter",
-    "m": "meter",
-    "km": "kilometer",
-    "in": "inch",
-    "ft": "foot",
-}
+# Names that OME-Zarr asks for, by symbol.
+_METERS: Final = ("nanometer", "micrometer", "millimeter", "centimeter", "meter", "kilometer")
+_UNITS: Final = {short_unit(name): name for name in (*_METERS, "angstrom", "inch", "foot")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Element:
+class Element(NamedTuple):
     """The regions of one plane."""
 
     name: str  # ``regions``, with the plane where there are several: ``regions_t0_z3``
     position: Position
-    items: tuple[tuple[int, Annotation], ...]  # Regions with their pixel values
+    items: list[tuple[int, Annotation]]  # Regions with their pixel values
 
 
 def elements_of(annotations: Annotations) -> list[Element]:
@@ -60,17 +49,9 @@ def elements_of(annotations: Annotations) -> list[Element]:
     for value, item in zip(values, annotations.items, strict=True):
         planes.setdefault(item.position, []).append((value, item))
     return [
-        Element(
-            name=NAME if len(planes) == 1 else _name(position),
-            position=position,
-            items=tuple(items),
-        )
-        for position, items in planes.items()
+        Element("_".join([NAME, *(f"{a}{n}" for a, n in at if len(planes) > 1)]), at, items)
+        for at, items in planes.items()
     ]
-
-
-def _name(position: Position) -> str:
-    return "_".join([NAME, *(f"{axis}{at}" for axis, at in position)])
 
 
 @contextmanager
@@ -168,10 +149,7 @@ def _multiscales(
         {
             "path": str(number),
             "coordinateTransformations": [
-                {
-                    "type": "scale",
-                    "scale": [*ones, pixel[0] * 2**number, pixel[1] * 2**number],
-                }
+                {"type": "scale", "scale": [*ones, *(side * 2**number for side in pixel)]}
             ],
         }
         for number in range(len(sizes))
@@ -181,19 +159,16 @@ def _multiscales(
 
 
 def _image_label(annotations: Annotations, elements: list[Element], version: str) -> dict[str, Any]:
-    colors: dict[int, list[int]] = {}
-    properties = []
-    for one in elements:
-        for value, item in one.items:
-            colors[value] = [*color_of(annotations, item.label), 255]
-            columns = to_json_types(item.values)
-            properties.append(
-                {"label-value": value, "label": item.label, "score": item.score, **columns}
-            )
+    items = [pair for one in elements for pair in one.items]
+    colors = {value: [*color_of(annotations, item.label), 255] for value, item in items}
     return {
         "version": version,
         "colors": [{"label-value": value, "rgba": rgba} for value, rgba in colors.items()],
-        "properties": properties,
+        "properties": [
+            {"label-value": value, "label": item.label, "score": item.score}
+            | to_json_types(item.values)
+            for value, item in items
+        ],
     }
 
 

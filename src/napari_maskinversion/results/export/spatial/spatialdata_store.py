@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-from ....base.units import Units
 from ....regions.annotations.annotation import Annotations
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.polygons import outline
@@ -42,7 +41,8 @@ def _write(bundle: Bundle, path: Path) -> None:
 
     annotations = to_annotations(bundle)
     elements = elements_of(annotations)
-    pixel = _pixel(bundle.results.info.units)
+    units = bundle.results.info.units
+    pixel = None if units is None else units.pixel
     names = [one.name for one in elements]
     table = to_anndata(bundle, annotations)
     del table.uns["spatialdata_attrs"]  # made again, and checked
@@ -64,10 +64,6 @@ def _write(bundle: Bundle, path: Path) -> None:
         for one in elements:
             _write_labels(labels.create_group(one.name), one, annotations, pixel)
         zarr.consolidate_metadata(root.store)
-
-
-def _pixel(units: Units | None) -> tuple[float, float] | None:
-    return None if units is None else units.pixel
 
 
 def _write_labels(
