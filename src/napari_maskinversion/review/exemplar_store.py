@@ -112,8 +112,9 @@ class ExemplarStore:
                     f"this one reads up to {VERSION}): accepted regions of other images do not "
                     "count here, and none are added."
                 )
-            database.execute(f"PRAGMA user_version = {VERSION}")
-            database.execute(_TABLE)
+            if not version:
+                database.execute(f"PRAGMA user_version = {VERSION}")
+                database.execute(_TABLE)
             yield database
 
     def _note(self, error: Exception) -> str:
