@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -216,37 +217,29 @@ def test_a_failed_opening_lets_go(file):
     opened(file).close()
 
 
-@pytest.fixture
-def full_disk(file):
-    """No file may grow beyond the decision file plus some bytes: writes stop part way."""
+@contextmanager
+def full_disk(room):
+    """No file may grow beyond some bytes: writes stop part way."""
     resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def fill(room):
-        size = beside(file).stat().st_size if beside(file).exists() else 0
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
-
-    yield fill
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("room", [0, 20, 250])
-def test_on_a_full_disk_nothing_is_lost_or_half_written(file, full_disk, room):
-    import resource
-
-    soft = resource.getrlimit(resource.RLIMIT_FSIZE)
+def test_on_a_full_disk_nothing_is_lost_or_half_written(file, room):
     with opened(file) as review:
         review.accept(key(1), "a")
         whole = beside(file).read_bytes()
-        full_disk(room)
-        try:
+        with full_disk(len(whole) + room):
             for number in (2, 3):
                 with pytest.raises(NotSavedError, match=r"cells.png.maskinversion.jsonl could not"):
                     review.accept(key(number), "a" * 300)
             with pytest.raises(NotSavedError):
                 review.close()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, soft)
         assert beside(file).read_bytes() == whole
         assert review.unsaved == 2
         assert set(labels(review)) == {1, 2, 3}
@@ -386,6 +379,7 @@ ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 DECIDE = """
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tests.review.decided import image, info, key, regions
 from napari_maskinversion.review.review import Review

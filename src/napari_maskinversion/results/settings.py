@@ -270,7 +270,7 @@ class RunSettings(FrozenModel):
             If there is no such setting, or a value cannot work.
         """
         whole = {key: value for key, value in values.items() if "." not in key}
-        new = type(self)(**{**dict(self), **whole})
+        new = type(self)(**{**dict(self), **whole}) if whole else self
         parts: dict[str, dict[str, Any]] = {}
         for key in values.keys() - whole.keys():
             self.get(key)
