@@ -8,15 +8,18 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from ..base.label_blocks import LARGEST
 from ..base.units import Units
+from ..base.validation import FiniteOrNull, PlainText
 from ..images.windows import FloatBox
 from ..language.captions.bank import CaptionMatches
 from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import Uncertainty, UncertaintyConfig, judge
 
 FloatArray = npt.NDArray[np.float32]
+_Id = Annotated[int, Field(ge=0, le=LARGEST)]
 _Side = Annotated[int, Field(gt=0, le=100_000)]  # of the model's input
 
 
@@ -45,13 +48,33 @@ class WindowRecord:
     unknown: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class RegionFacts:
+    """What a region and its result are besides arrays: these fields are saved as they stand."""
+
+    id: _Id  # The label value, or the row of the shape
+    # ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive
+    bbox: tuple[NonNegativeInt, NonNegativeInt, NonNegativeInt, NonNegativeInt]
+    area: NonNegativeFloat  # Covered pixels of the plane
+    iou: FiniteOrNull  # Overlap of the mask and the heatmap above 0.5; NaN without a heatmap
+    low_resolution: bool  # Whether the mask is smaller than one token
+    index: NonNegativeInt  # Index among the input regions of all planes
+    # Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image
+    position: tuple[tuple[str, NonNegativeInt], ...] = ()
+    # ``(y, x)`` in plane pixels, whole numbers are pixel centres
+    centroid: tuple[float, float] = (0.0, 0.0)
+    # Ids of the regions merged into this one; empty if there are none
+    members: tuple[_Id, ...] = ()
+    source_label: PlainText = ""  # Name and id in the file that it came from; "" for none
+    source_id: PlainText = ""
+    # Sentence that a decoder wrote from the embedding; "" for none
+    generated_caption: PlainText = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegionResult:
+class RegionResult(RegionFacts):
     """The result of one region."""
 
-    id: int  # The label value, or the row of the shape
-    bbox: tuple[int, int, int, int]  # ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive
-    area: float  # Covered pixels of the plane
     # (e,), float32. As optimised, not normalised. `embedding` has L2 norm 1.
     raw_embedding: FloatArray
     # (grid_h, grid_w), float32. Explainability map at token resolution; (0, 0) for methods without
@@ -59,24 +82,12 @@ class RegionResult:
     grid_map: FloatArray
     losses: FloatArray  # (steps + 1,), float32. Empty for such methods.
     ranking: Ranking | None  # None without a vocabulary
-    iou: float  # Overlap of the mask and the heatmap above 0.5; NaN without a heatmap
-    low_resolution: bool  # Whether the mask is smaller than one token
     window: WindowRecord  # The part of the plane that the model saw
-    index: int  # Index among the input regions of all planes
-    # Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image
-    position: tuple[tuple[str, int], ...] = ()
-    # ``(y, x)`` in plane pixels, whole numbers are pixel centres
-    centroid: tuple[float, float] = (0.0, 0.0)
-    # Ids of the regions merged into this one; empty if there are none
-    members: tuple[int, ...] = ()
     # The best captions; None without a caption bank, or before it is searched
     captions: CaptionMatches | None = None
     # Limits below which the answer is flagged
     limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
     cut_out: bool = False  # Whether the method enlarged the region, so that it covers enough tokens
-    source_label: str = ""  # Name and id of the region in the file that it came from; "" for none
-    source_id: str = ""
-    generated_caption: str = ""  # Sentence that a decoder wrote from the embedding; "" for none
 
     def __repr__(self) -> str:
         return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"

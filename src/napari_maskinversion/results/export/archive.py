@@ -31,7 +31,7 @@ from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult
 from ..results import Results
 from .bundle import Bundle, CompressedRegion, ExportFormat
-from .record import FORMAT, VERSION, PlainFields, RegionRecord, RunRecord
+from .record import FORMAT, VERSION, RegionRecord, RunRecord, facts_of
 
 # Errors that reading a damaged file can raise; RuntimeError: encrypted, in an unknown compression,
 # or nested too deeply.
@@ -150,7 +150,7 @@ def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
     rankings = _rankings(record, arrays)
     regions = tuple(
         RegionResult(
-            **{name: getattr(row, name) for name in PlainFields.model_fields},
+            **facts_of(row),
             raw_embedding=embedding,
             grid_map=grid_map.reshape(row.grid),
             losses=region_losses,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -15,22 +15,28 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
     field_validator,
     model_validator,
 )
+from pydantic.dataclasses import dataclass
 
 from ...base.label_blocks import LARGEST
 from ...base.units import Units
-from ...base.validation import FiniteOrNull, PlainText
+from ...base.validation import PlainText
 from ...language.captions.bank import CaptionMatches
 from ...regions.annotations.json_files import write_json
 from ..agreement import agreement_of
-from ..region_result import RegionResult, WindowRecord, equivalent_diameter, physical_size
+from ..region_result import (
+    RegionFacts,
+    RegionResult,
+    WindowRecord,
+    equivalent_diameter,
+    physical_size,
+)
 from ..run_info import RunInfo
 from ..settings import without_dropped
-from .bundle import Bundle, ExportFormat
+from .bundle import Bundle, CompressedRegion, ExportFormat
 from .embeddings import npy_bytes
 
 FORMAT: Final = "napari-maskinversion results"
@@ -65,26 +71,8 @@ class _Captions(BaseModel):
         return self
 
 
-class PlainFields(BaseModel):
-    """The fields of `RegionResult` that the record holds as they are."""
-
-    model_config = _FINITE
-
-    id: _Id
-    bbox: tuple[NonNegativeInt, NonNegativeInt, NonNegativeInt, NonNegativeInt]
-    area: NonNegativeFloat
-    iou: FiniteOrNull
-    low_resolution: bool
-    index: NonNegativeInt
-    position: tuple[tuple[str, NonNegativeInt], ...]
-    centroid: tuple[float, float]
-    members: tuple[_Id, ...]
-    source_label: PlainText = ""
-    source_id: PlainText = ""
-    generated_caption: PlainText = ""
-
-
-class RegionRecord(PlainFields):
+@dataclass(config=_FINITE, frozen=True, kw_only=True)
+class RegionRecord(RegionFacts):
     """A region: ``losses``, ``grid`` and ``mask`` tell how much of the flat arrays is its own."""
 
     window: NonNegativeInt  # Index into `RunRecord.windows`
@@ -92,6 +80,23 @@ class RegionRecord(PlainFields):
     grid: tuple[NonNegativeInt, NonNegativeInt]
     captions: _Captions | None
     mask: _Mask | None
+
+    @classmethod
+    def of(cls, region: RegionResult, window: int, mask: CompressedRegion | None) -> Self:
+        """Create the record of a region."""
+        return cls(
+            **facts_of(region),
+            window=window,
+            losses=len(region.losses),
+            grid=(region.grid_map.shape[0], region.grid_map.shape[1]),
+            captions=region.captions and _Captions.of(region.captions),
+            mask=mask and _Mask(bytes=len(mask.data), coverage=mask.coverage),
+        )
+
+
+def facts_of(region: RegionFacts) -> dict[str, Any]:
+    """Return the values of the fields of `RegionFacts`."""
+    return {field.name: getattr(region, field.name) for field in fields(RegionFacts)}
 
 
 class _Source(BaseModel):
@@ -132,14 +137,7 @@ class RunRecord(BaseModel):
             columns={name: list(values) for name, values in bundle.columns.items()},
             unknown_words=sorted({word for one in rankings for word in one.unknown}),
             regions=[
-                RegionRecord(
-                    **{name: getattr(region, name) for name in PlainFields.model_fields},
-                    window=windows[region.window],
-                    losses=len(region.losses),
-                    grid=region.grid_map.shape,
-                    captions=region.captions and _Captions.of(region.captions),
-                    mask=mask and _Mask(bytes=len(mask.data), coverage=mask.coverage),
-                )
+                RegionRecord.of(region, windows[region.window], mask)
                 for region, mask in zip(results.regions, bundle.region_masks(), strict=True)
             ],
         )
