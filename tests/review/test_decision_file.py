@@ -276,6 +276,17 @@ def test_a_file_that_was_deleted_meanwhile_is_made_anew_with_all_that_is_known(f
         assert labels(review) == {1: "a", 2: "b", 3: "c"}
 
 
+def test_a_file_that_was_deleted_before_the_disk_filled_is_made_anew_too(file):
+    with opened(file) as review:
+        review.accept(key(1), "a")
+        beside(file).unlink()
+        with full_disk(20), pytest.raises(NotSavedError):
+            review.accept(key(2), "b")
+        review.accept(key(3), "c")
+    with opened(file) as review:
+        assert labels(review) == {1: "a", 2: "b", 3: "c"}
+
+
 def test_a_file_that_was_replaced_by_a_foreign_one_is_not_written_to(file):
     with opened(file) as review:
         review.accept(key(1), "a")

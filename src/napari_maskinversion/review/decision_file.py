@@ -308,18 +308,21 @@ class DecisionFile:
 
     def _write(self, lines: bytes, everything: Callable[[], bytes]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        now = _inode_and_size(self.path)
-        if now != self._known and (now[0], None) != self._known:
-            self._set_end(_read(self.path))
-            lines = everything()
-        data = self._line_break + lines
+        is_new = not self.path.exists()
         file = os.open(self.path, _FLAGS, 0o666)
         try:
-            inode = os.fstat(file).st_ino
-            self._known = (inode, None)  # if this fails, part of the lines may be there
+            status = os.fstat(file)
+            inode = None if is_new else status.st_ino
+            changed = self._known not in ((inode, status.st_size), (inode, None))
+            if changed:
+                self._set_end(_read(self.path))
+                lines = everything()
+            data = self._line_break + lines
+            # If this fails, part of the lines may be there; after a change, everything is due.
+            self._known = (-1, None) if changed else (status.st_ino, None)
             try:
-                # Also cuts off what a write left that failed.
-                os.ftruncate(file, self._end)
+                if status.st_size > self._end:
+                    os.ftruncate(file, self._end)
                 _write_all(file, data)
                 os.fsync(file)
             except OSError:
@@ -329,8 +332,8 @@ class DecisionFile:
         finally:
             os.close(file)
         self._end += len(data)
-        self._known, self._line_break = (inode, self._end), b""
-        if now[0] is None:
+        self._known, self._line_break = (status.st_ino, self._end), b""
+        if is_new:
             _sync_folder(self.path.parent)
 
 

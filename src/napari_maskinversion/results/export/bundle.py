@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from ..results import Results
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_TOO_LARGE: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +106,13 @@ class Bundle:
         )
 
     def table(self) -> pd.DataFrame:
-        """Return the results table with the extra columns, each of one kind."""
-        columns = {name: _of_one_kind(values) for name, values in self.columns.items()}
+        """Return the results table with the extra columns."""
+        columns = {name: list(map(encodable, values)) for name, values in self.columns.items()}
         return self.results.to_frame().assign(**columns)
 
     def provenance(self) -> dict[str, Any]:
         """Return how the results were computed, and from what."""
         return self.results.info.provenance(self.source)
-
-
-def _of_one_kind(values: Sequence[Any]) -> Sequence[Any]:
-    """Return values as texts if they are of several kinds, or too large; no table holds those."""
-    there = [value for value in values if value is not None]
-    kinds = {float if type(value) is int else type(value) for value in there}
-    if len(kinds) < 2 and all(type(value) is not int or abs(value) < _TOO_LARGE for value in there):
-        return [encodable(value) for value in values]
-    return [None if value is None else encodable(str(value)) for value in values]
 
 
 def compress_masks(

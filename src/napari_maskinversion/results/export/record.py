@@ -43,6 +43,8 @@ FORMAT: Final = "napari-maskinversion results"
 VERSION: Final = 2
 _FINITE: Final = ConfigDict(allow_inf_nan=False)
 _Id = Annotated[int, Field(ge=0, le=LARGEST)]
+_Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
+_Texts = list[PlainText | None]
 
 
 class _Mask(BaseModel):
@@ -119,7 +121,7 @@ class RunRecord(BaseModel):
     image: dict[str, Any]
     records: list[dict[str, Any]]
     unknown_words: list[str] = []  # Those that the model was not taught
-    columns: dict[PlainText, list[PlainText | int | float | bool | None]]
+    columns: dict[PlainText, _Texts | list[bool | None] | list[_Number | None]]
     regions: list[RegionRecord]
 
     @classmethod
