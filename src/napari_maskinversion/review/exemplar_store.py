@@ -14,6 +14,7 @@ from typing import Final
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.errors import InputError
 from ..base.identity import RegionKey
+from ..base.reading import parse_json
 from ..language.text.embeddings import FloatArray, read_vector
 
 ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
@@ -69,7 +70,7 @@ class ExemplarStore:
             return StoredExemplars({}, self._note(error))
         regions: dict[ExemplarKey, LabelledEmbedding] = {}
         for image, region, label, data in rows:
-            number, position = json.loads(region)
+            number, position = parse_json(region, "key")
             vector = read_vector(data, self._embed_dim)
             if vector is not None:
                 key = RegionKey(number, tuple((axis, at) for axis, at in position))

@@ -193,7 +193,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         if ranking is None
         else zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
     )
-    found = [] if captions is None else zip(captions.captions, captions.similarities, strict=True)
+    matches = [] if captions is None else zip(captions.captions, captions.similarities, strict=True)
     return {
         "id": region.id,
         "bbox_yxyx": region.bbox,
@@ -222,7 +222,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         "losses": region.losses,
         "margin": region.margin,
         "ranking": [{"label": a, "similarity": b, "probability": c} for a, b, c in ranked],
-        "captions": [{"caption": text, "similarity": value} for text, value in found],
+        "captions": [{"caption": text, "similarity": value} for text, value in matches],
         "generated_caption": region.generated_caption,
     }
 
