@@ -189,6 +189,9 @@ class RunSettings(FrozenModel):
     )
     unsure: UncertaintyConfig = setting(UncertaintyConfig, "Flags", group="uncertainty")
 
+    def __init__(self, **values: Any) -> None:  # a method and a window may be texts
+        super().__init__(**values)
+
     @field_validator("method", mode="before")
     @classmethod
     def _method_by_name(cls, value: Any) -> Any:

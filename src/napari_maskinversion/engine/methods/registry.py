@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import ConfigDict, field_validator
 
 from ...base.errors import ConfigError
-from ...base.validation import Config, setting
+from ...base.validation import Config, FrozenModel, setting
 
 MASKINVERSION: Final = "maskinversion"
 TYPICAL: Final = 10  # regions per image, for `cost`
@@ -130,7 +130,7 @@ class Method(Config):
     )
 
     def __init__(self, name: str = MASKINVERSION, weights: Path | None = None, **more: Any) -> None:
-        super().__init__(name=name, weights=weights, **more)
+        FrozenModel.__init__(self, name=name, weights=weights, **more)
 
     @field_validator("name")
     @classmethod

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ...base.errors import InputError
 from ...base.validation import Config
@@ -22,6 +22,8 @@ NORMS: Final[tuple[Norm, ...]] = ("optimised", "cls")
 
 class GenerationSettings(Config):
     """How sentences are generated."""
+
+    model_config = ConfigDict(extra="ignore")  # results of 0.2.0.dev0 have top_p and seed
 
     search: Annotated[
         Search,

@@ -91,8 +91,8 @@ class RegionRecord(RegionFacts):
             window=window,
             losses=len(region.losses),
             grid=(region.grid_map.shape[0], region.grid_map.shape[1]),
-            captions=region.captions and _Captions.of(region.captions),
-            mask=mask and _Mask(bytes=len(mask.data), coverage=mask.coverage),
+            captions=None if region.captions is None else _Captions.of(region.captions),
+            mask=None if mask is None else _Mask(bytes=len(mask.data), coverage=mask.coverage),
         )
 
 
