@@ -201,32 +201,20 @@ def _check_version(values: Mapping[str, Any], name: str) -> None:
         )
 
 
-def path_next_to(image: Path) -> Path:
-    """Return the decision file of an image file or zarr folder: IMAGE.maskinversion.jsonl."""
-    return image.with_name(image.name + SUFFIX)
+def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:
+    """Return where decisions about an image may be: next to its file, and in the cache folder.
 
-
-def path_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
-    """Return the decision file to use where the image has no file, or its folder is read-only.
-
-    ``review/NAME-DIGITS.maskinversion.jsonl`` in the cache folder; the digits are a hash of the
-    full path with its links followed, or of the pixels if there is no file.
+    There is ``review/NAME-DIGITS.maskinversion.jsonl`` for images without a file and in read-only
+    folders; the digits are a hash of the full path with its links followed, or of the pixels.
     """
-    name, digits = identity.name, identity.content
+    beside, name, digits = [], identity.name, identity.content
     if image is not None:
+        beside, name = [image.with_name(image.name + SUFFIX)], image.name
         full = str(image if is_address(image) else image.resolve())
-        name, digits = (
-            image.name,
-            hashlib.blake2b(full.encode("utf-8", "surrogatepass")).hexdigest(),
-        )
+        digits = hashlib.blake2b(full.encode("utf-8", "surrogatepass")).hexdigest()
     safe_name = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
     safe_name = safe_name.encode()[:_LONGEST].decode(errors="ignore")
-    return cache_folder() / "review" / f"{safe_name}-{digits[:_DIGITS]}{SUFFIX}"
-
-
-def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:
-    """Return where decisions about an image may be: first next to it, if it has a file."""
-    return [*([] if image is None else [path_next_to(image)]), path_in_cache(image, identity)]
+    return [*beside, cache_folder() / "review" / f"{safe_name}-{digits[:_DIGITS]}{SUFFIX}"]
 
 
 def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
