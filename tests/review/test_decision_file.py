@@ -9,11 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError, InUseError, NotSavedError
-from napari_maskinversion.review.decision_file import has_decisions, read, read_runs
+from napari_maskinversion.review.decision_file import has_decisions, read_runs
 from napari_maskinversion.review.decisions import Decision, Suggestion
 from napari_maskinversion.review.review import Review
 
@@ -155,37 +153,6 @@ def test_a_file_of_someone_else_is_never_overwritten(file, foreign):
     with pytest.raises(InputError, match="is not a decision file of this plugin"):
         opened(file)
     assert beside(file).read_bytes() == foreign
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-names = ["kind", "action", "step", "region", "plane", "mask", "box_yxyx", "status", "label"]
-names += ["time", "suggested", "version", "image", "format"]
-
-
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=200,
-    deadline=None,
-)
-@given(st.sampled_from(names), values, st.integers(0, 1))
-def test_a_line_with_any_value_anywhere_is_passed_over_or_read(tmp_path, name, value, which):
-    path = beside(tmp_path / "a.png")
-    if not path.exists():
-        with opened(tmp_path / "a.png") as review:
-            taken = Suggestion(label="red cell", rank=1, similarity=0.31)
-            review.accept(key(1), "a", taken)
-    rows = lines(path)
-    rows[which][name] = value
-    try:
-        contents = read("".join(json.dumps(row) + "\n" for row in rows).encode(), "a")
-    except InputError:
-        assert name in ("version", "format")
-    else:
-        assert sum(len(run.entries) for run in contents.runs) + contents.damaged <= 2
 
 
 def test_two_windows_cannot_write_at_once_and_the_second_is_told(file):
