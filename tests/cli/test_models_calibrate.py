@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 
-from tests.review.test_calibrating import reviewed
+from tests.review.test_reporting import reviewed
 from tests.scenes import demo_model
 
 

@@ -1,7 +1,6 @@
 """``--paper``: the paper's setting in one word, on ``run``, ``find`` and ``bench``."""
 
 import json
-from dataclasses import asdict
 
 import pytest
 
@@ -55,7 +54,7 @@ def settings_of(call, files, monkeypatch):
 def test_run_and_find_compute_as_the_paper(settings_of, capsys, command, alpha):
     settings, _ = settings_of(command, "--paper")
     expected = PAPER_INVERSION | {"alpha": alpha}
-    assert asdict(settings.inversion).items() >= expected.items()
+    assert dict(settings.inversion).items() >= expected.items()
     assert (settings.resolution, settings.keep_aspect, settings.window.text) == (
         448,
         False,
@@ -133,7 +132,7 @@ def plan_of(call, own, monkeypatch):
 
 def test_bench_measures_as_the_paper(plan_of):
     plan, dataset = plan_of("--paper", "--template", "{}")
-    assert asdict(plan.entries[0].inversion).items() >= PAPER_INVERSION.items()
+    assert dict(plan.entries[0].inversion).items() >= PAPER_INVERSION.items()
     assert (plan.resolution, plan.keep_aspect, plan.shown_context(dataset)) == (448, False, None)
     assert dataset.template == "{}"
     settings = plan.settings(dataset)

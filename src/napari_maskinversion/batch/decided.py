@@ -12,8 +12,7 @@ from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS
-from ..review.decision_file import read_runs
-from ..review.decision_log import read
+from ..review.decision_file import read, read_runs
 from ..review.decisions import Decision, Decisions, Suggestion
 from ..review.matching import restore
 from ..review.reporting import decision_columns, decision_records

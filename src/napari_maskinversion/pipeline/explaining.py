@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -141,7 +141,7 @@ class Explainer:
         inverter, same = self._look(seen)
         config = seen.info.config
         if not has_precision(config.precision, inverter.model.device):
-            config = replace(config, precision="float32")
+            config = config.changed(precision="float32")
         window = window_of(seen.result.window, seen.source.levels)
         local = regions_in(window, Regions(seen.source.shape, [region]))
         embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))

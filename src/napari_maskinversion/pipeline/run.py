@@ -23,10 +23,9 @@ from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.calibrations import calibration_of
-from ..results.machine import Machine
 from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
-from ..results.run_info import RunInfo
+from ..results.run_info import Machine, RunInfo
 from ..results.settings import RunSettings
 from .captions import Captioner
 from .progress import Progress, RegionChunk

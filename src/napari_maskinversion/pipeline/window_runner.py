@@ -244,7 +244,7 @@ class WindowRunner:
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
             if not has_precision(self._config.precision, self._model.device):
-                self._config = replace(self._config, precision="float32")
+                self._config = self._config.changed(precision="float32")
         tell(self._progress(stage, 0, steps))
 
     def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:

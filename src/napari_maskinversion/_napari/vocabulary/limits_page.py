@@ -92,7 +92,7 @@ class UncertaintyWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        settings = [one for one in fields_of("uncertainty") if one.extra.get("ui", True)]
+        settings = fields_of("uncertainty")
         self.form = SettingsForm(settings, parent=self)
         self.form.name_least("off")
         about = Note(

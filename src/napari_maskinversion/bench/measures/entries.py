@@ -85,7 +85,7 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
         for depth in depths:
             key = name if depth == 1 else f"{name}-{depth}"
             title = name if depth == 1 else f"{name}, {depth} layers"
-            changed = replace(inversion, explainer=name, layers=depth)
+            changed = inversion.changed(explainer=name, layers=depth)
             rows.append(Entry(key=key, title=title, inversion=changed))
     return rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -67,7 +67,7 @@ class MeasuringPlan:
             "template": dataset.template,
             "context": self.context,
             "resolution": self.resolution,
-            "inversion": asdict(self.entries[0].inversion) if len(self.entries) else {},
+            "inversion": dict(self.entries[0].inversion) if len(self.entries) else {},
         }
         for name, usual in (("keep_aspect", True), ("pictures_native", False)):
             if getattr(self, name) != usual:  # records from before 0.3 lack them
@@ -305,7 +305,7 @@ class _OneModel:
         method = entry.method
         try:
             if entry.scorer != "embeddings":
-                self.model.check(replace(entry.inversion, explainer=entry.scorer))
+                self.model.check(entry.inversion.changed(explainer=entry.scorer))
             elif method.uses_inversion:
                 self.model.check(entry.inversion)
             if not method.inverts and method.name not in self._embedders:

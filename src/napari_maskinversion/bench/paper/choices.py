@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -253,6 +253,6 @@ def captioner(
 
     request.check(parts_of(reader)[0], Method(), memory)
     weights = "" if request.file is None else content_of(request.file)
-    how = json.dumps(asdict(request.settings))  # records of other settings are made again
+    how = json.dumps(dict(request.settings))  # records of other settings are made again
     parts = (request.decoder, weights, sentences, how, "judged by", judge)
     return Captioner(" ".join(filter(None, parts)), make, lambda: load(judge)), ""
