@@ -54,7 +54,7 @@ GUI = {"napari", "qtpy", "magicgui", "superqt", "PyQt6", "PySide6", "vispy"}
         "pipeline.run",
         "results.export.catalogue",
         "images.opening",
-        "regions.masks.reading",
+        "regions.reading",
         "language.captions.bank",
         "review.review",
         "review.queue",

@@ -139,9 +139,8 @@ def test_only_the_tiles_a_box_touches_are_read_and_each_once(pyramid, tiles_read
         ((3, 512, 640), {"photometric": "rgb", "planarconfig": "separate"}, 3),
         ((512, 640, 4), {"photometric": "rgb", "extrasamples": ["unspecified"]}, 1),
         ((512, 640), {"photometric": "miniswhite"}, 1),
-        ((512, 640), {"photometric": "palette", "colormap": np.zeros((3, 256), np.uint16)}, 1),
     ],
-    ids=["colours plane by plane", "a fourth band", "0 is white", "a palette"],
+    ids=["colours plane by plane", "a fourth band", "0 is white"],
 )
 def test_colours_that_are_stored_in_other_ways_are_read_by_tiles_too(
     tmp_path, tiles_read, shape, how, tiles

@@ -13,7 +13,7 @@ from roifile import ImagejRoi, roiwrite
 from napari_maskinversion import Regions, read_image, read_regions
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.pipeline.inputs import open_inputs
-from napari_maskinversion.regions.annotations.label_tiles import write_labels
+from napari_maskinversion.regions.annotations.label_maps import write_labels
 from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import label_image, picture, regions, write_scene
 

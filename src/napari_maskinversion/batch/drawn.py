@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..regions.annotations import coco
+from ..regions.annotations import coco_writing
 from ..regions.annotations.annotation import Annotations
 from .drawn_file import ABOUT, is_drawn, is_drawn_for
 from .image_task import file_name
@@ -27,5 +27,5 @@ def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Pat
     file.parent.mkdir(parents=True, exist_ok=True)
     about = {**annotations.about, "description": f"{ABOUT} {name}"}
     image = project.path(name).name
-    coco.write_coco(replace(annotations, image=image, about=about), file)
+    coco_writing.write_coco(replace(annotations, image=image, about=about), file)
     return file

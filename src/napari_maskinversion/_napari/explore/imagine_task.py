@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...base import progress_words as words
 from ...base.errors import NotEnoughMemoryError
 from ...diffusion.pictures import Imagined, Picture, PictureStep
-from ...images.overview import overview
+from ...images.plane_source import overview
 from ...pipeline.imagining import (
     ImagineRequest,
     Plan,

@@ -15,7 +15,7 @@ from ...base.targets import check_targets
 from ...diffusion.decoders import DECODERS
 from ...diffusion.pictures import RECORD, Imagined, Picture, PictureStep, file_of
 from ...diffusion.settings import Norm, PictureSettings, Precision
-from ...images.overview import overview
+from ...images.plane_source import overview
 from ...pipeline.imagining import (
     ImagineRequest,
     Plan,

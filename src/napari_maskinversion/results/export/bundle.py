@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.validation import encodable
-from ...regions.masks.label_images import PlaneRegions
+from ...regions.label_images import PlaneRegions
 from ..compressed_region import CompressedRegion
 from ..results import Results
 from .provenance import provenance

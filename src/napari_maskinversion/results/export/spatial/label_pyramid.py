@@ -10,8 +10,7 @@ from typing import Any, Final
 from ....base.units import Units
 from ....regions.annotations.annotation import Annotations, color_of
 from ....regions.annotations.json_files import to_json_types
-from ....regions.annotations.label_maps import label_type
-from ....regions.annotations.label_tiles import DrawnLabels
+from ....regions.annotations.label_maps import DrawnLabels, label_type
 from ..annotations import to_annotations
 from ..bundle import Bundle
 from ..export_format import ExportFormat

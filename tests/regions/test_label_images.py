@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import ConfigError, EmptyMaskError, InputError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.regions.masks.label_images import regions_by_plane, regions_of_labels
+from napari_maskinversion.regions.label_images import regions_by_plane, regions_of_labels
 
 KINDS = [np.uint8, np.int8, np.uint16, np.int32, np.int64, np.uint64]
 
