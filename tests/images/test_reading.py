@@ -141,13 +141,6 @@ def test_a_palette_image_keeps_its_numbers(tmp_path):
     assert read_regions(tmp_path / "voc.png", SHAPE).ids == [1, 2, 3, 4, 5]
 
 
-def test_a_single_region_keeps_its_label(tmp_path):
-    skimage.io.imsave(
-        tmp_path / "one.png", ((label_image(5) == 2) * 7).astype(np.uint8), check_contrast=False
-    )
-    assert read_regions(tmp_path / "one.png", SHAPE).ids == [7]
-
-
 def test_a_black_and_white_jpeg_is_one_mask(tmp_path):
     mask = label_image(5) == 2
     name = tmp_path / "mask.jpg"

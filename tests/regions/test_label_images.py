@@ -9,7 +9,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_maskinversion.base.errors import ConfigError, EmptyMaskError, InputError
+from napari_maskinversion.base.errors import EmptyMaskError, InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.regions.label_images import regions_by_plane, regions_of_labels
 
@@ -155,7 +155,6 @@ def test_a_long_stack_is_not_kept_in_memory(mode):
     [
         (stack() * 0, {}, EmptyMaskError, "every pixel is 0"),
         (stack(), {"only": {77}}, EmptyMaskError, "chosen"),
-        (stack(), {"mode": "best"}, ConfigError, "'best'"),
     ],
 )
 def test_planes_without_regions_say_why(labels, arguments, error, says):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..base.errors import ConfigError, EmptyMaskError, InputError, MaskShapeError
+from ..base.errors import EmptyMaskError, InputError, MaskShapeError
 from ..base.identity import Position
 from ..base.label_blocks import compact, crop_labels, read_blocks
 from ..base.regions import Region, Regions
@@ -83,8 +83,6 @@ def regions_by_plane(
     on_plane: Callable[[], None] = lambda: None,
 ) -> list[PlaneRegions]:
     """Read the regions of each plane of a label image of three or more dimensions."""
-    if mode not in ("largest", "each"):
-        raise ConfigError(f"Planes are taken as 'largest' or 'each'; got {mode!r}.")
     count = len(labels.shape)
     rows, columns = (count - 2, count - 1) if axes is None else axes
     others = [axis for axis in range(count) if axis not in (rows, columns)]
@@ -117,10 +115,12 @@ def regions_by_plane(
         if len(regions):
             position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
             planes.append(PlaneRegions(position, regions))
-    if not planes and only is not None:
-        raise EmptyMaskError("None of the chosen regions is on any plane of the label image.")
     if not planes:
-        raise EmptyMaskError("The label image has no region on any plane: every pixel is 0.")
+        raise EmptyMaskError(
+            "The label image has no region on any plane: every pixel is 0."
+            if only is None
+            else "None of the chosen regions is on any plane of the label image."
+        )
     return planes
 
 
@@ -155,12 +155,13 @@ def has_planes(path: Path, image: Stack, series: int = 0) -> bool:
 
     For a flat image, or if the number differs, pages are binary masks.
     """
-    if not image.plane_axes or not (path.suffix.lower() in {*TIFF, ".npy"} or is_zarr(path)):
-        return False
-    if not path.exists() or (path.is_dir() and not is_zarr(path)):
+    stacked = is_zarr(path) or (path.is_file() and path.suffix.lower() in {*TIFF, ".npy"})
+    if not image.plane_axes or not stacked:
         return False
     with open_labels(path, series) as labels:
-        return bool(labels.pages) and bool(_matched(labels, image))
+        return bool(labels.pages) and bool(
+            matched_axes(labels, image.plane_axes, guessed=image.guessed)
+        )
 
 
 def series_of(path: Path, image: Stack) -> int:
@@ -192,7 +193,7 @@ def read_plane_regions(
     with open_labels(path, series) as labels:
         axes = labels.axes.index("y"), labels.axes.index("x")
         check_size(labels.shape, str(path), image.shape)
-        matched = _matched(labels, image)
+        matched = matched_axes(labels, image.plane_axes, guessed=image.guessed)
         if matched is None:
             raise InputError(
                 f"{path} has planes {_named(labels.pages)} and {image.name} has "
@@ -234,10 +235,6 @@ def read_plane_regions(
         where = tuple((name, places[name]) for name in image.plane_axes if name in places)
         placed.append(PlaneRegions(where, plane.regions))
     return placed
-
-
-def _matched(labels: Stack, image: Stack) -> dict[str, str] | None:
-    return matched_axes(labels, image.plane_axes, guessed=image.guessed)
 
 
 def matched_axes(

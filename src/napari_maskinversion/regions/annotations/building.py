@@ -50,29 +50,27 @@ class Outline(NamedTuple):
     even_odd: bool = False  # Inside an odd number of them; else inside any, once they are repaired
 
 
-# A region without a number holds pixels, also beyond the plane.
 Geometry = Box | Outline | Region
+"""What an object covers; a region without a number holds pixels, also beyond the plane."""
 
 
 def bounds_of(geometry: Geometry) -> Bounds:
     """Return the extent of a geometry, also beyond the plane."""
     if isinstance(geometry, Outline):
-        low, high = (
-            np.array([one.bounds for one in geometry.polygons]).reshape(-1, 2, 2).swapaxes(0, 1)
-        )
-        return (*low.min(0).tolist(), *high.max(0).tolist())
+        import shapely
+
+        x0, y0, x1, y1 = shapely.total_bounds(geometry.polygons).tolist()
+        return x0, y0, x1, y1
     y0, x0, y1, x1 = geometry.bbox if isinstance(geometry, Region) else geometry
     return x0, y0, x1, y1
 
 
-def fill(geometry: Geometry | None, shape: tuple[int, int]) -> Region | None:
+def fill(geometry: Geometry, shape: tuple[int, int]) -> Region | None:
     """Return a geometry's pixels on a plane, as a region without a number; None for none."""
     if isinstance(geometry, Outline):
         return fill_polygons(0, geometry.polygons, shape, even_odd=geometry.even_odd)
     if isinstance(geometry, Region):
         return place_mask(0, *geometry.bbox[:2], geometry.mask, shape)
-    if geometry is None:
-        return None
     y0, y1 = _pixels(geometry.y0, geometry.y1, shape[0])
     x0, x1 = _pixels(geometry.x0, geometry.x1, shape[1])
     if y0 >= y1 or x0 >= x1:

@@ -274,8 +274,11 @@ def _filled(parts: list[Any]) -> Geometry:
 
 def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     """Return the region of run lengths or polygons; None if it has no pixel on the plane."""
-    geometry = _geometry(_Instance.of({"segmentation": drawn}), "", shape, [])
-    region = fill(geometry, shape)
+    try:
+        geometry = _geometry(_Instance.of({"segmentation": drawn}), "", shape, [])
+    except LeftOut as reason:
+        raise ValueError(f"it {reason}") from None
+    region = None if geometry is None else fill(geometry, shape)
     return None if region is None else replace(region, id=region_id)
 
 

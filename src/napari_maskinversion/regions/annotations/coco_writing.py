@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,13 +22,7 @@ _REGIONS: Final = 1_000_000  # and for the regions of a plane
 _DIGITS: Final = 18  # of a number that all readers can hold
 
 
-class _Entry(NamedTuple):
-    """An image to write: numbers of its planes and of its annotations, and more about it."""
-
-    part: Annotations
-    places: Mapping[Position, int]
-    ids: Sequence[int]
-    more: Mapping[str, Any] = MappingProxyType({})
+Part = tuple[int | None, Annotations, Mapping[str, Any]]
 
 
 def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
@@ -39,14 +32,7 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
     lengths; with ``polygons`` they are lists of polygons. These have no holes in COCO: a region
     with holes is cut into pieces.
     """
-    places = {position: number for number, position in enumerate(annotations.planes, 1)}
-    if annotations.image_id is not None and len(places) == 1:
-        places = dict.fromkeys(places, annotations.image_id)
-    ids: Sequence[int] = [item.region.id for item in annotations.items]
-    if len(set(ids)) < len(ids):
-        ids = range(1, len(ids) + 1)
-    entry = _Entry(annotations, places, _source_ids(annotations.items) or ids)
-    _write([entry], annotations, annotations.about, path, polygons=polygons)
+    _write([(None, annotations, {})], annotations.about, path, polygons=polygons)
 
 
 def write_coco_of_many(
@@ -56,56 +42,48 @@ def write_coco_of_many(
     polygons: bool = False,
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the annotations of many images to one COCO file.
+    """Write the annotations of many images, after their numbers, to one COCO file.
 
     Images, annotations and categories of COCO files keep their numbers, if all have one and these
     differ. Other numbers of images and annotations depend on nothing but the image's own number and
     its regions, so they stay when other images are added.
     """
-    parts = list(parts)
+    _write(list(parts), about or {}, path, polygons=polygons)
+
+
+def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polygons: bool) -> None:
     items = tuple(item for _, part, _ in parts for item in part.items)
     colors: dict[str, str] = {}
     category_ids: dict[str, int] = {}
-    source_ids, source_images = iter(_source_ids(items)), _source_image_ids(parts)
-    entries = []
-    for number, part, more in parts:
+    for _, part, _ in parts:
         colors |= {name: colors.get(name) or color for name, color in part.colors.items()}
         for name, category in part.category_ids.items():
             if name not in category_ids and category not in category_ids.values():
                 category_ids[name] = category
-        places = dict.fromkeys(part.planes, number)
-        if set(places) - {()}:  # planes of a stack
-            places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
-        regions: Sequence[int] = [item.region.id for item in part.items]
-        if max(regions, default=0) >= _REGIONS:  # they would reach into numbers of another image
-            regions = range(1, len(regions) + 1)
-        ids = [
-            next(source_ids, places[item.position] * _REGIONS + at)
-            for at, item in zip(regions, part.items, strict=True)
-        ]
-        if source_images:
-            places = dict.fromkeys(places, source_images[number])
-        entries.append(_Entry(part, places, ids, more))
     words = Annotations(shape=(1, 1), items=items, colors=colors, category_ids=category_ids)
-    _write(entries, words, about or {}, path, polygons=polygons)
-
-
-def _write(
-    entries: Sequence[_Entry],
-    words: Annotations,
-    about: Mapping[str, Any],
-    path: Path,
-    *,
-    polygons: bool,
-) -> None:
     numbers = _categories(words)
-    images = [
-        {"id": number, "file_name": part.image, "height": part.shape[0], "width": part.shape[1]}
-        | ({"position": dict(position)} if position else {})
-        | dict(more)
-        for part, places, _, more in entries
-        for position, number in places.items()
-    ]
+    source_ids = iter(_source_ids(items))
+    own = {part.image_id for _, part, _ in parts if len(part.planes) <= 1}
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for number, part, more in parts:
+        places, ids = _numbers(number, part)
+        if None not in own and len(own) == len(parts):
+            places = dict.fromkeys(places, part.image_id or 0)
+        height, width = part.shape
+        for position, image in places.items():
+            about_image = {"id": image, "file_name": part.image, "height": height, "width": width}
+            about_plane = {"position": dict(position)} if position else {}
+            images.append({**about_image, **about_plane, **more})
+        annotations += [
+            {
+                "id": next(source_ids, at),
+                "image_id": places[item.position],
+                "category_id": numbers[item.label or UNNAMED],
+                **_record(item, part.shape, polygons=polygons),
+            }
+            for at, item in zip(ids, part.items, strict=True)
+        ]
     page = {
         "info": {
             "description": "Regions named by napari-maskinversion",
@@ -117,18 +95,25 @@ def _write(
         "categories": [
             {"id": number, "name": name, "supercategory": ""} for name, number in numbers.items()
         ],
-        "annotations": [
-            {
-                "id": number,
-                "image_id": places[item.position],
-                "category_id": numbers[item.label or UNNAMED],
-                **_record(item, part.shape, polygons=polygons),
-            }
-            for part, places, ids, _ in entries
-            for number, item in zip(ids, part.items, strict=True)
-        ],
+        "annotations": annotations,
     }
     write_json(page, path, indent=None)
+
+
+def _numbers(number: int | None, part: Annotations) -> tuple[dict[Position, int], list[int]]:
+    """Return numbers of an image's planes and of its regions; None is the only image."""
+    ids = [item.region.id for item in part.items]
+    if number is None:
+        unique = len(set(ids)) == len(ids)
+        places = {position: at for at, position in enumerate(part.planes, 1)}
+        return places, ids if unique else list(range(1, len(ids) + 1))
+    places = dict.fromkeys(part.planes, number)
+    if set(places) - {()}:  # planes of a stack
+        places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
+    if max(ids, default=0) >= _REGIONS:  # they would reach into numbers of another image
+        ids = list(range(1, len(ids) + 1))
+    pairs = zip(ids, part.items, strict=True)
+    return places, [places[item.position] * _REGIONS + at for at, item in pairs]
 
 
 def _categories(annotations: Annotations) -> dict[str, int]:
@@ -149,15 +134,6 @@ def _source_ids(items: Sequence[Annotation]) -> list[int]:
         return []
     ids = [int(text) for text in texts]
     return ids if len(set(ids)) == len(ids) else []
-
-
-def _source_image_ids(
-    parts: Sequence[tuple[int, Annotations, Mapping[str, Any]]],
-) -> dict[int, int]:
-    """Return the numbers that images had in their files; none if not all had their own."""
-    ids = {number: part.image_id for number, part, _ in parts if set(part.planes) <= {()}}
-    own = {number: one for number, one in ids.items() if one is not None}
-    return own if len(set(own.values())) == len(parts) else {}
 
 
 def _record(item: Annotation, shape: tuple[int, int], *, polygons: bool) -> dict[str, Any]:

@@ -23,9 +23,9 @@ _AUTOMATIC: Final = re.compile(r"\d+(-\d+)*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f
 
 def read_rois(path: Path) -> list[tuple[str, bytes]]:
     """Return names and contents of ROIs."""
+    if path.suffix.lower() != ".zip":
+        return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
     try:
-        if path.suffix.lower() != ".zip":
-            return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
         with zipfile.ZipFile(path) as archive:
             members = [
                 one
@@ -33,18 +33,15 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
                 if one.filename.lower().endswith(".roi")
                 and not is_of_macos(PurePosixPath(one.filename))
             ]
-            if sum(one.file_size for one in members) > _MAX_BYTES:
-                raise InputError(
-                    f"{path} declares more than {_MAX_BYTES / 1e6:.0f} MB; save them in several "
-                    "files."
-                )
-            return [(Path(one.filename).stem, archive.read(one)) for one in members]
-    except InputError:
-        raise
+            if sum(one.file_size for one in members) <= _MAX_BYTES:
+                return [(Path(one.filename).stem, archive.read(one)) for one in members]
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except Exception as error:  # zipfile raises many kinds on damaged files
         raise InputError(f"{path} is a broken ZIP file: {first_line(error)}.") from None
+    raise InputError(
+        f"{path} declares more than {_MAX_BYTES / 1e6:.0f} MB; save the ROIs in several files."
+    )
 
 
 def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReference) -> Parsed:

@@ -100,7 +100,7 @@ def ring(points: Any) -> Any:
     try:
         corners = np.asarray(points, np.float64)
     except (TypeError, ValueError):
-        raise ValueError("its corners are not pairs of numbers") from None
+        corners = np.array(np.nan)
     if corners.ndim != 2 or corners.shape[1] != 2 or not np.isfinite(corners).all():
         raise ValueError("its corners are not pairs of numbers")
     if len(corners) < 3:
