@@ -15,7 +15,7 @@ from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.pipeline.inputs import open_inputs
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive

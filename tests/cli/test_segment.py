@@ -7,7 +7,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from napari_maskinversion.regions.masks.reading import read_regions
+from napari_maskinversion.regions.reading import read_regions
 from tests.disk import full_after
 from tests.regions.sam.tiny import save_tiny
 

@@ -9,7 +9,7 @@ import pytest
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.language.ranking.ranking import Ranking
-from napari_maskinversion.regions.masks.label_images import PlaneRegions
+from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord

@@ -12,7 +12,7 @@ from ..base.atomic_files import atomic_folder, together
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..regions.annotations.annotation import Annotations
-from ..regions.annotations.coco import write_coco_of_many
+from ..regions.annotations.coco_writing import write_coco_of_many
 from ..results.export.annotations import to_annotations
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle

@@ -17,7 +17,7 @@ from ..base.errors import InputError
 from ..base.locks import hold_alone
 from ..base.reading import is_address, read_json, validated
 from ..language.labels.vocabulary import Vocabulary
-from ..regions.annotations import coco
+from ..regions.annotations import coco_writing
 from ..regions.annotations.annotation import Annotations
 from ..results.settings import RunSettings
 from .image_task import ALWAYS, ImageTask, file_name
@@ -209,7 +209,7 @@ def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Pat
         file = free_name(usual, lambda other: is_drawn(other, f'{description}"'))
     file.parent.mkdir(parents=True, exist_ok=True)
     about = {**annotations.about, "description": description}
-    coco.write_coco(replace(annotations, image=project.path(name).name, about=about), file)
+    coco_writing.write_coco(replace(annotations, image=project.path(name).name, about=about), file)
     return file
 
 

@@ -15,7 +15,7 @@ from ..base.progress_words import LOADING_DECODER
 from ..base.targets import check_targets
 from ..diffusion.pictures import RECORD, Condition, Imagined, Picture, PictureStep, file_of
 from ..diffusion.settings import PictureSettings
-from ..images.overview import overview
+from ..images.plane_source import overview
 from ..pipeline.imagining import (
     ImagineRequest,
     Plan,

@@ -18,8 +18,8 @@ from ..base.progress_words import STARTING
 from ..base.regions import Region
 from ..base.targets import check_targets
 from ..pipeline.inputs import channels_of, input_files, open_stack
-from ..regions.annotations.label_tiles import write_labels
-from ..regions.masks.cleanup import CleanUp, clean_region
+from ..regions.annotations.label_maps import write_labels
+from ..regions.cleanup import CleanUp, clean_region
 from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint
 from ..regions.sam.prompts import (
     AutomaticConfig,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import model_validator
 
-from ..base.errors import ConfigError, EmptyMaskError
+from ..base.errors import ConfigError
 from ..base.regions import Region, Regions
 from ..base.validation import Config, setting
 from .plane_source import Level
@@ -268,8 +268,6 @@ def _shifted(region: Region, y0: int, x0: int, shape: tuple[int, int]) -> Region
     a, b = max(top - y0, 0), max(left - x0, 0)
     c, d = min(bottom - y0, shape[0]), min(right - x0, shape[1])
     mask = region.mask[a + y0 - top : c + y0 - top, b + x0 - left : d + x0 - left]
-    if not mask.size or not mask.any():
-        raise EmptyMaskError(f"Region {region.id} lies outside its window.")
     return Region(region.id, (a, b, c, d), mask, region.members)
 
 

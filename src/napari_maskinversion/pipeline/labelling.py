@@ -17,7 +17,7 @@ from ..images.plane_source import PlaneSource, as_source
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
-from ..regions.masks.reading import renumber_black_and_white
+from ..regions.reading import renumber_black_and_white
 from ..results.results import Results
 from ..results.settings import RunSettings
 from .captions import CaptionRequest, generate_captions

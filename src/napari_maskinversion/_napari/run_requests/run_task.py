@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base import progress_words as words
 from ...base.errors import Cancelled
 from ...base.progress import Tick, listening
-from ...images.file_units import with_georeference
+from ...images.opening import with_georeference
 from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds, show
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch

@@ -15,7 +15,7 @@ from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, list_methods
 from ...engine.settings import InversionConfig
 from ...images.plane_source import ArrayPlane
-from ...regions.masks.cleanup import CleanUp, clean_region
+from ...regions.cleanup import CleanUp, clean_region
 from ...regions.sam.prompts import Prompt
 
 if TYPE_CHECKING:

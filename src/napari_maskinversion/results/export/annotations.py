@@ -12,7 +12,7 @@ from ...base.validation import encodable
 from ...language.labels.colors import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
-from ...regions.annotations import coco
+from ...regions.annotations import coco_writing
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ...regions.annotations.geojson import write_geojson
 from ...regions.annotations.label_maps import map_files, write_label_maps
@@ -96,7 +96,7 @@ def _image_name(bundle: Bundle) -> str:
 
 
 def _write_coco(bundle: Bundle, path: Path) -> None:
-    coco.write_coco(to_annotations(bundle), path, polygons=bundle.polygons)
+    coco_writing.write_coco(to_annotations(bundle), path, polygons=bundle.polygons)
 
 
 def _write_world(bundle: Bundle, path: Path) -> None:

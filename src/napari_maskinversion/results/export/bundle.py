@@ -15,7 +15,7 @@ from ...base.errors import ConfigError, InputError
 from ...base.identity import Position
 from ...base.regions import Region
 from ...base.validation import encodable
-from ...regions.masks.label_images import PlaneRegions
+from ...regions.label_images import PlaneRegions
 from ..results import Results
 
 if TYPE_CHECKING:

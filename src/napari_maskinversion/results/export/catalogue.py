@@ -15,7 +15,7 @@ from ...base.atomic_files import together
 from ...base.errors import ConfigError, InputError
 from ...base.reading import as_path
 from ...base.regions import Regions
-from ...regions.masks.label_images import PlaneRegions
+from ...regions.label_images import PlaneRegions
 from ..results import Results
 from .bundle import Bundle, ExportFormat, compress_masks
 

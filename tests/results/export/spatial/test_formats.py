@@ -18,7 +18,7 @@ from ome_zarr_models.v05.image_label import ImageLabel
 from napari_maskinversion import read_regions
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.regions.masks.label_images import PlaneRegions
+from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.bundle import compress_masks
 from napari_maskinversion.results.export.catalogue import FORMATS, export

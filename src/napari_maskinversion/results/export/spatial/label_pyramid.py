@@ -19,8 +19,7 @@ from ....base.targets import is_our_store
 from ....base.units import Units, short_unit
 from ....regions.annotations.annotation import Annotation, Annotations, color_of
 from ....regions.annotations.json_files import to_json_types
-from ....regions.annotations.label_maps import instance_values, label_type
-from ....regions.annotations.label_tiles import DrawnLabels
+from ....regions.annotations.label_maps import DrawnLabels, instance_values, label_type
 from ..annotations import to_annotations
 from ..bundle import Bundle, ExportFormat
 

@@ -6,8 +6,8 @@ import tifffile
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.regions.annotations.label_tiles import draw_labels, write_labels
-from napari_maskinversion.regions.masks.reading import read_regions
+from napari_maskinversion.regions.annotations.label_maps import draw_labels, write_labels
+from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.regions.sam.prompts import BoxMark, Prompt, gather, regions_of_boxes
 from tests.disk import full_after
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import ConfigError
-from ...base.regions import Region
+from ..base.errors import ConfigError
+from ..base.regions import Region
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -9,9 +9,9 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_maskinversion.base.errors import ConfigError, EmptyMaskError, InputError
+from napari_maskinversion.base.errors import EmptyMaskError, InputError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.regions.masks.label_images import regions_by_plane, regions_of_labels
+from napari_maskinversion.regions.label_images import regions_by_plane, regions_of_labels
 
 KINDS = [np.uint8, np.int8, np.uint16, np.int32, np.int64, np.uint64]
 
@@ -155,7 +155,6 @@ def test_a_long_stack_is_not_kept_in_memory(mode):
     [
         (stack() * 0, {}, EmptyMaskError, "every pixel is 0"),
         (stack(), {"only": {77}}, EmptyMaskError, "chosen"),
-        (stack(), {"mode": "best"}, ConfigError, "'best'"),
     ],
 )
 def test_planes_without_regions_say_why(labels, arguments, error, says):

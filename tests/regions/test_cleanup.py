@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from napari_maskinversion.base.errors import ConfigError
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.regions.masks.cleanup import CleanUp, clean_region
+from napari_maskinversion.regions.cleanup import CleanUp, clean_region
 
 SHAPE = (40, 50)
 
