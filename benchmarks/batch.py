@@ -66,7 +66,7 @@ def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
     """Invert and rank the regions of images in memory; the first one is done once more before."""
     from napari_maskinversion import load_model, read_image, read_regions
     from napari_maskinversion.images.plane_source import as_source
-    from napari_maskinversion.language.labels.reading import vocabulary_of
+    from napari_maskinversion.language.labels.presets import vocabulary_of
     from napari_maskinversion.pipeline.run import PlaneTask, run_planes
     from napari_maskinversion.results.settings import RunSettings
 
@@ -246,7 +246,10 @@ def restarted(folder: Path, out: Path, images: int, every: float) -> dict[str, A
             words = command(folder, out, "--dask", cluster.address)
             program = subprocess.Popen(words, stderr=log)
             watch = Watch(program)
-            while program.poll() is None:
+            while program.poll() is None or restarts == 1:
+                if program.poll() is not None:  # it ended with its scheduler
+                    program = subprocess.Popen(words, stderr=log)
+                    restarts = 2
                 watch.programs = [program, cluster.scheduler, *cluster.workers]
                 watch.look()
                 killer.look([psutil.Process(one.pid) for one in cluster.workers])
@@ -263,7 +266,7 @@ def restarted(folder: Path, out: Path, images: int, every: float) -> dict[str, A
     said = (out.parent / f"{out.name}.log").read_text()
     assert program.returncode == 0, said[-2000:]
     row = figures(out, images, seconds, watch, killer)
-    return {**row, "scheduler_restarts": restarts, "said": said.count("went away")}
+    return {**row, "scheduler_restarts": int(restarts > 0), "said": said.count("went away")}
 
 
 def compared(out: Path, whole: Path, images: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.images.plane_source import ArrayPlane, Level, read_reduced
 from napari_maskinversion.images.windows import WindowConfig, plan_windows, regions_in
 from napari_maskinversion.pipeline.run import run
-from napari_maskinversion.results.placed_heatmap import PlacedHeatmap, paste
+from napari_maskinversion.results.results import PlacedHeatmap, paste
 from tests.scenes import demo_model, picture
 
 PLANE = (3000, 4001)

@@ -16,8 +16,8 @@ from napari_maskinversion.engine.models.registry import (
     model_folder,
 )
 from napari_maskinversion.engine.models.specs import WEIGHTS_FILE
-from napari_maskinversion.language.captions import store as caption_store
-from napari_maskinversion.language.text.embeddings import TextCache
+from napari_maskinversion.language.captions import bank as caption_bank
+from napari_maskinversion.language.text import TextCache
 from napari_maskinversion.pipeline import cache_usage
 from napari_maskinversion.pipeline.timings import known_speed, remember
 from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
@@ -60,7 +60,7 @@ def filled(own_cache_folder):
         {0: np.ones(4, np.float32)}, [["a dog"]]
     )
     bank = own_cache_folder / "captions" / ("b" * 16) / ("c" * 32)
-    for name in (caption_store.TEXTS, caption_store.VECTORS):
+    for name in (caption_bank.TEXTS, caption_bank.VECTORS):
         _put(bank / name, 700)
     remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
     store = ExemplarStore("model", 2)

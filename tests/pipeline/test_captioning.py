@@ -12,8 +12,8 @@ from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.language.captions.building import build_bank
 from napari_maskinversion.language.captions.caption_files import Captions
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.captions import from_bank as captioning
-from napari_maskinversion.pipeline.captions.from_bank import add_captions
+from napari_maskinversion.pipeline import captions as captioning
+from napari_maskinversion.pipeline.captions import add_captions
 from napari_maskinversion.pipeline.run import RegionChunk, run
 from napari_maskinversion.results.export import catalogue
 from tests.listeners import collect

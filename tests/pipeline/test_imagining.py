@@ -93,7 +93,7 @@ def drawn(monkeypatch):
     asked = []
 
     class Recorder:
-        def draw(self, condition, settings, seed):
+        def draw(self, condition, settings):
             asked.append(condition)
             return np.zeros((64, 64, 3), np.uint8)
 

@@ -14,7 +14,7 @@ from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.images.windows import WindowConfig
-from napari_maskinversion.language.labels.templates import TEMPLATES
+from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import run
 from napari_maskinversion.pipeline.live import LiveRun

@@ -24,7 +24,6 @@ from napari_maskinversion.pipeline.run import (
     run,
     run_planes,
 )
-from napari_maskinversion.results.export.provenance import provenance
 from tests.listeners import collect
 from tests.scenes import demo_model, label_image, picture, regions
 
@@ -58,7 +57,7 @@ def test_results_tell_what_computed_them(route):
     assert machine.instructions == torch.backends.cpu.get_cpu_capability()
     assert machine.memory_mb > 0
     assert {window.route for window in results.windows} == {route}
-    record = json.loads(json.dumps(provenance(results.info)))
+    record = json.loads(json.dumps(results.info.provenance()))
     assert record["machine"] == asdict(machine)
     assert record["settings"]["inversion"]["route"] == route
 

@@ -16,7 +16,7 @@ from .console import INTERRUPTED, ProgressBar, say
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..language.generation.decoder import CaptionDecoder
-    from ..pipeline.captions.generating import CaptionRequest
+    from ..pipeline.captions import CaptionRequest
     from ..regions.sam.checkpoints import CheckpointSpec
 
 Loaded = TypeVar("Loaded")

@@ -142,7 +142,7 @@ def calibrate_command(
     most wrong answers, and at most 15 % of the right ones. run and the panel use them from then on.
     """
     from ..results.calibrations import keep_calibration
-    from ..review.calibrating import calibrate_from_files
+    from ..review.reporting import calibrate_from_files
 
     for path in files:
         if not path.is_file():

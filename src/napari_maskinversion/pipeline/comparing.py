@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings:
     """Return the settings with one of them changed."""
     if what == "window":
-        value = replace(settings.window, mode=value)
+        value = settings.window.changed(mode=value)
     if what == "model":
         return settings.changed({"model": value, "architecture": None})
     if what in ("method", "window"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -106,7 +106,7 @@ class Explainer:
         return self._windows.as_fits(lambda: self._course(seen, region))
 
     def _labels(self, seen: Seen, names: Sequence[str], whole: bool) -> LabelMaps:
-        from ..language.text.embeddings import embed_as_fits
+        from ..language.text import embed_vocabulary
 
         inverter, same = self._look(seen)
         record = seen.result.window
@@ -122,7 +122,7 @@ class Explainer:
         own = {label.name: label for label in vocabulary.full_labels}
         # A repeated label gets its map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
-        text = embed_as_fits(self.model, chosen)
+        text = embed_vocabulary(self.model, chosen)
         near = (text * seen.result.embedding).sum(axis=1)
         owners = np.asarray(chosen.owners)
         best = [
@@ -141,7 +141,7 @@ class Explainer:
         inverter, same = self._look(seen)
         config = seen.info.config
         if not has_precision(config.precision, inverter.model.device):
-            config = replace(config, precision="float32")
+            config = config.changed(precision="float32")
         window = window_of(seen.result.window, seen.source.levels)
         local = regions_in(window, Regions(seen.source.shape, [region]))
         embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))

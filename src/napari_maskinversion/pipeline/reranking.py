@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..base.errors import ModelError
-from ..language.labels.known_words import unknown_to
+from ..language.labels.presets import unknown_to
 from ..language.ranking.ranking import rank
-from ..language.text.embeddings import embed_as_fits
+from ..language.text import embed_vocabulary
 from ..results.results import Results
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def rerank(model: Backbone, results: Results, vocabulary: Vocabulary | None) -> 
         )
     rankings = rank(
         results.embeddings,
-        embed_as_fits(model, vocabulary),
+        embed_vocabulary(model, vocabulary),
         vocabulary.labels,
         model.logit_scale,
         owners=vocabulary.owners,

@@ -18,17 +18,16 @@ from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
 from ..images.windows import plan_windows, regions_in
 from ..language.captions.bank import CaptionBank, CaptionUse
-from ..language.labels.known_words import unknown_to
+from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.calibrations import calibration_of
-from ..results.machine import Machine
 from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
-from ..results.run_info import RunInfo
+from ..results.run_info import Machine, RunInfo
 from ..results.settings import RunSettings
-from .captions.from_bank import Captioner
+from .captions import Captioner
 from .progress import Progress, RegionChunk
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ..images.known_images import is_unknown
 from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window
 from ..language.labels.vocabulary import Vocabulary
-from ..language.text.embeddings import embed_as_fits
+from ..language.text import embed_vocabulary
 from ..results.region_result import WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
 from .progress import Progress, Stage
@@ -123,7 +123,7 @@ class WindowRunner:
             return self._progress("labels", news.done, news.total)
 
         with telling(progress):
-            return embed_as_fits(self._model, vocabulary)
+            return embed_vocabulary(self._model, vocabulary)
 
     def invert(
         self, local: Regions, start: int, offset: int, record: WindowRecord
@@ -244,7 +244,7 @@ class WindowRunner:
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
             if not has_precision(self._config.precision, self._model.device):
-                self._config = replace(self._config, precision="float32")
+                self._config = self._config.changed(precision="float32")
         tell(self._progress(stage, 0, steps))
 
     def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:

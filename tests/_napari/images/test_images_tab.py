@@ -22,8 +22,7 @@ from napari_maskinversion.batch.decided import (
     image_of,
     summarize,
 )
-from napari_maskinversion.batch.drawn_file import is_drawn
-from napari_maskinversion.batch.opened import OpenProject, read_place
+from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, read_project, write_project
 from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive

@@ -23,7 +23,7 @@ from napari_maskinversion._napari.sam.prompt_layers import (
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.progress import telling
-from napari_maskinversion.regions.annotations.label_tiles import draw_labels
+from napari_maskinversion.regions.annotations.label_maps import draw_labels
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig, read_boxes, read_points
 from tests.regions.sam.tiny import save_tiny
 

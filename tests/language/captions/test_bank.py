@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -22,7 +21,6 @@ from napari_maskinversion.base.errors import (
 )
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.language.captions import bank as module
-from napari_maskinversion.language.captions import store as store_module
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.building import (
     build_bank,
@@ -101,7 +99,7 @@ def test_a_search_finds_what_comparing_with_every_caption_finds(model):
 
 def test_files_and_groups_change_nothing(model, monkeypatch, tmp_path):
     whole = build_bank(model, numbered_captions()).search(regions(40), 9)
-    monkeypatch.setattr(store_module, "BLOCK", 700)
+    monkeypatch.setattr(module, "BLOCK", 700)
     monkeypatch.setattr(module, "_REGIONS", 7)
     bank = build_bank(model, numbered_captions(), tmp_path)
     assert len(list(tmp_path.glob("vectors-*.parquet"))) == 5
@@ -122,16 +120,6 @@ def test_of_few_captions_all_are_returned_and_none_for_no_region(model):
         bank.search(regions(1), 0)
     with pytest.raises(InputError, match=r"\(regions, 16\); got \(2, 8\)"):
         bank.search(np.zeros((2, 8), np.float32))
-
-
-def test_the_bundled_model_finds_the_caption_of_its_own_words(own_cache_folder):
-    model = demo_model()
-    bank = build_bank(model, Captions.of(["a photo of a car.", "an apple", "a house by the sea"]))
-    (match,) = bank.search(model.encode_text(["an apple"]), 1)
-    assert match.captions == ("an apple",)
-    assert match.similarities[0] == pytest.approx(1, abs=1e-3)
-    assert bank.folder.is_relative_to(own_cache_folder / "captions" / model.fingerprint)
-    bank.check(model)
 
 
 def test_captions_are_embedded_once(model):
@@ -198,7 +186,7 @@ def test_other_captions_and_other_models_have_banks_of_their_own(model):
         one.check(demo_model())
 
 
-@pytest.mark.parametrize("stop", [1, 700, 1500, 2900])
+@pytest.mark.parametrize("stop", [1, 1500])
 def test_what_is_embedded_before_a_stop_is_kept(model, stop, tmp_path):
     done = stop_after(stop, model, numbered_captions(), tmp_path / "bank")
     assert len(model.asked) <= done + 64
@@ -259,8 +247,7 @@ def cut(file, share):
     file.write_bytes(content[: int(share * len(content))])
 
 
-@pytest.mark.parametrize("how", [damage, cut])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+@pytest.mark.parametrize(("how", "share"), [(damage, 0.1), (damage, 0.8), (cut, 0.5)])
 def test_damaged_vectors_are_refused_and_only_they_are_embedded_again(
     model, bank_folder, how, share
 ):
@@ -269,15 +256,6 @@ def test_damaged_vectors_are_refused_and_only_they_are_embedded_again(
         open_bank(bank_folder).search(regions())
     bank = build_bank(model, numbered_captions(), bank_folder)
     assert model.asked == list(numbered_captions().texts[1024:2048])
-    assert_search_is_exact(bank, numbered_captions().texts)
-
-
-def test_missing_vectors_are_embedded_again(model, bank_folder):
-    (bank_folder / "vectors-00000000-00001024.parquet").unlink()
-    with pytest.raises(InputError, match="half built .1,976 of 3,000 captions"):
-        open_bank(bank_folder)
-    bank = continue_bank(model, bank_folder)
-    assert model.asked == list(numbered_captions().texts[:1024])
     assert_search_is_exact(bank, numbered_captions().texts)
 
 
@@ -317,7 +295,7 @@ def test_vectors_of_another_bank_are_no_part_of_this_one(model, tmp_path):
 
 
 def test_a_bank_of_a_newer_version_is_left_as_it_is(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "FORMAT", 3)
+    monkeypatch.setattr(module, "FORMAT", 3)
     build_bank(model, numbered_captions(10), tmp_path)
     monkeypatch.undo()
     before = (tmp_path / "captions.parquet").read_bytes()
@@ -375,12 +353,6 @@ def test_a_bank_of_version_020dev0_that_cannot_be_converted_stays(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_folder_with_only_what_macos_adds_is_empty(model, tmp_path):
-    for name in (".DS_Store", "._.DS_Store"):
-        (tmp_path / name).write_bytes(b"x")
-    assert len(build_bank(model, numbered_captions(10), tmp_path)) == 10
-
-
 def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     with pytest.raises(InputError, match="There is no caption bank in"):
         open_bank(tmp_path)
@@ -388,8 +360,10 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     with pytest.raises(InputError, match=r"contains other files \(thesis.txt\)"):
         build_bank(model, numbered_captions(10), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
-    with pytest.raises(InputError, match="cannot be written to"):
+    with pytest.raises(InputError, match="could not be written .* choose another folder"):
         build_bank(model, numbered_captions(10), tmp_path / "thesis.txt" / "below")
+    (tmp_path / "bank").mkdir()
+    (tmp_path / "bank" / ".DS_Store").write_bytes(b"x")  # of macOS
     build_bank(model, numbered_captions(10), tmp_path / "bank")
     for other, captions in (
         (model, numbered_captions(11)),
@@ -430,15 +404,6 @@ def test_a_disk_that_fills_keeps_what_is_embedded(model, tmp_path, monkeypatch):
     said, bank = collect(lambda: build_bank(model, numbered_captions(), tmp_path))
     assert dones(said)[0] == (2048, 3000)
     assert_search_is_exact(bank, numbered_captions().texts)
-
-
-def test_a_disk_without_room_is_refused_before_the_work(model, tmp_path, monkeypatch):
-    usage = shutil.disk_usage(tmp_path)._replace(free=90_000)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(InputError, match=r"takes 0.0 GB and .*--out"):
-        build_bank(model, numbered_captions(), tmp_path / "bank")
-    assert model.asked == []
-    build_bank(model, numbered_captions(1000), tmp_path / "small")
 
 
 def test_a_bank_is_read_by_any_reader_of_parquet(model, tmp_path):

@@ -4,7 +4,7 @@ from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.units import Georeference, Units
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.run import run
-from napari_maskinversion.regions.masks.label_images import PlaneRegions
+from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from tests.scenes import demo_model, picture, regions
 

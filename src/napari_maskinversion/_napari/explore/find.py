@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...language.ranking.finding import (
+from ...language.ranking.ranking import (
     EXPRESSION_ALPHA,
     RegionMatch,
     check_expression,

@@ -21,7 +21,7 @@ from ...language.generation.settings import (
     Search,
     describe,
 )
-from ...pipeline.captions.generating import CaptionRequest, ModelOfRun, generate_captions
+from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
@@ -204,7 +204,7 @@ def generate(results: Results, captions: CaptionRequest, device: str) -> tuple[R
 
     show(Update(text=words.READING_DECODER))
     preload_torch()
-    decoder = captions.load(ModelOfRun.of(results.info), choose_device(device))
+    decoder = captions.load(model_of_run(results.info), choose_device(device))
     show(Update(text=words.counted("Captions", 0, len(results))))
     return results, generate_captions(results, decoder)
 

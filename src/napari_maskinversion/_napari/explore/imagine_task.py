@@ -9,7 +9,7 @@ from ...base import progress_words as words
 from ...base.errors import NotEnoughMemoryError
 from ...base.progress import listening
 from ...diffusion.pictures import Imagined, Picture, PictureStep
-from ...images.overview import overview
+from ...images.plane_source import overview
 from ...pipeline.imagining import (
     ImagineRequest,
     Plan,

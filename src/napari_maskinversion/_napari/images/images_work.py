@@ -158,7 +158,7 @@ def suggest_work(project: OpenProject, model: ModelLoader) -> Suggested:
     ended = Suggested()
     show(ManyImages("Looking for images to compute ..."))
     _held = hold(project.out)  # until this function returns
-    planned = plan(project.project, project.folder, project.out).tasks
+    planned = plan(project).tasks
     tasks = [task for task in planned if not is_computed(task)]
     check_out(tasks, project.out, overwrite=False)
     ended.total = len(tasks)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base import progress_words as words
 from ...base.progress import listening
 from ...language.ranking.uncertainty import UncertaintyConfig
-from ...regions.masks.label_images import PlaneRegions
+from ...regions.label_images import PlaneRegions
 from ..layers.tasks import ImageFingerprint, picture_digest
 from ..run_requests.run_task import Request
 from ..workers.driver import show

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base import progress_words as words
 from ...base.errors import Cancelled
 from ...base.progress import Tick, listening
-from ...images.file_units import with_georeference
+from ...images.opening import with_georeference
 from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds, show
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
@@ -159,7 +159,7 @@ class RunTask:
         return self.results
 
     def _run(self, model: Backbone, pixels: ImageFingerprint) -> Results:
-        from ...pipeline import run
+        from ...pipeline.job import Job
 
         request, captions = self._request, self._request.captions
         if (live := request.continued(model, pixels)) is not None:
@@ -167,15 +167,11 @@ class RunTask:
             self._add_captions()
             assert self.results is not None  # those of before, at least
             return self.results
-        return run.run_planes(
-            model,
-            self._tasks,
-            request.vocabulary,
-            request.settings,
-            units=request.units,
-            bank=None if captions is None else captions.bank,
-            top_captions=None if captions is None else captions.top,
-        )
+        settings, bank = request.settings, None
+        if captions is not None:
+            settings, bank = settings.changed({"top_captions": captions.top}), captions.bank
+        job = Job(tasks=self._tasks, settings=settings, units=request.units)
+        return job.run(model, request.vocabulary, bank)
 
     def _update(self, progress: Any) -> Update:
         """Make what the window shows; with a table if there are new results and it is time."""
@@ -212,7 +208,7 @@ class RunTask:
         """Add captions to the regions that still wait for them; the pipeline is not asked again."""
         captions = self._request.captions
         if captions is not None and self.results is not None:
-            from ...pipeline.captions.from_bank import add_captions
+            from ...pipeline.captions import add_captions
 
             self.results = add_captions(self.results, captions.bank, top=captions.top)
 

@@ -16,8 +16,8 @@ from ...base import progress_words as words
 from ...base.errors import EmptyMaskError
 from ...base.regions import Region
 from ...regions.annotations.annotation import united
-from ...regions.annotations.label_tiles import draw_labels
-from ...regions.masks.cleanup import CleanUp, clean_region
+from ...regions.annotations.label_maps import draw_labels
+from ...regions.cleanup import CleanUp, clean_region
 from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layers.coordinates import Plane, ViewPoint
 from ..layers.label_layers import whole, with_index, with_labels

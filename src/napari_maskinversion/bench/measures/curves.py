@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class CurvePlan:
             "fingerprint": subject.model.fingerprint,
             "names": len(subject.names),
             **{k: v for k, v in asdict(self).items() if k not in ("inversion", "sprites")},
-            "inversion": asdict(self.inversion),
+            "inversion": dict(self.inversion),
         }
 
 
@@ -102,7 +102,7 @@ def _steps(
     with listening(keep):
         losses = inverter.invert(case.masks, plan.inversion).losses
     # The first map is not told; an inversion of one step returns it.
-    first = replace(plan.inversion, steps=1, keep_last_step_heatmaps=True)
+    first = plan.inversion.changed(steps=1, keep_last_step_heatmaps=True)
     start = inverter.invert(case.masks[:1], first).last_step_grid_maps
     assert start is not None
     maps[0] = np.repeat(start, len(case.masks), 0)
@@ -115,7 +115,7 @@ def _alphas(
 ) -> list[NDArray[np.float64]]:
     points = []
     for alpha in plan.values:
-        result = inverter.invert(case.masks, replace(plan.inversion, alpha=alpha))
+        result = inverter.invert(case.masks, plan.inversion.changed(alpha=alpha))
         reached = result.raw_embeddings, result.grid_maps, result.losses[:, -1]
         points.append(_point(inverter, subject, case, alpha, *reached))
     return points

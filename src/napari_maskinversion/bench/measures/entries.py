@@ -15,7 +15,7 @@ from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, list_methods
 from ...engine.settings import InversionConfig
 from ...images.plane_source import ArrayPlane
-from ...regions.masks.cleanup import CleanUp, clean_region
+from ...regions.cleanup import CleanUp, clean_region
 from ...regions.sam.prompts import Prompt
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
         for depth in depths:
             key = name if depth == 1 else f"{name}-{depth}"
             title = name if depth == 1 else f"{name}, {depth} layers"
-            changed = replace(inversion, explainer=name, layers=depth)
+            changed = inversion.changed(explainer=name, layers=depth)
             rows.append(Entry(key=key, title=title, inversion=changed))
     return rows
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,7 @@ from rich.table import Table
 
 from ...base import progress_words as words
 from ...base.errors import InputError, ModelError
-from ...base.progress import CAPTIONS, Tick, listening
+from ...base.progress import CAPTIONS, Tick
 from ...engine.models.registry import unread_spec
 from ...engine.models.specs import DEMO
 from ...language.captions.bank import TOP, CaptionBank, check_top, open_bank
@@ -23,12 +25,13 @@ from ...language.captions.building import (
     default_folder,
 )
 from ...language.captions.caption_files import Captions, read_captions
-from ...language.captions.store import CaptionStore
-from ...language.ranking.finding import check_expression, embed_expression
+from ...language.labels.presets import vocabulary_of
+from ...language.labels.vocabulary import Vocabulary
+from ...language.ranking.ranking import check_expression, embed_expression
 from ...results.settings import RunSettings
-from ..console import INTERRUPTED, ProgressBar, echo, print_table, say
+from ..console import ProgressBar, echo, following, print_table, say
 from ..loading import load
-from ..options import with_settings
+from ..options import template_option, with_settings
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -46,6 +49,45 @@ BankModel = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Labels and captions for regions, as several commands take them."""
+
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels separated by commas (car | automobile: synonyms), a file of labels (text, "
+            "CSV, YAML), or a list that comes with the package: preset:coco; see labels list. "
+            "(default: the names in the files of regions, if they have any)"
+        ),
+    ] = None
+    template: Annotated[
+        list[str] | None, template_option("those of the project, file or preset, else photo")
+    ] = None
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also find the best captions, with labels or without: a caption bank (see "
+            "captions build), or a text or CSV file, which is embedded once and kept."
+        ),
+    ] = None
+    caption_column: Annotated[
+        str | None, typer.Option(help="Column of a CSV file of captions.")
+    ] = None
+
+    def vocabulary(self, threshold: float | None) -> Vocabulary | None:
+        """Return the labels with their prompts; None without labels."""
+        if self.labels is None:
+            return None
+        return vocabulary_of(self.labels, self.template or (), threshold)
+
+    def sentences(self) -> CaptionSource | None:
+        """Return the captions; refuses a file that has none."""
+        if self.captions is None:
+            return None
+        return CaptionSource(self.captions, column=self.caption_column)
+
+
 class CaptionSource:
     """A file of captions, or the folder of a caption bank."""
 
@@ -56,7 +98,7 @@ class CaptionSource:
         self._captions: Captions | None = None
         self._model = DEMO
         if self.folder is not None:
-            self._model = CaptionStore.open(path).record.model
+            self._model = CaptionBank.open(path).record.model
         else:
             self._captions = read_captions(path, column=column, encoding=encoding)
 
@@ -77,7 +119,7 @@ class CaptionSource:
         if self._captions is not None:
             return self._captions.sha256
         assert self.folder is not None
-        return CaptionStore.open(self.folder).record.sha256
+        return CaptionBank.open(self.folder).record.sha256
 
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
         """Open the bank; build or finish it first if necessary, under a progress bar."""
@@ -86,7 +128,7 @@ class CaptionSource:
             captions = self._captions
             return _follow(lambda: build_bank(model, captions, place), place)
         assert self.folder is not None
-        if CaptionStore.open(self.folder).complete:
+        if CaptionBank.open(self.folder).complete:
             bank = open_bank(self.folder)
             bank.check(model)
             return bank
@@ -101,27 +143,23 @@ class CaptionSource:
 
 def _follow(work: Callable[[], CaptionBank], folder: Path) -> CaptionBank:
     """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
+    columns, stopped = MofNCompleteColumn(), partial(_stopped, folder)
+    with following(_show, columns, remaining=True, stopped=stopped):
+        return work()
 
-    def show(news: Tick) -> None:
-        bar.say_note(news.note)
-        if news.stage == CAPTIONS:
-            bar.show(words.EMBEDDING_CAPTIONS, news.done, news.total)
 
+def _show(bar: ProgressBar, news: Tick) -> None:
+    bar.say_note(news.note)
+    if news.stage == CAPTIONS:
+        bar.show(words.EMBEDDING_CAPTIONS, news.done, news.total)
+
+
+def _stopped(folder: Path) -> str:
     try:
-        with ProgressBar(MofNCompleteColumn(), remaining=True) as bar, listening(show):
-            return work()
-    except KeyboardInterrupt:
-        _say_stopped(folder)
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def _say_stopped(folder: Path) -> None:
-    try:
-        store = CaptionStore.open(folder)
+        store = CaptionBank.open(folder)
     except InputError:
-        say("Stopped before the first captions were embedded.")
-        return
-    say(
+        return "Stopped before the first captions were embedded."
+    return (
         f"Stopped: {store.done:,} of {store.record.count:,} captions are embedded and kept in "
         f"{folder}; to continue, repeat the command, or: captions build {folder}"
     )
@@ -151,10 +189,9 @@ def build_command(
         raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
     loaded = load(model or source.known_model, settings.architecture, settings.device)
     bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
-    record = bank.record
-    skipped = record.skipped
+    skipped = bank.record.skipped
     more = f" ({skipped})" if skipped else ""
-    say(f"{len(bank):,} captions{more}, model {record.model}, in:")
+    say(f"{len(bank):,} captions{more}, model {bank.record.model}, in:")
     echo(bank.folder)
 
 

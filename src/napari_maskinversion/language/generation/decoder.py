@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
@@ -22,13 +22,6 @@ from ...engine.compute.compute_lock import computing
 from .settings import SEARCHES, FloatArray, GenerationSettings
 
 BATCH: Final = 16  # sentences written at once
-
-
-class SentenceGenerator(Protocol):
-    """Whatever turns embeddings into sentences."""
-
-    def generate(self, embeddings: FloatArray) -> list[str]:
-        """Return a sentence for each embedding (N, e), as optimised, not normalised."""
 
 
 class CaptionDecoder(ABC):

@@ -39,7 +39,7 @@ class CheckpointSpec:
     @property
     def path(self) -> Path:
         """Path of the downloaded file, which may not exist yet."""
-        return checkpoint_folder() / self.file
+        return cache_folder() / "sam" / self.file
 
     @property
     def remote_file(self) -> RemoteFile:
@@ -89,11 +89,6 @@ _TABLE: Final = (
 CHECKPOINTS: Mapping[str, CheckpointSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})
 
 
-def checkpoint_folder() -> Path:
-    """Return the folder of downloaded checkpoints."""
-    return cache_folder() / "sam"
-
-
 def get_checkpoint(name: str) -> CheckpointSpec:
     """Return a published checkpoint by name."""
     try:
@@ -119,7 +114,7 @@ def fetch_checkpoint(
         Download(
             name=spec.file,
             size=spec.size,
-            lock=checkpoint_folder() / f".{spec.file}.lock",
+            lock=spec.path.with_name(f".{spec.file}.lock"),
             alternative="use a checkpoint file of your own, or none: each box is then a region",
             local=lambda: spec.remote_file,
             remote=lambda: spec.remote_file,

@@ -24,9 +24,9 @@ from ...engine.compute.compute_lock import computing
 from ...engine.compute.devices import choose_device
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
-from ..masks.cleanup import CleanUp, clean_region
+from ..cleanup import CleanUp, clean_region
 from .loading import load_sam
-from .prompts import AutomaticConfig, FloatBox, Point, Prompt
+from .prompts import AutomaticConfig, FloatBox, Point, Prompt, is_inside
 from .resizing import Candidate, SamInput, crop_map, resize_for_sam
 
 with warnings.catch_warnings():
@@ -265,13 +265,9 @@ def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
         positive = [
             point
             for point in prompt.positive
-            if box is None or _inside(point, box) or not any(_inside(point, o) for o in others)
+            if box is None or is_inside(point, box) or not any(is_inside(point, o) for o in others)
         ]
         yield _Query(place, box, (*positive, *prompt.negative), len(positive))
-
-
-def _inside(point: Point, box: FloatBox) -> bool:
-    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
 def _batches(queries: Sequence[_Query]) -> Iterable[Sequence[_Query]]:
