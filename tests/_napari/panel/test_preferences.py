@@ -14,6 +14,7 @@ from napari_maskinversion._napari.panel import panel_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.session import Scope
 from napari_maskinversion.base import preferences
+from napari_maskinversion.base.cache_folder import make_folder
 from napari_maskinversion.base.preferences import Preferences, load, save
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models.specs import MODELS
@@ -229,8 +230,8 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     widget, own_cache_folder, qtbot, monkeypatch
 ):
     speed = own_cache_folder / "speed" / f"{'a' * 16}.json"
-    foreign = own_cache_folder / "speed" / "notes.txt"
-    speed.parent.mkdir()
+    foreign = own_cache_folder / "notes.txt"
+    make_folder(speed.parent)
     speed.write_text("x" * 2000)
     foreign.write_text("mine")
     widget.controller.show_settings("Storage")
