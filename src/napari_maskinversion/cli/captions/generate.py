@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from ...base.progress import Tick
 from ...base.progress_words import WRITING_CAPTIONS
 from ...language.generation.registry import DECODERS
-from ...language.generation.settings import NORMS, SEARCHES, GenerationSettings, describe
+from ...language.generation.settings import SEARCHES, GenerationSettings, describe
 from ...pipeline.captions import CaptionRequest, generate_captions
 from ...pipeline.job import open_job
 from ...results.printing import print_results
@@ -30,10 +30,6 @@ from ..options import (
 from ..running import embedded, say_unfinished
 from .banks import CaptionSource
 
-if TYPE_CHECKING:
-    pass
-
-_USUAL: Final = GenerationSettings()
 _STOPPED: Final = "Stopped before all sentences were written; nothing was saved."
 _OUTPUT: Final = Output(formats="csv,json,npz")
 
@@ -56,39 +52,10 @@ Memory = Annotated[
 ]
 SearchOption = Annotated[str, typer.Option(metavar="|".join(SEARCHES), help=describe("search"))]
 Beams = Annotated[int, typer.Option(help=describe("beams"))]
-Temperature = Annotated[float, typer.Option(help=describe("temperature"))]
-MaxTokens = Annotated[int | None, typer.Option(help=describe("max_tokens"))]
-NormOption = Annotated[str, typer.Option(metavar="|".join(NORMS), help=describe("norm"))]
 
 
 def _show(bar: ProgressBar, news: Tick) -> None:
     bar.show(WRITING_CAPTIONS, news.done, news.total)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecoderOptions:
-    """The decoder of captions, and how it chooses words."""
-
-    decoder: Decoder = "demo"
-    decoder_file: DecoderFile = None
-    memory: Memory = None
-    search: SearchOption = _USUAL.search
-    beams: Beams = _USUAL.beams
-    temperature: Temperature = _USUAL.temperature
-    max_tokens: MaxTokens = _USUAL.max_tokens
-    norm: NormOption = _USUAL.norm
-
-    @property
-    def request(self) -> CaptionRequest:
-        """What is to be written, without the bank of ``memory``."""
-        how = GenerationSettings(
-            search=self.search,  # type: ignore[arg-type]
-            beams=self.beams,
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            norm=self.norm,  # type: ignore[arg-type]
-        )
-        return CaptionRequest(decoder=self.decoder, file=self.decoder_file, settings=how)
 
 
 @with_paper()
@@ -98,7 +65,11 @@ def caption_command(
     image: ImageFile,
     masks: MaskFiles,
     settings: RunSettings,
-    writing: DecoderOptions,
+    *,
+    decoder: Decoder = "demo",
+    decoder_file: DecoderFile = None,
+    memory: Memory = None,
+    how: GenerationSettings,
     results: EarlierResults = None,
     output: Output = _OUTPUT,
 ) -> None:
@@ -107,10 +78,10 @@ def caption_command(
     The sentences go into the column generated_caption of the table and of every file. CLIPCap needs
     --model ViT-B-32/openai and the extra [captioning]; its weights (636 MB) are downloaded once.
     """
-    request, memory = writing.request, writing.memory
+    request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)
     request.check(settings.model, settings.method, memory)
     sentences = None if memory is None else CaptionSource(memory)
-    read = (image, masks, writing.decoder_file, memory, settings.model, results)
+    read = (image, masks, decoder_file, memory, settings.model, results)
     _held = output.begin(*read, settings.method.weights)  # until this function returns
     with open_job(image, masks, settings, say) as job:
         model = load(settings.model, settings.architecture, settings.device)

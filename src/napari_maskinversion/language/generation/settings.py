@@ -29,7 +29,8 @@ class GenerationSettings(Config):
         Search,
         Field(
             description="How to choose the next word: the most likely one (greedy), or by "
-            "comparing several sentences (beam)."
+            "comparing several sentences (beam).",
+            json_schema_extra={"choices": SEARCHES},
         ),
     ] = "greedy"
     beams: Annotated[int, Field(ge=1, le=50, description="Beam: sentences kept at a time.")] = 5
