@@ -194,7 +194,7 @@ def test_a_run_that_finds_its_windows_encoded_tells_nothing_of_speed(live, monke
 
 def test_the_pipeline_itself_keeps_nothing_unless_asked(counted):
     for _ in range(2):
-        run.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK))
+        run.run_planes(demo_model(), tasks(label_image(2)), WORDS, QUICK)
     assert counted["encoded"] == 2
 
 

@@ -148,7 +148,7 @@ def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory
     short_of_memory(lambda inverter, masks: inverter.model.device.type == "cuda")
     monkeypatch.setattr(matmul, "_missing", lambda *_: "")
     monkeypatch.setattr(window_runner, "has_precision", lambda *_: False)
-    config = replace(QUICK, precision="tf32")
+    config = QUICK.changed(precision="tf32")
     _, _, results = follow(PretendGpu(), picture(), regions(3), WORDS, config)
     assert {region.window.device for region in results.regions} == {"cpu"}
     assert {region.window.route for region in results.regions} == {"direct"}
