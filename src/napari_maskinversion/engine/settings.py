@@ -31,39 +31,41 @@ class InversionConfig(Config):
     and sliders) is what the command line and the panel show. Frozen; ``config.changed(steps=20)``
     returns a checked copy.
 
-    Parameters
+    Attributes
     ----------
     steps : int
-        AdamW updates per mask, K in the paper; at least 1.
+        AdamW updates per mask, K in the paper; at least 1. Default: 10.
     learning_rate : float
-        Step size of AdamW; above 0.
+        Step size of AdamW; above 0. Default: 0.1.
     alpha : float
         Weight of the regulariser ``1 - cos(embedding, image embedding)``; 0 looks at the region
-        alone, about 5 keeps its context.
+        alone, about 5 keeps its context. Default: 0.
     weight_decay : float
-        AdamW's decoupled weight decay; 0 or more.
+        AdamW's decoupled weight decay; 0 or more. Default: 0.
     layers : int
-        How many of the last transformer layers are explained; at least 1.
+        How many of the last transformer layers are explained; at least 1. Default: 1.
     explainer : str
         The explainability map that is matched with the mask, a name of `explain.registry.MAPS`.
-        GradCAM looks at the last layer alone: ``layers`` must be 1.
+        GradCAM looks at the last layer alone: ``layers`` must be 1. Default: "legrad".
     fast : bool
         Estimate LeGrad's map from fewer products and query tokens for each mask whose estimate
         agrees with the exact map; exact elsewhere, and for small models. The result (maps,
         overlaps, the last loss) is exact for the returned embedding in any case. The other maps
-        are always exact.
+        are always exact. Default: False.
     route : {"auto", "direct", "decomposed"}
         How LeGrad of a class-token ViT is computed; only rounding differs.
         "decomposed" is the paper's gradient decomposition: it takes memory (1.2 GB for ViT-B/16 at
         448 px) and pays for many masks. "auto" chooses by model, grid, number of masks and memory
-        budget.
+        budget. Default: "auto".
     precision : {"float32", "bfloat16", "float16", "tf32"}
         Precision of the large products of LeGrad of a class-token ViT, the image's encoding
         included. Embeddings, losses and the optimiser stay float32, as do other maps and towers.
         "bfloat16" needs a processor with AMX or AVX512-BF16, or a GPU, "float16" a GPU; with "tf32"
         an NVIDIA GPU rounds the factors of float32 products, in every map and tower.
+        Default: "float32".
     keep_last_step_heatmaps : bool
         Also return the maps of the last step, made before its update, as the published code does.
+        Default: False.
 
     Raises
     ------
