@@ -17,7 +17,7 @@ from ..images.ome_zarr import is_zarr, label_image
 from ..images.opening import open_image
 from ..images.stack import Stack
 from ..language.labels.label import Label
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations

@@ -18,9 +18,9 @@ from napari_maskinversion.regions.annotations.label_maps import (
     write_label_maps,
 )
 from napari_maskinversion.regions.reading import read_regions
-from napari_maskinversion.results.compressed_region import CompressedRegion
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
+from napari_maskinversion.results.export.bundle import CompressedRegion
 from napari_maskinversion.results.results import Results
 from tests.regions.annotations.shapes import names, same
 

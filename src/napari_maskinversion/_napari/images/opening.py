@@ -84,13 +84,12 @@ def compute(
     project: OpenProject,
     name: str,
     model: Callable[[], Backbone],
-    on_step: Callable[[Any], object],
 ) -> str:
     """Compute an image unless that is done; return why that fails."""
     task = project.task(name)
     if task is None or is_computed(task):
         return ""
-    report = run_task(task, model=model(), on_step=on_step)
+    report = run_task(task, model=model())
     return report.problem
 
 

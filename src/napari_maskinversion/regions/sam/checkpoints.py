@@ -9,7 +9,12 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from ...base.cache_folder import cache_folder
-from ...base.download import Download, IsCancelled, OnProgress, RemoteFile, download, size_text
+from ...base.download import (
+    Download,
+    RemoteFile,
+    download,
+    size_text,
+)
 from ...base.errors import ModelError
 
 _SERVER: Final = "https://dl.fbaipublicfiles.com/segment_anything/"
@@ -103,9 +108,6 @@ def file_or_checkpoint(text: str) -> Path | CheckpointSpec:
 
 def fetch_checkpoint(
     spec: CheckpointSpec,
-    *,
-    on_progress: OnProgress | None = None,
-    cancelled: IsCancelled | None = None,
 ) -> Path:
     """Make sure that a published checkpoint is on this machine and intact; return its path."""
     return download(
@@ -117,6 +119,4 @@ def fetch_checkpoint(
             local=lambda: spec.remote_file,
             remote=lambda: spec.remote_file,
         ),
-        on_progress=on_progress,
-        cancelled=cancelled,
     )

@@ -50,6 +50,7 @@ class AutomaticConfig(FrozenModel):
         description="Drop masks with a lower predicted IoU.",
         ge=0,
         le=1,
+        json_schema_extra={"cli": "min-score"},
     )
     # Masks whose IoU with themselves at another threshold is lower are dropped
     stability: float = Field(
@@ -59,6 +60,7 @@ class AutomaticConfig(FrozenModel):
         "lower threshold.",
         ge=0,
         le=1,
+        json_schema_extra={"cli": "min-stability"},
     )
     # Masks whose box overlaps that of a better mask more than this (IoU) are dropped
     overlap: float = Field(
@@ -67,6 +69,7 @@ class AutomaticConfig(FrozenModel):
         description="Keep the better one of two masks whose boxes overlap more.",
         ge=0,
         le=1,
+        json_schema_extra={"cli": "max-overlap"},
     )
     # Masks with fewer pixels of the plane are dropped
     min_area: int = Field(
@@ -77,7 +80,7 @@ class AutomaticConfig(FrozenModel):
         json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
     )
     # Points in the model at once
-    batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False})
+    batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False, "cli": False})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,79 +13,59 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...base.cache_folder import cache_folder, make_folder
-from ...base.oom_fallback import Attempt, OomFallback, then_on_cpu
-from ...base.steps import drive, map_steps
-from ..labels.vocabulary import Vocabulary
+from ..base.cache_folder import cache_folder, make_folder
+from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..base.progress import LABELS, tick
+from .labels.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from ...engine.models.backbone import Backbone
+    from ..engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
 Prompts = Sequence[str]
 
-# Sentences between two chances to stop: a few seconds for a large model on a slow machine.
+# Sentences between two ticks: a few seconds for a large model on a slow machine.
 SENTENCES: Final = 32
 # Words embedded between two writes to the cache.
 _SAVE_EVERY = 512
 
 
-def embed_vocabulary(
-    model: Backbone,
-    vocabulary: Vocabulary,
-    *,
-    cache: bool = True,
-    on_batch: Callable[[int, int], None] | None = None,
-) -> FloatArray:
+def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = True) -> FloatArray:
     """Embed the words of a vocabulary: each label and each synonym.
 
     A word's embedding is the normalised mean of the unit embeddings of its prompts (CLIP's prompt
-    ensembling).
+    ensembling). Words that are finished stay in the disk cache, however the work ends.
 
     Shapes: returns (words, e).
     """
-    work = embed_vocabulary_steps(model, vocabulary, cache=cache)
-    return drive(work, None if on_batch is None else lambda step: on_batch(*step))
-
-
-def embed_vocabulary_steps(
-    model: Backbone, vocabulary: Vocabulary, *, cache: bool = True, sentences: int = SENTENCES
-) -> Generator[tuple[int, int], None, FloatArray]:
-    """`embed_vocabulary` as a generator that yields (words done, words) and may be closed.
-
-    The model embeds ``sentences`` at once.
-    """
-    prompts = vocabulary.prompts()
+    prompts, encoder = vocabulary.prompts(), FittingEncoder(model, SENTENCES, "labels")
     total = len(prompts)
     disk = TextCache(_cache_path(model), model.embed_dim) if cache else None
     vectors = {} if disk is None else disk.read(prompts)
     missing = [place for place in range(total) if place not in vectors]
     if missing:
-        yield len(vectors), total
-    at_once = max(1, sentences // len(vocabulary.templates))
+        tick(LABELS, len(vectors), total)
+    at_once = max(1, SENTENCES // len(vocabulary.templates))
     unsaved: dict[int, FloatArray] = {}
     try:
         for start in range(0, len(missing), at_once):
             batch = missing[start : start + at_once]
-            means = _embed(model, [prompts[place] for place in batch], sentences)
+            means = _means(encoder, [prompts[place] for place in batch])
             unsaved.update(zip(batch, means, strict=True))
             vectors.update(unsaved)
             if disk is not None and len(unsaved) >= _SAVE_EVERY:
                 disk.write(unsaved, prompts)
                 unsaved = {}
-            yield len(vectors), total
+            tick(LABELS, len(vectors), total, encoder.note)
     finally:
-        # Also if the caller stops here.
+        # Also if the work is stopped here.
         if disk is not None and unsaved:
             disk.write(unsaved, prompts)
     return np.stack([vectors[place] for place in range(total)])
 
 
-def _embed(model: Backbone, prompts: list[list[str]], at_once: int) -> FloatArray:
-    texts = [sentence for group in prompts for sentence in group]
-    flat = np.concatenate(
-        [model.encode_text(texts[i : i + at_once]) for i in range(0, len(texts), at_once)]
-    )
+def _means(encoder: FittingEncoder, prompts: list[list[str]]) -> FloatArray:
+    flat = encoder.encode([sentence for group in prompts for sentence in group])
     means = flat.reshape(len(prompts), len(prompts[0]), -1).mean(axis=1)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means / np.maximum(lengths, 1e-12), dtype=np.float32)
@@ -95,78 +75,49 @@ def _cache_path(model: Backbone) -> Path:
     return cache_folder() / "text" / f"{model.fingerprint}.sqlite"
 
 
-# -- where memory runs out ---------------------------------------------------------------------
-
-
 class FittingEncoder:
     """Text encoder that embeds as many sentences at once as fit into memory.
 
     If not even one fits, a copy of the model on the CPU embeds the rest.
     """
 
-    def __init__(
-        self, model: Backbone, sentences: int, what: str, on_note: Callable[[str], None]
-    ) -> None:
-        self.model, self._on_note = model, on_note
-        self.fallback = text_fallback(sentences, str(model.device), what)
+    def __init__(self, model: Backbone, sentences: int, what: str) -> None:
+        self.model = model
+        short, count, device = f"Not enough memory for {what}", sentences, str(model.device)
+        attempts = [Attempt(count, device)]
+        while count > 1:
+            count = max(1, count // 4)
+            note = f"{short}: {count} sentence{'s' * (count != 1)} at once"
+            attempts.append(Attempt(count, device, note=note))
+        attempts = then_on_cpu(attempts, f"{short} on {device}: embedding them on the CPU")
+        self._fallback = OomFallback(
+            attempts,
+            f"There was not enough memory for the {what}, not even for one sentence on "
+            f"{attempts[-1].device}. Close other programs, or choose a smaller model.",
+        )
+
+    @property
+    def note(self) -> str:
+        """What is done differently because memory ran out."""
+        return self._fallback.now.note
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embed sentences as `Backbone.encode_text` does."""
         batches: list[FloatArray] = []
         left = texts
         while left:
-            batches.append(self.fallback.run(partial(self._encode_first, left), self.use_less))
+            batches.append(self._fallback.run(partial(self._encode_first, left), self._use_less))
             left = left[len(batches[-1]) :]
         return np.concatenate(batches)
 
-    def use_less(self, before: Attempt) -> None:
-        """Tell the user, and move to the CPU if that is the next attempt."""
-        from ...engine.models.loading import copy_to_cpu
-
-        self._on_note(self.fallback.now.note)
-        if self.fallback.now.device != before.device:
-            self.model = copy_to_cpu(self.model)
-
     def _encode_first(self, texts: Sequence[str]) -> FloatArray:
-        return self.model.encode_text(texts[: self.fallback.now.at_once])
+        return self.model.encode_text(texts[: self._fallback.now.at_once])
 
+    def _use_less(self, before: Attempt) -> None:
+        from ..engine.models.loading import copy_to_cpu
 
-def embed_as_fits(
-    model: Backbone, vocabulary: Vocabulary
-) -> Generator[tuple[int, int, str], None, FloatArray]:
-    """Embed a vocabulary as `embed_vocabulary_steps` does, with as many sentences at once as fit.
-
-    If not even one sentence fits, a copy of the model on the CPU embeds the rest. Words that are
-    finished when memory runs out stay in the disk cache.
-    """
-    encoder = FittingEncoder(model, SENTENCES, "labels", lambda _: None)
-    fallback = encoder.fallback
-
-    def work() -> Generator[tuple[int, int, str], None, FloatArray]:
-        words = embed_vocabulary_steps(encoder.model, vocabulary, sentences=fallback.now.at_once)
-        return (yield from map_steps(lambda step: (*step, fallback.now.note), words))
-
-    def use_less(before: Attempt) -> tuple[int, int, str]:
-        encoder.use_less(before)
-        return 0, len(vocabulary.words), fallback.now.note
-
-    return (yield from fallback.run_steps(work, use_less))
-
-
-def text_fallback(sentences: int, device: str, what: str) -> OomFallback:
-    """Return the attempts at embedding text: fewer and fewer sentences at once, then the CPU."""
-    short, count = f"Not enough memory for {what}", sentences
-    attempts = [Attempt(count, device)]
-    while count > 1:
-        count = max(1, count // 4)
-        note = f"{short}: {count} sentence{'s' * (count != 1)} at once"
-        attempts.append(Attempt(count, device, note=note))
-    attempts = then_on_cpu(attempts, f"{short} on {device}: embedding them on the CPU")
-    return OomFallback(
-        attempts,
-        f"There was not enough memory for the {what}, not even for one sentence on "
-        f"{attempts[-1].device}. Close other programs, or choose a smaller model.",
-    )
+        if self._fallback.now.device != before.device:
+            self.model = copy_to_cpu(self.model)
 
 
 # -- the cache on disk: one SQLite file per model, one row per label ---------------------------

@@ -14,7 +14,7 @@ from napari_maskinversion.results.export.archive import open_archive, save_archi
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
-from napari_maskinversion.review.calibrating import calibrate_from_files
+from napari_maskinversion.review.reporting import calibrate_from_files
 from napari_maskinversion.review.review import Review
 
 from .decided import CELLS, image, info, key, label_image, regions

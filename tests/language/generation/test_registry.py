@@ -11,10 +11,13 @@ from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.errors import ConfigError, InputError, ModelError, OfflineError
 from napari_maskinversion.language.captions.building import build_bank
 from napari_maskinversion.language.captions.caption_files import read_captions
-from napari_maskinversion.language.generation import loading, registry
-from napari_maskinversion.language.generation.decoder import SentenceGenerator
-from napari_maskinversion.language.generation.loading import load_decoder
-from napari_maskinversion.language.generation.registry import check_decoder, get_decoder
+from napari_maskinversion.language.generation import registry
+from napari_maskinversion.language.generation.decoder import CaptionDecoder
+from napari_maskinversion.language.generation.registry import (
+    check_decoder,
+    get_decoder,
+    load_decoder,
+)
 from napari_maskinversion.language.generation.settings import (
     GenerationSettings,
     GenerationUse,
@@ -22,6 +25,7 @@ from napari_maskinversion.language.generation.settings import (
 )
 from tests.engine.tiny import tiny_clip
 from tests.language.generation.checkpoints import write_clipcap, write_decap, write_vocabulary
+from tests.listeners import collect
 
 CLIPCAP_MODEL = "ViT-B-32/openai"
 
@@ -45,7 +49,7 @@ def one_line(error):
 
 
 def test_a_decoder_generates_a_sentence_for_each_embedding(tower, tmp_path):
-    decoder: SentenceGenerator = load_decoder(
+    decoder: CaptionDecoder = load_decoder(
         "clipcap-coco", tower, file=write_clipcap(tmp_path), settings=GenerationSettings()
     )
     sentences = decoder.generate(np.random.default_rng(0).normal(size=(3, 24)).astype(np.float32))
@@ -66,19 +70,10 @@ def test_weights_copied_by_hand_are_compared_by_their_width(tmp_path):
         check_decoder("clipcap-coco", "weights/other.pt", file=file)
 
 
-def test_clipcap_is_refused_for_another_tower_before_anything_is_read(tmp_path):
-    missing = tmp_path / "missing.pt"
-    with pytest.raises(InputError, match="reads embeddings of ViT-B-32/openai.*not of demo"):
-        check_decoder("clipcap-coco", "demo", file=missing)
-    # As wide as ViT-B/32's, and of another space.
-    with pytest.raises(InputError, match="not of ViT-B-16/openai"):
-        check_decoder("clipcap-coco", "ViT-B-16/openai")
-
-
-def test_a_mapper_of_another_width_is_refused(tower, tmp_path):
-    with pytest.raises(ModelError, match="32 numbers.*has 24.*another image tower") as error:
-        load_decoder("clipcap-coco", tower, file=write_clipcap(tmp_path, embed_dim=32))
-    one_line(error)
+@pytest.mark.parametrize("name", ["demo", "ViT-B-16/openai"])  # as wide, and of another space
+def test_clipcap_is_refused_for_another_tower_before_anything_is_read(tmp_path, name):
+    with pytest.raises(InputError, match=f"reads embeddings of ViT-B-32/openai.*not of {name}"):
+        check_decoder("clipcap-coco", name, file=tmp_path / "missing.pt")
 
 
 @pytest.mark.parametrize(
@@ -99,11 +94,6 @@ def test_what_cannot_work_is_refused_in_one_line(arguments, said, tmp_path, monk
     one_line(error)
 
 
-def test_a_memory_for_a_decoder_without_one_is_refused(tmp_path):
-    with pytest.raises(InputError, match="takes no caption bank"):
-        check_decoder("clipcap-coco", CLIPCAP_MODEL, memory=tmp_path)
-
-
 def test_without_transformers_one_line_says_what_to_install(monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(
@@ -119,10 +109,8 @@ def test_without_transformers_one_line_says_what_to_install(monkeypatch):
     "wrong",
     [
         {"search": "best"},
-        {"beams": 0},
         {"beams": 51},
         {"temperature": 0.0},
-        {"temperature": float("nan")},
         {"max_tokens": 0},
         {"norm": "unit"},
     ],
@@ -134,14 +122,10 @@ def test_settings_that_make_no_sense_are_refused(wrong):
     one_line(error)
 
 
-def test_sentences_longer_than_the_decoder_can_write_are_refused(tower, tmp_path):
+def test_what_the_decoder_cannot_read_or_write_is_refused(tower, tmp_path):
     decoder = load_decoder("clipcap-coco", tower, file=write_clipcap(tmp_path))
     with pytest.raises(ConfigError, match="at most 61 tokens; got max_tokens 62"):
         decoder.generate(np.ones((1, 24), np.float32), GenerationSettings(max_tokens=62))
-
-
-def test_embeddings_of_another_size_or_not_finite_are_refused(tower, tmp_path):
-    decoder = load_decoder("clipcap-coco", tower, file=write_clipcap(tmp_path))
     with pytest.raises(InputError, match=r"shape \(regions, 24\); got \(1, 23\)"):
         decoder.generate(np.ones((1, 23), np.float32))
     with pytest.raises(InputError, match="not finite"):
@@ -180,17 +164,16 @@ def published(hub, monkeypatch, tmp_path):
     vocabulary = write_vocabulary(tmp_path / "vocab.json").read_bytes()
     hub.files[(spec.repository, spec.file)] = weights
     hub.files[("openai-community/gpt2", "vocab.json")] = vocabulary
-    monkeypatch.setattr(loading, "_VOCABULARY_BYTES", len(vocabulary))
-    monkeypatch.setattr(loading, "_VOCABULARY_SHA256", hashlib.sha256(vocabulary).hexdigest())
+    monkeypatch.setattr(registry, "_VOCABULARY_BYTES", len(vocabulary))
+    monkeypatch.setattr(registry, "_VOCABULARY_SHA256", hashlib.sha256(vocabulary).hexdigest())
     return hub
 
 
 def test_weights_are_fetched_once_and_verified(published, tower, own_cache_folder):
     spec = get_decoder("clipcap-coco")
     assert not spec.is_on_disk
-    progress = []
-    decoder = load_decoder("clipcap-coco", tower, on_progress=lambda *step: progress.append(step))
-    assert progress[-1][0] == progress[-1][1] > 100_000
+    progress, decoder = collect(lambda: load_decoder("clipcap-coco", tower))
+    assert max(news.total for news in progress if news.done == news.total) > 100_000
     assert (
         decoder.weights == hashlib.sha256(published.files[(spec.repository, spec.file)]).hexdigest()
     )
@@ -202,7 +185,7 @@ def test_weights_are_fetched_once_and_verified(published, tower, own_cache_folde
 
 
 def test_a_vocabulary_that_is_not_the_published_one_is_not_used(published, tower, monkeypatch):
-    monkeypatch.setattr(loading, "_VOCABULARY_SHA256", "0" * 64)
+    monkeypatch.setattr(registry, "_VOCABULARY_SHA256", "0" * 64)
     with pytest.raises(ModelError, match="checksum of GPT-2's vocabulary differs"):
         load_decoder("clipcap-coco", tower)
 
@@ -220,12 +203,6 @@ def test_the_demo_decoder_is_refused_for_other_weights(monkeypatch):
     with pytest.raises(InputError, match="other weights of it.*train it again") as error:
         load_decoder("demo", Changed())
     one_line(error)
-
-
-def test_every_decoder_of_the_table_is_described():
-    for spec in registry.DECODERS.values():
-        assert spec.title
-        assert spec.published == bool(spec.size_mb)
 
 
 def test_results_whose_sentences_were_drawn_at_random_still_open(tower, tmp_path):

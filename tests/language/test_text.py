@@ -6,8 +6,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from napari_maskinversion.base.progress import Tick, listening
 from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Vocabulary
-from napari_maskinversion.language.text.embeddings import embed_vocabulary
+from napari_maskinversion.language.text import embed_vocabulary
+from tests.listeners import collect
 from tests.scenes import demo_model
 
 
@@ -57,7 +59,7 @@ def test_another_model_is_not_answered_with_the_vectors_of_this_one(model, asked
     assert len(asked) == 8
 
 
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 no database" * 99, b"SQLite format 3\0" * 99])
+@pytest.mark.parametrize("damage", [b"PK\x03\x04 no database" * 99, b"SQLite format 3\0" * 99])
 def test_a_broken_cache_file_is_made_again(model, asked, own_cache_folder, damage):
     first = embed_vocabulary(model, WORDS)
     (file,) = own_cache_folder.rglob("*.sqlite")
@@ -89,42 +91,32 @@ MANY = Vocabulary(tuple(f"thing {number}" for number in range(100)), TEMPLATES["
 
 
 def test_progress_counts_labels_from_nothing_to_all(model):
-    seen = []
-    embed_vocabulary(model, MANY, on_batch=lambda *state: seen.append(state))
-    done = [first for first, _ in seen]
+    seen, _ = collect(lambda: embed_vocabulary(model, MANY))
+    done = [news.done for news in seen]
     assert (done[0], done[-1]) == (0, 100)
     assert done == sorted(set(done))
-    assert {total for _, total in seen} == {100}
+    assert {news.total for news in seen} == {100}
     # Often enough for Cancel, and nothing to report where all is known.
     assert max(np.diff(done)) * len(MANY.templates) <= 64
-    seen.clear()
-    embed_vocabulary(model, MANY, on_batch=lambda *state: seen.append(state))
-    assert not seen
+    assert collect(lambda: embed_vocabulary(model, MANY))[0] == []
 
 
 def test_what_was_embedded_before_a_stop_is_kept(model, asked):
     expected = embed_vocabulary(model, MANY, cache=False)
     asked.clear()
 
-    def stop(done, total):
-        if done >= 40:
+    def stop(news):
+        if news.done >= 40:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        embed_vocabulary(model, MANY, on_batch=stop)
+    with pytest.raises(KeyboardInterrupt), listening(stop):
+        embed_vocabulary(model, MANY)
     first = len(asked)
     assert first < 50 * 7
-    seen = []
-    embeddings = embed_vocabulary(model, MANY, on_batch=lambda *state: seen.append(state))
+    seen, embeddings = collect(lambda: embed_vocabulary(model, MANY))
     np.testing.assert_allclose(embeddings, expected, atol=1e-6)
     assert len(asked) == 700
-    assert seen[0] == (first // 7, 100)
-
-
-def test_batches_do_not_change_the_embeddings(model):
-    together = embed_vocabulary(model, MANY, cache=False)
-    alone = Vocabulary(MANY.labels[37:38], MANY.templates)
-    np.testing.assert_allclose(embed_vocabulary(model, alone)[0], together[37], atol=1e-6)
+    assert seen[0] == Tick("Labels", first // 7, 100)
 
 
 def test_every_synonym_is_embedded_and_kept_for_itself(model, asked):

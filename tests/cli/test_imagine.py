@@ -6,9 +6,12 @@ import json
 import pytest
 import skimage.io
 
-from napari_maskinversion.cli.generate import imagine as cli_imagine
+from napari_maskinversion.cli import console
+from napari_maskinversion.cli import imagine as cli_imagine
 from tests import tiny_decoders
 from tests.scenes import demo_model, write_scene
+
+from .conftest import ok, refusal
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +38,7 @@ def imagine(call, monkeypatch, tmp_path, decoders):
 
 def test_the_picture_of_a_region_is_written_beside_that_of_cls(imagine, tmp_path):
     numbers = ("--seed", 7, "--pictures", 2, "--guidance", 3, "--norm", "cls")
-    code, _, err = imagine("--region", 3, *numbers)
-    assert code == 0, err
+    err = ok(imagine("--region", 3, *numbers))
     assert "about" in err
     assert "needed" in err  # device and memory, said beforehand
     assert "Wrote region-3_seed-7.png, region-3_seed-8.png, cls_seed-7.png, cls_seed-8.png" in err
@@ -52,11 +54,12 @@ def test_the_picture_of_a_region_is_written_beside_that_of_cls(imagine, tmp_path
 
 
 def test_several_regions_in_a_prompt(imagine, decoders, tmp_path):
-    code, _, err = imagine(
-        *("--region", "1,2", "--region", 3, "--subject", "dog", "--subject", "hat"),
-        *("--prompt", "a photo of a sks dog with a hat", "--prior", decoders / "prior"),
+    ok(
+        imagine(
+            *("--region", "1,2", "--region", 3, "--subject", "dog", "--subject", "hat"),
+            *("--prompt", "a photo of a sks dog with a hat", "--prior", decoders / "prior"),
+        )
     )
-    assert code == 0, err
     assert (tmp_path / "out" / "region-1+2+3_seed-0.png").exists()
     record = json.loads((tmp_path / "out" / "imagine.json").read_text())
     unet = decoders / "kandinsky" / "unet" / "diffusion_pytorch_model.safetensors"
@@ -78,8 +81,7 @@ def test_several_regions_in_a_prompt(imagine, decoders, tmp_path):
     ],
 )
 def test_bad_input_is_one_line(imagine, tmp_path, options, says):
-    code, _, err = imagine(*options)
-    assert code == 2
+    err = refusal(imagine(*options))
     assert says in err
     assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -87,21 +89,17 @@ def test_bad_input_is_one_line(imagine, tmp_path, options, says):
 
 def test_missing_weights_are_named_before_the_model_is_loaded(imagine, tmp_path, monkeypatch):
     monkeypatch.setattr(cli_imagine, "load", None)
-    code, _, err = imagine("--region", 1, weights=tmp_path / "none")
-    assert code == 2
+    err = refusal(imagine("--region", 1, weights=tmp_path / "none"))
     assert "5.3 GB" in err
     assert "hf download kandinsky-community/kandinsky-2-2-decoder" in err
 
 
 def test_a_region_that_is_not_there_is_refused_before_the_decoder_is_looked_for(imagine, tmp_path):
-    code, _, err = imagine("--region", 9, weights=tmp_path / "none")
-    assert code == 2
-    assert "no region 9" in err
+    assert "no region 9" in refusal(imagine("--region", 9, weights=tmp_path / "none"))
 
 
 def test_unclip_is_fetched_from_a_copy_that_is_marked_as_unofficial(imagine, tmp_path):
-    code, _, err = imagine("--region", 1, "--decoder", "unclip-l", weights=tmp_path / "none")
-    assert code == 2
+    err = refusal(imagine("--region", 1, "--decoder", "unclip-l", weights=tmp_path / "none"))
     assert "hf download sd2-community/stable-diffusion-2-1-unclip-small" in err
     assert "an unofficial copy of stabilityai/stable-diffusion-2-1-unclip-small" in err
 
@@ -111,9 +109,7 @@ def test_a_picture_that_is_there_stays(imagine, tmp_path, monkeypatch):
     out.mkdir()
     (out / "cls_seed-0.png").write_text("mine")
     monkeypatch.setattr(cli_imagine, "load", None)
-    code, _, err = imagine("--region", 1)
-    assert code == 2
-    assert "already has cls_seed-0.png; choose another folder.\n" in err
+    assert "already has cls_seed-0.png; choose another folder.\n" in refusal(imagine("--region", 1))
     assert (out / "cls_seed-0.png").read_text() == "mine"
     assert [file.name for file in out.iterdir()] == ["cls_seed-0.png"]
 
@@ -123,7 +119,7 @@ def test_ctrl_c_stops_between_two_steps_and_writes_nothing(imagine, tmp_path, mo
         if "step" in text and "Picture 1" in text:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_imagine.ProgressBar, "show", interrupt)
+    monkeypatch.setattr(console.ProgressBar, "show", interrupt)
     code, _, err = imagine("--region", 1)
     assert code == 130
     assert "Stopped; nothing was written." in err
