@@ -59,7 +59,10 @@ def _number(text: str | None, name: str) -> float:
 
 
 def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
-    """Return the boxes of a VOC file; it counts pixels from 1, and a box includes its last one."""
+    """Return the boxes of a VOC file; it counts pixels from 1, and a box includes its last one.
+
+    Programs that count from 0 write the edges of pixels.
+    """
     notes, objects = [], []
     entries = root.findall("object")
     corners = [one.findtext(f"bndbox/{side}") for one in entries for side in _SIDES[:2]]
@@ -83,7 +86,7 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
 
 def _voc_box(item: Any, first: int) -> Box:
     x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) for side in _SIDES)
-    return Box(y0 - first, x0 - first, y1 - first + 1, x1 - first + 1)
+    return Box(y0 - first, x0 - first, y1, x1)
 
 
 def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
