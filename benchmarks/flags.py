@@ -46,7 +46,7 @@ from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES, distances, embedding_of
 from napari_maskinversion.images.sample_scenes import load_scene, scene_names
-from napari_maskinversion.language.ranking.calibration import (
+from napari_maskinversion.language.ranking.uncertainty import (
     LEAST_MISFITS,
     Calibration,
 )

@@ -19,8 +19,8 @@ from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
 from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.invert.inverter import MaskInverter
-from napari_maskinversion.language.ranking.calibration import Calibration
 from napari_maskinversion.language.ranking.ranking import Ranking
+from napari_maskinversion.language.ranking.uncertainty import Calibration
 from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord

@@ -3,7 +3,7 @@
 import pytest
 
 from napari_maskinversion.engine.settings import InversionConfig
-from napari_maskinversion.language.ranking.calibration import Calibration
+from napari_maskinversion.language.ranking.uncertainty import Calibration
 from napari_maskinversion.results.calibrations import (
     calibration_of,
     file_of,

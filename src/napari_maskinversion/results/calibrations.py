@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..base.config_file import ConfigFile
 from ..engine.models.specs import bundled_folder
-from ..language.ranking.calibration import Calibration
+from ..language.ranking.uncertainty import Calibration
 from .settings import RunSettings
 
 SHIPPED: Final = "flags.json"

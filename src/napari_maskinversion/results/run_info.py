@@ -21,8 +21,7 @@ from ..images.windows import WindowConfig
 from ..language.captions.bank import CaptionUse
 from ..language.generation.settings import GenerationUse
 from ..language.labels.vocabulary import Vocabulary
-from ..language.ranking.calibration import Calibration
-from ..language.ranking.uncertainty import UncertaintyConfig
+from ..language.ranking.uncertainty import Calibration, UncertaintyConfig
 from .settings import RunSettings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionKey, identify
 from ..base.reading import MOST_JSON, read_bytes, validated
-from ..language.ranking.calibration import Calibration, calibrate
+from ..language.ranking.uncertainty import Calibration, calibrate
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.region_result import RegionResult

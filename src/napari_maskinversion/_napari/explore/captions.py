@@ -162,7 +162,7 @@ class CaptionsSection(ProgressSection):
         for widget in (self.banks, self.build, self.open, self.resume, self.search):
             widget.setEnabled(not running)
         self.resume.setVisible(half)
-        self.search.setVisible(self._searchable)
+        self.search.setVisible(self._searchable is not None)
         choice = None
         if bank is not None and bank.complete:
             choice = BankChoice(bank, self.top.value())
@@ -185,12 +185,12 @@ class CaptionsSection(ProgressSection):
         return ""
 
     @property
-    def _searchable(self) -> bool:
-        """Whether the bank is of the model of the results shown."""
+    def _searchable(self) -> tuple[Results, CaptionBank] | None:
+        """The results shown and the bank, if it is of their model."""
         bank, results = self.bank, self._session.results
         if bank is None or not bank.complete or not results:
-            return False
-        return bank.record.fingerprint == results.info.fingerprint
+            return None
+        return (results, bank) if bank.record.fingerprint == results.info.fingerprint else None
 
     # -- the work -----------------------------------------------------------------------------
 
@@ -221,8 +221,8 @@ class CaptionsSection(ProgressSection):
 
     def run(self) -> None:
         """Add captions to the regions of the results."""
-        if self._searchable:
-            self.start(partial(search, self._session.results, self.bank, self.top.value()))
+        if (searched := self._searchable) is not None:
+            self.start(partial(search, *searched, self.top.value()))
 
     def show_progress(self, news: Any) -> None:
         """Show it in the bar, and what memory allows above."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from ...base.errors import InputError
-from ...base.validation import Config
+from ...base.validation import Config, setting
 
 FloatArray = npt.NDArray[np.float32]
 Search = Literal["greedy", "beam", "top-p"]  # the last one is in results of earlier versions only
@@ -25,34 +25,30 @@ class GenerationSettings(Config):
 
     model_config = ConfigDict(extra="ignore")  # results of 0.2.0.dev0 have top_p and seed
 
-    search: Annotated[
-        Search,
-        Field(
-            description="How to choose the next word: the most likely one (greedy), or by "
-            "comparing several sentences (beam).",
-            json_schema_extra={"choices": SEARCHES},
-        ),
-    ] = "greedy"
-    beams: Annotated[int, Field(ge=1, le=50, description="Beam: sentences kept at a time.")] = 5
-    temperature: Annotated[
-        float,
-        Field(gt=0, le=100, description="Beam: above 1 more varied, below 1 less."),
-    ] = 1.0
-    max_tokens: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=512,
-            description="Longest sentence in tokens; by default the decoder's own (CLIPCap 67).",
-        ),
-    ] = None
-    norm: Annotated[
-        Norm,
-        Field(
-            description="Length of the embedding: as optimised, or that of the whole image "
-            "(cls). DeCap ignores the length."
-        ),
-    ] = "optimised"
+    search: Search = setting(
+        "greedy",
+        "Words",
+        "How to choose the next word: the most likely one (greedy), or by comparing several "
+        "sentences (beam).",
+        choices=SEARCHES,
+    )
+    beams: int = setting(5, "Beams", "Beam: sentences kept at a time.", ge=1, le=50)
+    temperature: float = setting(
+        1.0, "Temperature", "Beam: above 1 more varied, below 1 less.", gt=0, le=100
+    )
+    max_tokens: int | None = setting(
+        None,
+        "Longest sentence",
+        "Longest sentence in tokens; by default the decoder's own (CLIPCap 67).",
+        ge=1,
+        le=512,
+    )
+    norm: Norm = setting(
+        "optimised",
+        "Norm",
+        "Length of the embedding: as optimised, or that of the whole image (cls). DeCap ignores "
+        "the length.",
+    )
 
 
 def describe(name: str) -> str:

@@ -70,11 +70,11 @@ def _label(entry: Any) -> Label:
     if not isinstance(entry, dict):
         name, *synonyms = split_words(_text(entry, "label")) or [""]
         return Label(name, tuple(synonyms))
-    fields = {_ALIASES.get(name, name): value for name, value in entry.items()}
-    for name in fields:
-        if name not in _COLUMNS or len(fields) < len(entry):
+    fields: dict[Any, Any] = {_ALIASES.get(key, key): value for key, value in entry.items()}
+    for field in fields:
+        if field not in _COLUMNS or len(fields) < len(entry):
             raise InputError(
-                f"{name!r} is not known or written twice; a label has {', '.join(_COLUMNS)}."
+                f"{field!r} is not known or written twice; a label has {', '.join(_COLUMNS)}."
             )
     synonyms = fields.pop("synonyms", None)
     if not isinstance(synonyms, list):
