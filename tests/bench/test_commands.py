@@ -14,13 +14,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from napari_maskinversion.bench.datasets.scenes import SceneSource
+from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, SceneSource, subject_of
 from napari_maskinversion.bench.measures import scenes
-from napari_maskinversion.bench.measures.curves import CurvePlan, measure_curve
 from napari_maskinversion.bench.measures.figures_file import FiguresFile
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, invert
-from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
-from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
+from napari_maskinversion.bench.measures.scenes import (
+    CurvePlan,
+    ScenesBench,
+    ScenesPlan,
+    measure_curve,
+)
 from napari_maskinversion.bench.reports.tables import markdown
 from napari_maskinversion.cli import app
 from napari_maskinversion.cli.bench import scenes as scene_commands

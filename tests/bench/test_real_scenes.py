@@ -12,12 +12,11 @@ from PIL import Image
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.bench.datasets.base import BadRecordError
-from napari_maskinversion.bench.datasets.domains import pictures
+from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, pictures
 from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.figures_file import FiguresFile
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
-from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.bench.reports.tables import markdown
 from napari_maskinversion.cli.bench import scenes as scene_commands
 

@@ -14,7 +14,6 @@ from PIL import Image
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base import targets
 from napari_maskinversion.bench.datasets.base import content_of
-from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.bench.reports.tables import markdown, paper_tables
 from napari_maskinversion.cli.bench import data_sets
@@ -23,7 +22,7 @@ from napari_maskinversion.engine.models.backbone import Backbone
 from tests.engine.tiny import tiny_clip, tiny_siglip
 from tests.scenes import demo_model
 
-from .conftest import Bench
+from .conftest import Bench, Measured
 from .sets import folder_call, one_line, own_images
 
 
@@ -43,26 +42,6 @@ def siglip(loaded: dict[str, Backbone], monkeypatch: pytest.MonkeyPatch) -> str:
     return "siglip"
 
 
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Images that were measured, one after another."""
-    seen: list[str] = []
-    honest = measuring._OneModel.measure
-    honest_read = measuring.Measuring._image
-
-    def image(self: Any, one: Any, key: str) -> None:
-        self.now = key
-        honest_read(self, one, key)
-
-    def measure(self: Any, entry: Any, sample: Any) -> Any:
-        seen.append(f"{self.of.now} {entry.key}")
-        return honest(self, entry, sample)
-
-    monkeypatch.setattr(measuring.Measuring, "_image", image)
-    monkeypatch.setattr(measuring._OneModel, "measure", measure)
-    return seen
-
-
 # -- what is measured again -------------------------------------------------------------------
 
 
@@ -79,7 +58,7 @@ def change_mask(own: Path) -> None:
 
 @pytest.mark.parametrize("change", [change_image, change_mask])
 def test_another_image_or_mask_under_the_same_name_is_measured_anew(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str], change: Any
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured, change: Any
 ) -> None:
     call = folder_call(own, "--methods", "cls,crop", "--json", tmp_path / "mine.json")
     assert bench(*call)[0] == 0
@@ -96,7 +75,7 @@ def test_another_image_or_mask_under_the_same_name_is_measured_anew(
 
 
 def test_the_same_files_in_another_folder_are_the_same(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str]
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured
 ) -> None:
     more = ("--methods", "cls", "--json", tmp_path / "mine.json")
     assert bench(*folder_call(own, *more))[0] == 0
@@ -106,7 +85,7 @@ def test_the_same_files_in_another_folder_are_the_same(
 
 
 def test_another_model_of_the_same_name_is_measured_anew(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str]
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured
 ) -> None:
     file = tmp_path / "mine.json"
     call = folder_call(own, "--methods", "cls", "--json", file)
@@ -122,7 +101,7 @@ def test_another_model_of_the_same_name_is_measured_anew(
 
 
 def test_another_name_of_a_region_is_another_record(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str]
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured
 ) -> None:
     names = own / "names.csv"
     rows = ["image,region,name", *(f"p{i},{value},{name}" for i in range(3) for value, name in

@@ -11,8 +11,8 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from ..base.cache_folder import MARKER, cache_folder, is_marked
+from ..base.download import RECORD
 from ..base.errors import InputError
-from ..base.hub import RECORD
 from ..engine.models.registry import folder_name, list_models
 from ..language.captions import store as caption_store
 from ..regions.sam.checkpoints import CHECKPOINTS

@@ -25,8 +25,7 @@ from ...engine.methods.dense import Reading
 from ...engine.methods.edits import Fill, cut_box
 from ...engine.methods.factory import region_embedder
 from ...engine.settings import InversionConfig
-from ..datasets.scenes import Case, labels_of, sources_of
-from ..model_under_test import ModelUnderTest
+from ..datasets.scenes import Case, ModelUnderTest, labels_of, sources_of
 from .statistics import hits, share
 
 Embeddings = NDArray[np.float32]

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ...base.record_store import RecordStore
 from ...engine.settings import InversionConfig
 from ..measures.entries import Entry
+from ..measures.figures_file import RecordStore
 from ..measures.measuring import MeasuringPlan
 from ..measures.statistics import share
-from ..paper.cells import Cell
-from ..paper.tables import CONVERGED, LAST_STEP, TABLES, Table
+from ..paper.tables import CONVERGED, LAST_STEP, TABLES, Cell, Figure, Table
 from .tables import markdown_table
 
 _STEPS: Final = {row.point: row.values for row in TABLES["steps"].rows if row.point is not None}
@@ -30,7 +29,6 @@ TUNING: Final = Table(
 FLAT: Final = 2.0  # points by which a flat curve may change
 CLOSE: Final = 0.5  # points: fewer steps are preferred to so little
 TIED: Final = 0.05  # points, which the report does not show
-Figure = dict[str, float]
 
 
 def points_to(last: int) -> tuple[int, ...]:
@@ -38,15 +36,7 @@ def points_to(last: int) -> tuple[int, ...]:
     return tuple(sorted({*(step for step in _STEPS if step < last), last}))
 
 
-def tuning_plan(
-    model: str,
-    rates: Sequence[float],
-    last: int,
-    *,
-    resolution: int,
-    limit: int | None,
-    skip_bad: bool,
-) -> MeasuringPlan:
+def tuning_plan(model: str, rates: Sequence[float], last: int, **more: Any) -> MeasuringPlan:
     """Return one entry for each learning rate, each measured after many steps."""
     config = InversionConfig(steps=last)
     entries = [
@@ -58,16 +48,7 @@ def tuning_plan(
         )
         for rate in rates
     ]
-    return MeasuringPlan(
-        models=(model,),
-        entries=tuple(entries),
-        resolution=resolution,
-        keep_aspect=False,
-        pictures_native=True,
-        context=0.0,
-        limit=limit,
-        skip_bad=skip_bad,
-    )
+    return MeasuringPlan.as_in_paper((model,), entries, **more)
 
 
 @dataclass(frozen=True, slots=True)

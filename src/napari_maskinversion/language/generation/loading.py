@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ...base.download import Download, IsCancelled, OnProgress, RemoteFile, download
+from ...base.download import (
+    Download,
+    IsCancelled,
+    OnProgress,
+    RemoteFile,
+    announced_file,
+    download,
+    hub_url,
+    recorded_weights,
+)
 from ...base.errors import InputError, ModelError
-from ...base.hub import announced_file, hub_url, recorded_weights
 from .registry import DecoderSpec, bundled_decoder, check_decoder, gpt2_vocabulary
 from .settings import GenerationSettings
 

@@ -9,9 +9,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ...base.cache_folder import cache_folder
-from ...base.download import size_text
+from ...base.download import recorded_weights, size_text
 from ...base.errors import InputError, ModelError
-from ...base.hub import recorded_weights
 from ...base.reading import check_file
 from ...engine.models.specs import DEMO, MODELS, bundled_folder
 
