@@ -20,7 +20,7 @@ from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model
 
 from .conftest import Bench
-from .sets import changed_panoptic, folder_call, one_line, panoptic_set
+from .sets import changed_panoptic, folder_call, one_line, panoptic_set, smears, tiles
 
 SMEAR = """<annotation><size><width>{}</width><height>{}</height></size>
 <object><name>{}</name><bndbox><xmin>{}</xmin><ymin>5</ymin><xmax>{}</xmax><ymax>45</ymax></bndbox>
@@ -35,23 +35,11 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def aerial(root: Path, labels: np.ndarray) -> Dataset:
-    """A tile of the test split, 60 x 80 px, with this label image."""
-    for folder in ("images", "labels"):
-        (root / "dubai-aerial" / folder).mkdir(parents=True)
-    pixels = np.full((60, 80, 3), 90, np.uint8)
-    Image.fromarray(pixels).save(root / "dubai-aerial" / "images" / "tile3_part1.jpg")
-    Image.fromarray(labels).save(root / "dubai-aerial" / "labels" / "tile3_part1.png")
-    return DATASETS["aerial"].open(root)
+    return DATASETS["aerial"].open(tiles(root, labels))
 
 
 def blood(root: Path, text: str) -> Dataset:
-    """A smear of the test split, 60 x 80 px, with these annotations."""
-    for folder in ("images", "annotations"):
-        (root / "bccd" / folder).mkdir(parents=True)
-    pixels = np.full((60, 80, 3), 90, np.uint8)
-    Image.fromarray(pixels).save(root / "bccd" / "images" / "smear0.jpg")
-    (root / "bccd" / "annotations" / "smear0.xml").write_text(text)
-    return DATASETS["blood"].open(root)
+    return DATASETS["blood"].open(smears(root, text))
 
 
 def land(value: int = 2, shape: tuple[int, int] = (60, 80)) -> np.ndarray:
@@ -74,16 +62,16 @@ def test_an_aerial_label_image_has_the_size_and_the_classes_of_its_set(tmp_path:
 @pytest.mark.parametrize(
     ("filled", "says"),
     [
-        ((640, 480, "RBC", 5, 45), "of an image of 640 x 480 px; its image has 80 x 60"),
-        ((80, 60, "Ghost", 5, 45), "object 1: 'Ghost' is none of RBC"),
-        ((80, 60, "RBC", "five", 45), "object 1: its box is no four numbers"),
-        ((80, 60, "RBC", 90, 99), "object 1: its box .* lies outside"),
+        ((640, 480, "RBC", 5, 45), "of an image of 640 x 480 px; its image has 80 x 64"),
+        ((80, 64, "Ghost", 5, 45), "object 1: 'Ghost' is none of RBC"),
+        ((80, 64, "RBC", "five", 45), "object 1: its box is no four numbers"),
+        ((80, 64, "RBC", 90, 99), "object 1: its box .* lies outside"),
     ],
 )
 def test_boxes_of_a_smear_are_of_its_image_and_of_known_cells(
     tmp_path: Path, filled: tuple[Any, ...], says: str
 ) -> None:
-    good = SMEAR.format(80, 60, "WBC", 5, 45)
+    good = SMEAR.format(80, 64, "WBC", 5, 45)
     assert blood(tmp_path / "good", good).read("smear0").labels.tolist() == [1]
     with pytest.raises(BadRecordError, match=rf"^smear0: .*smear0\.xml.*{says}"):
         blood(tmp_path / "bad", SMEAR.format(*filled)).read("smear0")

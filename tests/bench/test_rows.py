@@ -23,7 +23,7 @@ from tests.engine.tiny import tiny_clip, tiny_siglip
 from tests.scenes import demo_model
 
 from .conftest import Bench, Measured
-from .sets import folder_call, one_line, own_images
+from .sets import folder_call, ok, one_line, own_images
 
 
 @pytest.fixture
@@ -139,8 +139,7 @@ def test_all_methods_on_a_tower_that_lacks_some_are_rows_that_say_so(
 ) -> None:
     file = tmp_path / "mine.json"
     more = ("--models", siglip, "--limit", 1, "--json", file, "--plots", tmp_path)
-    code, out, err = bench(*folder_call(own, *more))
-    assert code == 0, err
+    out = ok(bench(*folder_call(own, *more)))
     for title in ("RIS", "MaskCLIP", "CLIPSurgery", "SCLIP"):
         row = row_of(out, title)
         assert "| not for this model: " in row
@@ -164,14 +163,12 @@ def test_a_model_that_can_do_nothing_of_what_is_asked_is_refused(
     call = folder_call(own, "--methods", "sclip,maskclip", "--models", siglip)
     one_line(bench(*call), "Nothing can be measured", "SCLIP needs an open_clip")
     # Another model that can does.
-    code, out, err = bench(*call[:-1], f"{siglip},demo")
-    assert code == 0, err
+    out = ok(bench(*call[:-1], f"{siglip},demo"))
     assert out.count("not for this model") == 2
 
 
 def test_maps_that_a_tower_lacks_are_rows_that_say_so(bench: Bench, siglip: str) -> None:
-    code, out, err = bench("maps", "--models", siglip, "--scenes", 1, "--steps", 1)
-    assert code == 0, err
+    out = ok(bench("maps", "--models", siglip, "--scenes", 1, "--steps", 1))
     for name in ("gradcam", "gradcam-no-relu"):
         assert "not for this model: " in row_of(out, name)
         assert "Choose legrad or chefer" in row_of(out, name)
@@ -185,8 +182,7 @@ def test_curves_work_with_a_tower_that_pools_by_attention(
 ) -> None:
     options = ["--alphas", "0,5"] if kind == "alpha" else []
     call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
-    code, out, err = bench(*call)
-    assert code == 0, err
+    out = ok(bench(*call))
     assert "heatmap-to-mask IoU" in out
 
 
@@ -195,8 +191,7 @@ def test_scenes_leave_out_the_ways_that_a_tower_lacks(
 ) -> None:
     file = tmp_path / "short.json"
     call = ["scenes", "--short", "--scenes", 2, "--steps", 1, "--model", siglip, "--json", file]
-    code, out, err = bench(*call)
-    assert code == 0, err
+    out = ok(bench(*call))
     row = row_of(out, "token means (MaskCLIP)")
     assert "not for this model: MaskCLIP needs an open_clip" in row
     assert "(" in row_of(out, "Masked Crop")

@@ -59,13 +59,6 @@ def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
     np.testing.assert_allclose(embeddings, np.stack([expected] * 2), atol=1e-5)
 
 
-def test_maskinversion_is_the_engines(subject: ModelUnderTest) -> None:
-    case, inverter = picture(1), MaskInverter(subject.model)
-    inverter.set_image(case.image, resolution=64)
-    embeddings = SCENE_METHODS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
-    np.testing.assert_allclose(embeddings, inverter.invert(case.masks, TWO).embeddings, atol=1e-6)
-
-
 def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
     """Value tokens of the last block by a hook, averaged over whole tokens of the mask."""
     side = subject.model.native_resolution  # open_clip itself takes no other

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, field_validator
+from pydantic import Field, StrictBool, field_validator
 
 from .atomic_files import write_whole
 from .errors import ConfigError
 from .reading import read_json
-from .validation import config_error
+from .validation import FrozenModel
 
 VARIABLE: Final = "NAPARI_MASKINVERSION_CONFIG"
 
@@ -91,13 +91,11 @@ Heatmap = Literal["turbo", "viridis", "magma", "inferno", "cividis", "hot", "gra
 Palette = Literal["distinct", "colour-blind safe"]
 
 
-class Preferences(BaseModel):
+class Preferences(FrozenModel):
     """What the panel starts with, its colours, and where files are kept.
 
     `model` is any text: only the panel knows which models exist.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     model: str = Field(LAST, title="Model at start", description="The model the panel starts with.")
     device: FirstDevice = Field(
@@ -125,12 +123,6 @@ class Preferences(BaseModel):
         description="Full path of the folder for downloads and cached results; empty for the "
         "default folder.",
     )
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise config_error(error) from None
 
     @field_validator("cache_folder")
     @classmethod

@@ -39,7 +39,12 @@ class SpriteSet:
     version: str
     licence: str
     author: str
-    source: str
+    repository: str  # on GitHub
+
+    @property
+    def source(self) -> str:
+        """Where its drawings come from."""
+        return f"https://github.com/{self.repository}"
 
     @property
     def package(self) -> str:
@@ -47,45 +52,19 @@ class SpriteSet:
         return f"@iconify-json/{self.style}"
 
 
-SETS: Final[tuple[SpriteSet, ...]] = (
+SETS: Final = (
+    SpriteSet("noto", "1.2.9", "Apache-2.0", "Google Inc", "googlefonts/noto-emoji"),
+    SpriteSet("noto-v1", "1.2.5", "Apache-2.0", "Google Inc", "googlefonts/noto-emoji"),
+    SpriteSet("fxemoji", "1.2.2", "Apache-2.0", "Mozilla", "mozilla/fxemoji"),
+    SpriteSet("fluent-emoji", "1.2.7", "MIT", "Microsoft Corporation", "microsoft/fluentui-emoji"),
     SpriteSet(
-        "noto", "1.2.9", "Apache-2.0", "Google Inc", "https://github.com/googlefonts/noto-emoji"
+        "fluent-emoji-flat", "1.2.6", "MIT", "Microsoft Corporation", "microsoft/fluentui-emoji"
     ),
+    SpriteSet("emojione", "1.2.3", "CC-BY-4.0", "Emoji One", "EmojiTwo/emojitwo"),
     SpriteSet(
-        "noto-v1", "1.2.5", "Apache-2.0", "Google Inc", "https://github.com/googlefonts/noto-emoji"
+        "streamline-emojis", "1.2.4", "CC-BY-4.0", "Streamline", "webalys-hq/streamline-vectors"
     ),
-    SpriteSet("fxemoji", "1.2.2", "Apache-2.0", "Mozilla", "https://github.com/mozilla/fxemoji"),
-    SpriteSet(
-        "fluent-emoji",
-        "1.2.7",
-        "MIT",
-        "Microsoft Corporation",
-        "https://github.com/microsoft/fluentui-emoji",
-    ),
-    SpriteSet(
-        "fluent-emoji-flat",
-        "1.2.6",
-        "MIT",
-        "Microsoft Corporation",
-        "https://github.com/microsoft/fluentui-emoji",
-    ),
-    SpriteSet(
-        "emojione", "1.2.3", "CC-BY-4.0", "Emoji One", "https://github.com/EmojiTwo/emojitwo"
-    ),
-    SpriteSet(
-        "streamline-emojis",
-        "1.2.4",
-        "CC-BY-4.0",
-        "Streamline",
-        "https://github.com/webalys-hq/streamline-vectors",
-    ),
-    SpriteSet(
-        "twemoji",
-        "1.2.5",
-        "CC-BY-4.0",
-        "Twitter and contributors",
-        "https://github.com/jdecked/twemoji",
-    ),
+    SpriteSet("twemoji", "1.2.5", "CC-BY-4.0", "Twitter and contributors", "jdecked/twemoji"),
 )
 
 STYLES: Final[tuple[str, ...]] = tuple(s.style for s in SETS)

@@ -22,7 +22,7 @@ from napari_maskinversion.cli.bench import data_sets
 from tests.scenes import demo_model
 
 from ..conftest import Bench
-from ..sets import one_line
+from ..sets import ok, one_line
 from . import archives
 from .archives import SETS, H, W, squares
 
@@ -208,15 +208,14 @@ def test_a_part_that_was_not_unpacked_is_named_with_its_archive(
     SETS[name](tmp_path)
     layout = DATASETS[name]
     split = layout.splits[0]
-    part = layout.parts[place]
-    spelled = layout.spelling(split)
+    part = layout.parts_of(split)[place]
     for path in layout.locate(tmp_path, split)[part.name]:
         (shutil.rmtree if part.folder else os.unlink)(path)
     with pytest.raises(InputError) as refused:
         DATASETS[name].open(tmp_path)
     message = str(refused.value)
     assert f"{tmp_path} holds only a part of {layout.title}: there is no " in message
-    assert f"({part.name}), which comes from {part.origin(spelled)}" in message
+    assert f"({part.name}), which comes from {part.archive}" in message
 
 
 @pytest.mark.parametrize(
@@ -391,8 +390,7 @@ def test_a_set_is_measured_also_where_an_image_has_no_region(
     SETS[name](tmp_path)
     monkeypatch.setattr(data_sets, "load", lambda *_: demo_model())
     file = tmp_path / "figures.json"
-    code, _, err = bench(name, "--data", tmp_path, "--methods", "cls", "--json", file)
-    assert code == 0, err
+    ok(bench(name, "--data", tmp_path, "--methods", "cls", "--json", file))
     page = json.loads(file.read_text("utf-8"))
     assert page["regions"] == {"voc-19": 2, "refcoco": 3}[name]
     (part,) = page["parts"].values()
@@ -418,8 +416,7 @@ def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
     (tmp_path / "refcoco/refs(unc).p").unlink()
     archives.coco(tmp_path)
     (tmp_path / "coco/val2017/000000000002.jpg").unlink()
-    code, out, err = bench("datasets", "--data", tmp_path)
-    assert code == 0, err
+    out = ok(bench("datasets", "--data", tmp_path))
     entries = {}
     for line in out.splitlines():
         if not line.startswith(" "):
@@ -442,10 +439,9 @@ def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
 
 def test_the_list_of_sets_looks_for_a_split(bench: Bench, tmp_path: Path) -> None:
     archives.refcoco(tmp_path)
-    code, out, err = bench("datasets", "--data", tmp_path, "--split", "refcoco=testA")
-    assert code == 0, err
+    out = ok(bench("datasets", "--data", tmp_path, "--split", "refcoco=testA"))
     assert "usable: 1 image of testA" in out
-    code, out, err = bench("datasets", "--data", tmp_path, "--split", "refcoco=google-val")
+    out = ok(bench("datasets", "--data", tmp_path, "--split", "refcoco=google-val"))
     assert "missing: expressions, refcoco/refs(google).p" in out
     one_line(bench("datasets", "--split", "refcoco+=google-val"), "has no split 'google-val'")
     one_line(bench("datasets", "--split", "mnist=test"), "got 'mnist=test'")

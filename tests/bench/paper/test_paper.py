@@ -64,7 +64,7 @@ from tests.scenes import demo_model
 
 from ..conftest import Bench, Measured
 from ..datasets.archives import SETS
-from ..sets import one_line
+from ..sets import ok, one_line
 
 SMALL = ("--resolution", 32, "--steps", 2, "--no-plots")
 
@@ -170,8 +170,7 @@ def test_ties_count_against_the_answer_or_for_the_first() -> None:
 def test_the_whole_images_embedding_finds_masks_by_chance_only(paper: Bench) -> None:
     shown = {}
     for ties in ("last", "first"):
-        code, _, err = paper("--table", 1, "--sets", "refcoco", "--ties", ties)
-        assert code == 0, err
+        ok(paper("--table", 1, "--sets", "refcoco", "--ties", ties))
         rows = [c for c in cells(Path("paper"), "table-1") if c["row"] == "CLIP"]
         shown[ties] = next(
             float(c["ours"])
@@ -187,8 +186,7 @@ def test_the_whole_images_embedding_finds_masks_by_chance_only(paper: Bench) -> 
 
 
 def test_a_table_shows_the_papers_figure_beside_ours(paper: Bench) -> None:
-    code, out, err = paper("--table", "2,3", "--limit", 1)
-    assert code == 0, err
+    out = ok(paper("--table", "2,3", "--limit", 1))
     assert "| AlphaCLIP | B/16 | needs weights (--method-weights FILE) | 52.6 |" in out
     assert "demo stands in for B/32, B/16, L/14, H/14" in out
     rows = cells(Path("paper"), "table-2")
@@ -216,8 +214,7 @@ def test_a_table_shows_the_papers_figure_beside_ours(paper: Bench) -> None:
 
 def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     """The figures are those of the methods themselves."""
-    code, _, err = paper("--table", 2, "--sets", "coco", "--resolution", 64)
-    assert code == 0, err
+    ok(paper("--table", 2, "--sets", "coco", "--resolution", 64))
     dataset = DATASETS["coco"].open(all_sets)
     model = demo_model()
     texts = model.encode_text([f"a photo of a {name}" for name in dataset.classes])
@@ -268,8 +265,7 @@ def test_a_stopped_run_goes_on(paper: Bench, measured: Measured) -> None:
 
 
 def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
-    code, out, err = paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco")
-    assert code == 0, err
+    out = ok(paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco"))
     assert len(cells(Path("paper"), "alpha")) == 2 * 17
     assert "alpha as named." in Path("paper/alpha.md").read_text("utf-8")
     assert "alpha 0 (VOC)" in Path("paper/steps.md").read_text("utf-8")
@@ -292,8 +288,7 @@ def test_every_figure_of_a_table_is_in_its_plot(
     figures = []
     draw = lambda name, at, make: figures.append(make(LOOKS["light"]))  # noqa: E731
     monkeypatch.setattr(paper_report, "in_both_looks", draw)
-    code, _, err = bench("paper", "--table", 1)
-    assert code == 0, err
+    ok(bench("paper", "--table", 1))
     frames = [frame for frame in figures[0].axes if frame.axison]
     assert len(frames) == 3 * 3 * 2
     names = [label.get_text() for label in frames[0].get_yticklabels()]
@@ -392,8 +387,7 @@ def test_without_models_or_data_the_tables_show_the_papers_figures(
     assert "needs weights: napari-maskinversion models fetch ViT-B-16/openai" in out
     assert "Nothing can be measured: the tables show the paper's figures alone." in err
     assert len(cells(Path("paper"), "table-1")) == 22 * 18
-    code, out, err = bench("paper", "--table", "2", "--models", "demo", *SMALL)
-    assert code == 0, err
+    out = ok(bench("paper", "--table", "2", "--models", "demo", *SMALL))
     assert "| MaskInversion | B/16 | needs the folder of data sets (--data, or" in out
     assert "Nothing is measured. demo stands in for" in out
     code, out, err = bench("paper", "--table", "6", *SMALL)
@@ -427,8 +421,7 @@ def test_what_fails_on_the_way_is_words_in_its_row_and_the_others_go_on(
     paper: Bench, measured: Measured
 ) -> None:
     measured.stop(9, ModelError("The crop is too small."))  # seven methods of the first image
-    code, out, err = paper("--table", 2, "--sets", "coco")
-    assert code == 0, err
+    out = ok(paper("--table", 2, "--sets", "coco"))
     assert measured[8] == "000000000002 crop"
     assert "1 of 2 images: 000000000002: The crop is too small. | 23.9 |" in out
     others = [c for c in cells(Path("paper"), "table-2") if c["row"] == "MaskInversion"]
@@ -482,8 +475,7 @@ def test_seconds_are_of_this_device_and_these_weights(
 
 
 def test_seconds_are_of_both_routes(paper: Bench, timed: list[TimedPart]) -> None:
-    code, out, err = paper("--table", "5,resolution")
-    assert code == 0, err
+    out = ok(paper("--table", "5,resolution"))
     assert "| masks 10 | B/16 | 3.00 (2.90–3.20) | 0.15 | +2.9" in out
     assert "memory allows direct alone" in out
     assert {part.side for part in timed} == {224, 320, 448, 512, 640, 768}
@@ -550,11 +542,9 @@ def test_box_and_sam_is_the_best_mask_of_the_box(
 
 def test_table_four_takes_a_checkpoint_of_sam(paper: Bench, tmp_path: Path) -> None:
     file = save_tiny(tmp_path / "sam.pth")
-    code, out, err = paper("--table", 4, "--limit", 1)
-    assert code == 0, err
+    out = ok(paper("--table", 4, "--limit", 1))
     assert "needs a checkpoint of Segment Anything" in out
-    code, out, err = paper("--table", 4, "--limit", 1, "--sam", file)
-    assert code == 0, err
+    out = ok(paper("--table", 4, "--limit", 1, "--sam", file))
     assert all(row["ours"] for row in cells(Path("paper"), "table-4"))
 
 
@@ -636,8 +626,7 @@ def test_the_command_takes_a_parser(paper: Bench, monkeypatch: pytest.MonkeyPatc
     )
     shown = {}
     for parser in ((), ("--parser", "own_relations:parse")):
-        code, _, err = paper("--table", 1, "--sets", "refcoco", *parser)
-        assert code == 0, err
+        ok(paper("--table", 1, "--sets", "refcoco", *parser))
         rows = [c for c in cells(Path("paper"), "table-1") if c["row"].startswith("ReCLIP (with")]
         shown[parser] = [c["ours"] for c in rows]
     first, second = shown.values()
@@ -674,8 +663,7 @@ def test_a_caption_is_right_if_its_own_phrase_is_nearest(all_sets: Path) -> None
 
 
 def test_without_a_generator_the_rows_of_captions_say_so(paper: Bench) -> None:
-    code, out, err = paper("--table", 6, "--limit", 1)
-    assert code == 0, err
+    out = ok(paper("--table", 6, "--limit", 1))
     lacks = "needs a generator of captions (--decoder clipcap-coco)"
     assert f"| MaskInversion | B/32 | {lacks} | 48.4 |" in out
 
@@ -690,8 +678,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[CaptionDecoder, np.ndar
 
 
 def test_captions_are_written_by_a_decoder_and_judged(paper: Bench, heard: list[Any]) -> None:
-    code, _, err = paper("--table", 6, "--limit", 1, "--decoder", "demo")
-    assert code == 0, err
+    ok(paper("--table", 6, "--limit", 1, "--decoder", "demo"))
     _, optimised, scaled = (np.linalg.norm(rows, axis=1) for _, rows in heard)
     assert np.ptp(scaled) < 1e-4
     assert np.ptp(optimised) > 3e-4
@@ -718,8 +705,7 @@ def test_a_published_decap_reads_a_memory(paper: Bench, heard: list[Any]) -> Non
     one_line(paper(*call), "name a bank of this model")
     call += ("--memory", "sentences.txt")
     for _ in range(2):
-        code, _, err = paper(*call)
-        assert code == 0, err
+        ok(paper(*call))
         assert len(heard) == 3
     rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
     assert rows["MaskInversion"]["ours"]
@@ -733,11 +719,9 @@ def test_a_published_decap_reads_a_memory(paper: Bench, heard: list[Any]) -> Non
 
 def test_captions_are_of_the_decoders_model_and_judged_by_the_papers(paper: Bench) -> None:
     call = ("--table", 6, "--decoder", "demo", "--models")
-    code, out, err = paper(*call, "B/32=demo")
-    assert code == 0, err
+    out = ok(paper(*call, "B/32=demo"))
     assert "the judge needs weights: napari-maskinversion models fetch ViT-L-14/openai" in out
-    code, out, err = paper(*call, "B/16=demo,L/14=demo")
-    assert code == 0, err
+    out = ok(paper(*call, "B/16=demo,L/14=demo"))
     assert "| MaskInversion | B/32 | not among --models | 48.4 |" in out
 
 
@@ -764,8 +748,7 @@ def test_a_file_of_weights_stands_for_a_backbone(
     monkeypatch.setattr(command, "load", lambda *a: asked.append(a) or demo_model())
     named = "B/16=vit.pt:ViT-B-16-quickgelu"
     call = ("paper", "--data", all_sets, "--models", named, "--table", 4, "--limit", 1, *SMALL)
-    code, _, err = bench(*call)
-    assert code == 0, err
+    ok(bench(*call))
     assert asked == [("vit.pt", "ViT-B-16-quickgelu", "auto")]
     assert choose("vit.pt:ViT-B-16-quickgelu").models == {"B/16": "vit.pt:ViT-B-16-quickgelu"}
     assert choose(named).lacks["L/14"] == "not among --models"

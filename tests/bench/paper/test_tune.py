@@ -29,7 +29,7 @@ from tests.scenes import demo_model
 
 from ..conftest import Bench, Measured
 from ..datasets.archives import SETS
-from ..sets import one_line
+from ..sets import ok, one_line
 
 
 def curve(
@@ -109,8 +109,7 @@ def tune(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench
 
 def test_rates_are_measured_after_every_step_and_kept(tune: Bench, measured: Measured) -> None:
     call = ("--rates", "0.1,0.5", "--steps", 12, "--out", ".", "--no-plots")
-    code, out, err = tune(*call)
-    assert code == 0, err
+    out = ok(tune(*call))
     assert "| step: Acc@1, % | rate 0.1 | rate 0.5 | paper, B/16 |" in out
     assert "| 85.4 |" in next(line for line in out.splitlines() if line.startswith("| 10 |"))
     assert "No setting names a region right" in out  # at 32 px
@@ -125,8 +124,7 @@ def test_rates_are_measured_after_every_step_and_kept(tune: Bench, measured: Mea
 
 def test_a_folder_holds_table_csv_plots_and_figures(tune: Bench) -> None:
     call = ("--rates", "0.1,0.5", "--steps", 12, "--limit", 1, "--out", "rates")
-    code, out, err = tune(*call)
-    assert code == 0, err
+    out = ok(tune(*call))
     folder = Path("rates")
     assert {file.name for file in folder.iterdir()} == {
         *("tune.md", "tune.csv", "tune-light.svg", "tune-dark.svg"),

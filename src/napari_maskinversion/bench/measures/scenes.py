@@ -40,7 +40,7 @@ from .scene_methods import (
     usual_settings,
     why_not,
 )
-from .statistics import discriminant, hits, merge, share, size_and_colour
+from .statistics import discriminant, hits, share, size_and_colour
 
 USUAL: Final = InversionConfig()
 SHORT_SCENES: Final = 40
@@ -160,16 +160,30 @@ class ScenesBench(SceneBench):
         return {m: read_setting(choice[m]["setting"]) for m in choice if m in SCENE_METHODS}
 
     def _regions(self, kind: str, objects: int, tell: Tell) -> Figures:
-        rows, sources, done, settings = [], [], 0, self._settings("scenes")
-        for batch in _together(self._scenes.draw(kind, self.plan.scenes, objects)):
-            rows.append(self._named(batch, settings, self._texts))
-            sources += sources_of(batch)
-            done += len(batch)
-            tell(done / self.plan.scenes)
-        hits_by_method = merge(rows)
-        overlaps = share(hits_by_method.pop("iou"), sources)
-        accuracies = {name: _two(right, sources) for name, right in hits_by_method.items()}
+        count, settings = self.plan.scenes, self._settings("scenes")
+        drawn = self._scenes.draw(kind, count, objects)
+        right, cases = self._every(drawn, count, settings, self._texts, tell)
+        sources = sources_of(cases)
+        overlaps = share(right.pop("iou"), sources)
+        accuracies = {name: _two(hit, sources) for name, hit in right.items()}
         return {"regions": len(sources), "ways": accuracies, "iou": overlaps}
+
+    def _every(
+        self,
+        cases: Iterable[Case],
+        count: int,
+        settings: dict[str, Setting],
+        texts: Texts,
+        tell: Tell,
+    ) -> tuple[dict[str, NDArray[Any]], list[Case]]:
+        """Measure cases, some at once; return what `_named` returns of all, and the cases."""
+        rows: list[dict[str, NDArray[Any]]] = []
+        done: list[Case] = []
+        for batch in _together(cases):
+            rows.append(self._named(batch, settings, texts))
+            done += batch
+            tell(len(done) / count)
+        return {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}, done
 
     def _named(
         self, cases: tuple[Case, ...], settings: dict[str, Setting], texts: Texts
@@ -214,15 +228,11 @@ class ScenesBench(SceneBench):
         skipped: dict[str, str] = {}
         test = self._windows(kind, "test", self.plan.per_class, skipped)
         training = self._windows(kind, "train", 4 * self.plan.per_class, skipped)
-        rows, done = [], 0
-        for batch in _together(test):
-            rows.append(self._named(batch, settings, texts))
-            done += len(batch)
-            tell(done / len(test))
-        hits_by_method, true, sources = merge(rows), labels_of(test), sources_of(test)
+        right, _ = self._every(test, len(test), settings, texts, tell)
+        true, sources = labels_of(test), sources_of(test)
         train, labels = size_and_colour(training)
         plain = discriminant(train, labels, size_and_colour(test)[0]) == true
-        accuracies = {name: share(hits_by_method[name][:, 0], sources, true) for name in settings}
+        accuracies = {name: share(right[name][:, 0], sources, true) for name in settings}
         return {
             "regions": len(true),
             "images": len(set(sources)),
@@ -230,7 +240,7 @@ class ScenesBench(SceneBench):
             "ways": accuracies,
             "size_and_colour": share(plain, sources, true),
             "majority": 1 / len(np.unique(true)),
-            "iou": share(hits_by_method["iou"], sources, true),
+            "iou": share(right["iou"], sources, true),
             **_noted(skipped),
         }
 

@@ -39,7 +39,7 @@ def ratio(
 ) -> dict[str, float]:
     """Return the ratio of two sums (N,) as `share` returns a mean."""
     if not len(sources):
-        return certain(0.0, 0)
+        return {"value": 0.0, "low": 0.0, "high": 1.0}
     _, source = np.unique(np.asarray(sources), return_inverse=True)
     kinds = np.zeros(len(source), int) if classes is None else np.asarray(classes)
     _, kind = np.unique(kinds, return_inverse=True)
@@ -48,25 +48,14 @@ def ratio(
     np.add.at(sums, (source, kind), np.asarray(above, float))
     np.add.at(counts, (source, kind), np.maximum(below, 1e-12))
     value = float((sums.sum(0) / counts.sum(0)).mean())
-    if value in (0.0, 1.0):
-        return certain(value, images)
+    if value in (0.0, 1.0):  # Wilson's interval, for as many trials as images
+        end = NORMAL**2 / (images + NORMAL**2)
+        return {"value": value, "low": (1 - end) * value, "high": max(value, end)}
     weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
     with np.errstate(invalid="ignore"):  # a class that a resample misses does not count in it
         drawn = np.nanmean((weights @ sums) / (weights @ counts), axis=1)
     low, high = np.percentile(drawn, (2.5, 97.5))
     return {"value": value, "low": float(low), "high": float(high)}
-
-
-def certain(value: float, images: int) -> dict[str, float]:
-    """Return a share of 0 or 1, with Wilson's interval for as many trials as images.
-
-    Without images the interval is 0 to 1.
-    """
-    if not images:
-        return {"value": 0.0, "low": 0.0, "high": 1.0}
-    open_end = NORMAL**2 / (images + NORMAL**2)
-    low, high = (1 - open_end, 1.0) if value else (0.0, open_end)
-    return {"value": value, "low": low, "high": high}
 
 
 def hits(
@@ -97,12 +86,6 @@ def discriminant(x: FloatArray, y: NDArray[np.int64], z: FloatArray) -> NDArray[
     away = z[:, None] - means[None]
     nearest = np.einsum("nkf,fg,nkg->nk", away, inverse, away).argmin(1)
     return np.asarray(classes[nearest], np.int64)
-
-
-def merge(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Join dicts of arrays row by row."""
-    listed = list(parts)
-    return {key: np.concatenate([p[key] for p in listed]) for key in listed[0]}
 
 
 # -- sentences and regions --------------------------------------------------------------------

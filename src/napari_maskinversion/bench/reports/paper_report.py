@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -86,12 +86,11 @@ def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
     writer.writerow(COLUMNS)
     for c in cells:
         ours = ["", "", ""] if c.ours is None else [f"{value:.4g}" for value in c.ours.values()]
-        apart = "" if c.difference is None else f"{c.difference:.4g}"
         place = [c.table, c.row, c.backbone, c.model, c.data, c.metric, c.reading]
         told = ties if c.reading or c.table == "6" else ""
-        printed = "" if c.paper is None else c.paper
-        texts, note = map(without_formula, place), without_formula(c.note)
-        writer.writerow([*texts, told, printed, *ours, apart, c.count or "", note])
+        figures = ["" if c.paper is None else c.paper, *ours]
+        figures += ["" if c.difference is None else f"{c.difference:.4g}", c.count or ""]
+        writer.writerow([*map(without_formula, place), told, *figures, without_formula(c.note)])
     return text.getvalue()
 
 
@@ -100,45 +99,46 @@ def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
 
 def cells_of(bench: PaperBench, table: Table, ties: Ties = "last") -> list[Cell]:
     """Return all cells of a table, row by row; those of ties as asked for."""
-    return [cell for row in table.rows for cell in _row(bench, table, row, ties)]
-
-
-def _row(bench: PaperBench, table: Table, row: Row, ties: Ties) -> Iterator[Cell]:
-    model = bench.plan.backbones.models.get(row.backbone, "") if row.method else ""
-    for reading in _readings(table):
-        done: list[Cell] = []
-        for data, metric in table.columns:
-            of_sentences = data in WITH_SENTENCES and table.name != "6"
-            cell = Cell(
-                table=table.name,
-                row=row.title,
-                backbone=row.backbone,
-                model=model,
-                data=data,
-                metric=metric,
-                reading=reading if of_sentences or data == MEAN else "",
-                paper=row.values.get((data, metric)),
-            )
-            if data == MEAN:
-                more = _mean(done)
-            elif table.sets:
-                more = _measured(bench, table, row, cell, ties)
-            else:
-                more = _timed(bench, table, row, cell)
-            done.append(replace(cell, **more))
-        # Columns without sentences are the same in both readings.
-        yield from (c for c in done if c.reading or reading == _readings(table)[0])
-
-
-def _readings(table: Table) -> tuple[str, ...]:
     both = table.name != "6" and any(data in WITH_SENTENCES for data in table.sets)
-    return tuple(READINGS) if both else ("",)
+    readings = tuple(READINGS) if both else ("",)
+    cells = []
+    for row in table.rows:
+        for reading in readings:
+            done = _row(bench, table, row, reading, ties)
+            # Columns without sentences are the same in both readings.
+            cells += [cell for cell in done if cell.reading or reading == readings[0]]
+    return cells
+
+
+def _row(bench: PaperBench, table: Table, row: Row, reading: str, ties: Ties) -> list[Cell]:
+    model = bench.plan.backbones.models.get(row.backbone, "") if row.method else ""
+    done: list[Cell] = []
+    for data, metric in table.columns:
+        read = data == MEAN or (data in WITH_SENTENCES and table.name != "6")
+        cell = Cell(
+            table=table.name,
+            row=row.title,
+            backbone=row.backbone,
+            model=model,
+            data=data,
+            metric=metric,
+            reading=reading if read else "",
+            paper=row.values.get((data, metric)),
+        )
+        if data == MEAN:
+            more = _mean(done)
+        elif table.sets:
+            more = _measured(bench, table, row, cell, ties)
+        else:
+            more = _timed(bench, table, row, cell)
+        done.append(replace(cell, **more))
+    return done
 
 
 def _why_not(bench: PaperBench, row: Row, model: str) -> str:
-    if row.lacks:
-        return row.lacks
-    return "" if model else bench.plan.backbones.lacks.get(row.backbone, "not measured")
+    return row.lacks or (
+        "" if model else bench.plan.backbones.lacks.get(row.backbone, "not measured")
+    )
 
 
 def _measured(bench: PaperBench, table: Table, row: Row, cell: Cell, ties: Ties) -> dict[str, Any]:
@@ -155,10 +155,8 @@ def _measured(bench: PaperBench, table: Table, row: Row, cell: Cell, ties: Ties)
         return {"note": why or "not measured yet"}
     images = len(bench.keys(data))
     note = "" if len(records) == images else f"{len(records)} of {images} images"
-    if table.name == "6":
-        summary = retrieval_figures(records, "caption", ties)
-    elif data in WITH_SENTENCES:
-        summary = retrieval_figures(records, cell.reading, ties)
+    if table.name == "6" or data in WITH_SENTENCES:
+        summary = retrieval_figures(records, cell.reading or "caption", ties)
     elif row.point is not None:
         summary = _point(records, row.point)
     else:

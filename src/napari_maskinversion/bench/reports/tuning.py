@@ -77,11 +77,8 @@ class Curve:
 
 def curve_of(store: RecordStore, plan: MeasuringPlan, entry: Entry, keys: Sequence[str]) -> Curve:
     """Compute the curve of one learning rate from its records."""
-    records = []
-    for key in keys:
-        record = store.records.get((plan.models[0], entry.key, key))
-        if record is not None and record.get("curve"):
-            records.append((key, record))
+    kept = {key: store.records.get((plan.models[0], entry.key, key), {}) for key in keys}
+    records = [(key, record) for key, record in kept.items() if record.get("curve")]
     images = [image for image, one in records for _ in one["labels"]]
 
     def right(step: int) -> list[float]:
@@ -144,17 +141,16 @@ def verdict(curves: Sequence[Curve]) -> str:
         return f"{paper} cannot be compared: it needs --steps above {CONVERGED}."
     last = max(curves[0].points)
     so_far = f", as far as step {last}" if last < LAST_STEP else ""
-    agreeing = [curve.rate for curve in curves if curve.agrees]
-    if agreeing:
+    if agreeing := [curve.rate for curve in curves if curve.agrees]:
         return f"{paper} agrees with {rates_text(agreeing)}{so_far}."
     least = min(curve.distance for curve in curves)
-    nearest = [curve.rate for curve in curves if curve.distance < least + TIED]
-    away = f"{least:.1f} points away at step {CONVERGED}"
+    nearest = [f"{curve.rate:g}" for curve in curves if curve.distance < least + TIED]
+    which = f"nearest {'is' if len(nearest) == 1 else 'are'} {' and '.join(nearest)},"
     if len(nearest) == len(curves):
-        return f"{paper} agrees with none of these learning rates; all are {away}."
-    are = "is" if len(nearest) == 1 else "are"
-    return f"{paper} agrees with none of these learning rates; nearest {are} " + (
-        f"{' and '.join(f'{rate:g}' for rate in nearest)}, {away}."
+        which = "all are"
+    return (
+        f"{paper} agrees with none of these learning rates; {which} {least:.1f} points away at "
+        f"step {CONVERGED}."
     )
 
 
