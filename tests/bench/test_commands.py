@@ -33,7 +33,7 @@ from napari_maskinversion.engine.settings import InversionConfig
 from tests.emoji_sets import write_sets
 
 from .conftest import Bench, fewer_choices
-from .sets import ok
+from .sets import ok, one_line
 
 SHORT = ("bench", "scenes", "--short", "--scenes", "8", "--json")
 
@@ -141,6 +141,7 @@ def test_a_run_that_was_stopped_goes_on(
     assert "another inversion" in err
     assert "--overwrite" in err
     assert bench("show", file)[1] == out
+    one_line(bench("maps", "--scenes", 1, "--json", file), "holds figures of 'bench scenes'")
 
 
 @pytest.mark.parametrize(

@@ -206,11 +206,11 @@ def atomic_folder(path: Path) -> Generator[Path, None, None]:
 
 
 @contextmanager
-def atomic_path(path: Path) -> Generator[Path, None, None]:
+def atomic_path(path: Path, *, durable: bool = False) -> Generator[Path, None, None]:
     """Do the same as `replacing`, with errors written for users."""
     begun = False
     try:
-        with replacing(path) as part:
+        with replacing(path, durable=durable) as part:
             begun = True
             yield part
     except OSError as error:

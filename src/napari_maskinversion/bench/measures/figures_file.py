@@ -79,7 +79,7 @@ def figures_page(kind: str, settings: Figures, parts: dict[str, Any]) -> Figures
 
 def write_figures(page: Figures, file: Path) -> None:
     """Write a figures file, whole or not at all."""
-    with atomic_path(file) as part:
+    with atomic_path(file, durable=True) as part:
         part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
 
 
@@ -145,12 +145,17 @@ def _parts_of(file: Path, kind: str, settings: Figures) -> dict[str, Figures]:
     return parts
 
 
+def check_kind(file: Path, kept: str, wanted: str) -> None:
+    """Refuse figures of another command."""
+    if kept != wanted:
+        raise InputError(f"{file} holds figures of 'bench {kept}'; {_ADVICE}.")
+
+
 def _check(
     file: Path, kept_kind: str, kept_format: Any, kept: Figures, kind: str, wanted: Figures
 ) -> None:
     """Refuse figures of another command, of a newer version, or made with other settings."""
-    if kept_kind != kind:
-        raise InputError(f"{file} holds figures of 'bench {kept_kind}'; {_ADVICE}.")
+    check_kind(file, kept_kind, kind)
     if kept_format != FORMAT:
         raise InputError(
             f"{file} is in format {kept_format}, which this version cannot continue; {_ADVICE}."

@@ -20,7 +20,16 @@ from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
 from ..datasets.base import BadRecordError, Dataset, Sample, content_of, own_expressions, windowed
 from .entries import NEEDS_SAM, SAM, Entry, changed
-from .figures_file import Figures, RecordStore, Report, figures_page, now, records_path
+from .figures_file import (
+    Figures,
+    RecordStore,
+    Report,
+    check_kind,
+    figures_page,
+    now,
+    read_figures,
+    records_path,
+)
 from .relations import OwnParser, Parser, by_words, map_scores, related
 from .statistics import figures, masks_for_sentences, overlaps_of, sentences_for_masks
 
@@ -90,6 +99,8 @@ def open_records(
 ) -> RecordStore:
     """Open the records of a figures file; without a file they are kept in memory."""
     where = None if file is None else records_path(file)
+    if file is not None and file.exists() and not overwrite:  # it will be replaced
+        check_kind(file, read_figures(file)["kind"], kind)
     fields = ("model", "entry", "image")
     return RecordStore(where, kind, fields, plan.settings(dataset), overwrite=overwrite)
 
