@@ -39,12 +39,7 @@ class SpriteSet:
     version: str
     licence: str
     author: str
-    repository: str  # on GitHub
-
-    @property
-    def source(self) -> str:
-        """Where its drawings come from."""
-        return f"https://github.com/{self.repository}"
+    source: str
 
     @property
     def package(self) -> str:
@@ -52,19 +47,32 @@ class SpriteSet:
         return f"@iconify-json/{self.style}"
 
 
+_HUB: Final = "https://github.com"
 SETS: Final = (
-    SpriteSet("noto", "1.2.9", "Apache-2.0", "Google Inc", "googlefonts/noto-emoji"),
-    SpriteSet("noto-v1", "1.2.5", "Apache-2.0", "Google Inc", "googlefonts/noto-emoji"),
-    SpriteSet("fxemoji", "1.2.2", "Apache-2.0", "Mozilla", "mozilla/fxemoji"),
-    SpriteSet("fluent-emoji", "1.2.7", "MIT", "Microsoft Corporation", "microsoft/fluentui-emoji"),
+    SpriteSet("noto", "1.2.9", "Apache-2.0", "Google Inc", f"{_HUB}/googlefonts/noto-emoji"),
+    SpriteSet("noto-v1", "1.2.5", "Apache-2.0", "Google Inc", f"{_HUB}/googlefonts/noto-emoji"),
+    SpriteSet("fxemoji", "1.2.2", "Apache-2.0", "Mozilla", f"{_HUB}/mozilla/fxemoji"),
     SpriteSet(
-        "fluent-emoji-flat", "1.2.6", "MIT", "Microsoft Corporation", "microsoft/fluentui-emoji"
+        "fluent-emoji", "1.2.7", "MIT", "Microsoft Corporation", f"{_HUB}/microsoft/fluentui-emoji"
     ),
-    SpriteSet("emojione", "1.2.3", "CC-BY-4.0", "Emoji One", "EmojiTwo/emojitwo"),
     SpriteSet(
-        "streamline-emojis", "1.2.4", "CC-BY-4.0", "Streamline", "webalys-hq/streamline-vectors"
+        "fluent-emoji-flat",
+        "1.2.6",
+        "MIT",
+        "Microsoft Corporation",
+        f"{_HUB}/microsoft/fluentui-emoji",
     ),
-    SpriteSet("twemoji", "1.2.5", "CC-BY-4.0", "Twitter and contributors", "jdecked/twemoji"),
+    SpriteSet("emojione", "1.2.3", "CC-BY-4.0", "Emoji One", f"{_HUB}/EmojiTwo/emojitwo"),
+    SpriteSet(
+        "streamline-emojis",
+        "1.2.4",
+        "CC-BY-4.0",
+        "Streamline",
+        f"{_HUB}/webalys-hq/streamline-vectors",
+    ),
+    SpriteSet(
+        "twemoji", "1.2.5", "CC-BY-4.0", "Twitter and contributors", f"{_HUB}/jdecked/twemoji"
+    ),
 )
 
 STYLES: Final[tuple[str, ...]] = tuple(s.style for s in SETS)

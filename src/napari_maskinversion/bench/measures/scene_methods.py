@@ -146,7 +146,8 @@ def why_not(subject: ModelUnderTest) -> dict[str, str]:
 def usual_settings(subject: ModelUnderTest, resolution: int | None = None) -> dict[str, Setting]:
     """Return the usual setting of every method that the model allows."""
     native = Setting(resolution=subject.model.native_resolution, context=1.0)
-    settings = dict.fromkeys((key for key in SCENE_METHODS if key not in why_not(subject)), native)
+    lacks = why_not(subject)
+    settings = dict.fromkeys((key for key in SCENE_METHODS if key not in lacks), native)
     settings["maskinversion"] = Setting(resolution=subject.resolution(resolution))
     return settings
 
