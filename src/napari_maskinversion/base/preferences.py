@@ -97,28 +97,34 @@ class Preferences(FrozenModel):
     `model` is any text: only the panel knows which models exist.
     """
 
-    model: str = Field(LAST, title="Model at start", description="The model the panel starts with.")
+    model: str = Field(
+        default=LAST, title="Model at start", description="The model the panel starts with."
+    )
     device: FirstDevice = Field(
-        "last used",
+        default="last used",
         title="Device at start",
         description="The device the panel starts with. auto: CUDA, else Apple's MPS, else the CPU.",
     )
-    heatmap: Heatmap = Field("turbo", title="Heatmap colours", description="Colormap of heatmaps.")
+    heatmap: Heatmap = Field(
+        default="turbo", title="Heatmap colours", description="Colormap of heatmaps."
+    )
     palette: Palette = Field(
-        "distinct",
+        default="distinct",
         title="Label colours",
         description="Colours of accepted labels that have no colour of their own.",
     )
     live: StrictBool = Field(
-        False, title="Live at start", description="Switch live mode on when the panel opens."
+        default=False,
+        title="Live at start",
+        description="Switch live mode on when the panel opens.",
     )
     offline: StrictBool = Field(
-        False,
+        default=False,
         title="Offline",
         description="Download nothing, in the panel and on the command line.",
     )
     cache_folder: str = Field(
-        "",
+        default="",
         title="Cache folder",
         description="Full path of the folder for downloads and cached results; empty for the "
         "default folder.",

@@ -353,9 +353,10 @@ def _table(file: Path, columns: list[str], **how: Any) -> pd.DataFrame:
     check_file(file, "table", most=_MOST_TABLE)
     names = columns if how else None
     try:
-        return pd.read_csv(
+        table: pd.DataFrame = pd.read_csv(
             file, usecols=columns, names=names, dtype=str, keep_default_na=False, **how
         )
     except (ValueError, OSError) as error:  # pandas' own errors are ValueErrors
         why = str(error).splitlines()[0]
         raise InputError(f"{file} cannot be read as a table: {why}.") from None
+    return table
