@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -99,7 +99,7 @@ class Row:
         return Entry(
             key=self.key(inversion),
             method=Method(self.method, weights),
-            inversion=replace(inversion, **self.changes),
+            inversion=inversion.changed(**self.changes),
             lacks=lacks,
             **{name: getattr(self, name) for name in shared},
         )

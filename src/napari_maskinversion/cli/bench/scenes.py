@@ -13,7 +13,7 @@ from ...base import progress_words as words
 from ...base.errors import InputError
 from ...engine.methods.registry import Method
 from ...engine.settings import InversionConfig
-from ...pipeline.captions.generating import CaptionRequest
+from ...pipeline.captions import CaptionRequest
 from ..captions.generate import Decoder, DecoderFile
 from ..console import INTERRUPTED, ProgressBar, ProgressLines, echo, say
 from ..loading import load, load_captioner
