@@ -30,8 +30,7 @@ from napari_maskinversion import load_model
 from napari_maskinversion.base.atomic_files import write_whole
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.bench.datasets.scenes import SceneSource
-from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
+from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, SceneSource, subject_of
 from napari_maskinversion.demo_model.domains import (
     KINDS,
     NAMES,

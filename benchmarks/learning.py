@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from napari_maskinversion import InversionConfig, load_model
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.cache_folder import cache_folder
-from napari_maskinversion.bench.datasets.scenes import draw_windows
+from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, draw_windows, subject_of
 from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.bench.measures.scene_methods import Setting, invert
-from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.demo_model.domains import NAMES, load
 from napari_maskinversion.review import exemplars as ours
 from napari_maskinversion.review.exemplars import Exemplars, Learner, Scores

@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from napari_maskinversion.base.errors import ConfigError, InputError
-from napari_maskinversion.base.record_store import records_path
 from napari_maskinversion.cli.app import app
-from napari_maskinversion.cli.bench.generated import (
-    KIND,
-    PerClass,
-    check_captions,
-    measure_captions,
-)
 from napari_maskinversion.cli.bench.scenes import (
     Device,
     ModelName,
     Output,
+    PerClass,
     RealImages,
     Scenes,
     Sprites,
+    at_least_one,
+    check_sprites,
+    measure_captions,
     real_folder,
     subject_of_name,
 )
@@ -35,7 +32,7 @@ from napari_maskinversion.cli.console import ProgressBar, echo, say
 from napari_maskinversion.cli.loading import load
 
 if TYPE_CHECKING:
-    from napari_maskinversion.bench.model_under_test import ModelUnderTest
+    from napari_maskinversion.bench.datasets.scenes import ModelUnderTest
     from napari_maskinversion.demo_model.vocabulary import Name
     from napari_maskinversion.language.generation.small_gpt import SmallDecoder
 
@@ -204,13 +201,13 @@ def _write_card(out: Path, trainer: Trainer) -> None:
 
 def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) -> None:
     """Measure as ``bench scenes`` does, and put the tables into the card."""
+    from napari_maskinversion.bench.datasets.scenes import subject_of
     from napari_maskinversion.bench.measures.figures_file import FiguresFile
     from napari_maskinversion.bench.measures.scenes import (
         VALIDATION_SCENES,
         ScenesBench,
         ScenesPlan,
     )
-    from napari_maskinversion.bench.model_under_test import subject_of
     from napari_maskinversion.bench.reports.tables import markdown, write_into
     from napari_maskinversion.engine.settings import InversionConfig
 
@@ -259,13 +256,15 @@ def rebuild_captions_command(
     Needed whenever the model's weights change: a decoder of other weights is refused. Some minutes
     on one core.
     """
+    from napari_maskinversion.bench.measures.generated import CaptionsPlan
     from napari_maskinversion.bench.reports.tables import markdown, write_into
     from napari_maskinversion.engine.models.specs import DEMO, bundled_folder
     from napari_maskinversion.language.generation.registry import BUNDLED_FILE
 
     from .captions import CaptionRecipe
 
-    check_captions(scenes, per_class, sprites)
+    at_least_one(scenes=scenes, per_class=per_class)
+    check_sprites(sprites)
     recipe = CaptionRecipe(seed=seed) if steps is None else CaptionRecipe(seed=seed, steps=steps)
     if recipe.steps < 20 or not 0 <= seed < 2**32:
         raise InputError(
@@ -276,7 +275,7 @@ def rebuild_captions_command(
         base = bundled_folder() if model == DEMO else Path(model)
         out = base / Path(BUNDLED_FILE).parent
     figures = Output(json=json or out / "captions.json", overwrite=True)
-    figures.check(KIND, model, folder, sprites)
+    figures.check("captions", model, folder, sprites)
     subject = subject_of_name(model, "cpu")
     if not subject.taught:
         raise InputError(
@@ -285,12 +284,11 @@ def rebuild_captions_command(
     file = out / Path(BUNDLED_FILE).name
     writer = _train_captions(subject, recipe, file)
     _write_caption_card(out / CAPTION_CARD, writer, recipe, subject)
-    page = measure_captions(
-        subject, writer, scenes, per_class, sprites, folder, figures, short=short
+    plan = CaptionsPlan(
+        scenes=scenes, per_class=per_class, sprites=sprites, real=folder, short=short
     )
-    write_into(out / CAPTION_CARD, KIND, markdown(page))
-    if figures.json is not None:  # complete: nothing is left to be continued
-        records_path(figures.json).unlink(missing_ok=True)
+    page = measure_captions(subject, writer, plan, figures)
+    write_into(out / CAPTION_CARD, "captions", markdown(page))
     say(f"Wrote the decoder, its card and its figures to {out}.")
 
 

@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from napari_maskinversion.base.atomic_files import replacing
-from napari_maskinversion.base.record_store import RecordStore
+from napari_maskinversion.bench.measures.figures_file import RecordStore
 from napari_maskinversion.demo_model.scenes import NOTHING, compose, generator
 from napari_maskinversion.demo_model.sprites import STYLES, UNSEEN_STYLE
 from napari_maskinversion.demo_model.vocabulary import Name

@@ -138,18 +138,20 @@ def test_files_of_running_processes_are_left_alone_when_the_clock_is_set(tmp_pat
         assert part.exists()
 
 
-def test_files_of_killed_processes_are_removed(tmp_path):
-    started = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import os, sys; from pathlib import Path\n"
-            "from napari_maskinversion.base.atomic_files import replacing\n"
-            "with replacing(Path(sys.argv[1]) / 'a.csv'): os._exit(9)",
-            str(tmp_path),
-        ]
+def left_by_a_killed_process(folder):
+    """The file that a process was writing into a folder when it was killed."""
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from napari_maskinversion.base.atomic_files import replacing\n"
+        "with replacing(Path(sys.argv[1]) / 'a.csv'): os._exit(9)"
     )
-    assert started.returncode == 9
+    assert subprocess.run([sys.executable, "-c", code, folder]).returncode == 9
+    (part,) = folder.iterdir()
+    return part
+
+
+def test_files_of_killed_processes_are_removed(tmp_path):
+    left_by_a_killed_process(tmp_path)
     foreign = tmp_path / ".notes.part"
     foreign.write_text("of another program")
     assert len(list(tmp_path.iterdir())) == 2
@@ -240,18 +242,7 @@ def test_a_link_with_the_name_of_a_killed_set_is_left_alone(tmp_path):
     (tmp_path / "place").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/mine.txt").write_text("mine")
-    left = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import os, sys; from pathlib import Path\n"
-            "from napari_maskinversion.base.atomic_files import replacing\n"
-            "with replacing(Path(sys.argv[1]) / 'a.csv'): os._exit(9)",
-            str(tmp_path / "place"),
-        ]
-    )
-    assert left.returncode == 9
-    (part,) = (tmp_path / "place").iterdir()
+    part = left_by_a_killed_process(tmp_path / "place")
     part.unlink()
     link = part.with_name(part.name.removesuffix(".part") + ".commit")
     link.symlink_to(tmp_path / "elsewhere")

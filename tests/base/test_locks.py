@@ -8,7 +8,7 @@ import pytest
 from napari_maskinversion.base.errors import InUseError
 from napari_maskinversion.base.locks import Lock, hold
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.base.record_store import RecordStore
+from napari_maskinversion.bench.measures.figures_file import RecordStore
 from tests.listeners import at
 
 HOLDER = """

@@ -5,9 +5,15 @@ import json
 import pytest
 
 from napari_maskinversion.base.cache_folder import cache_folder, is_offline
-from napari_maskinversion.base.config_file import ConfigFile
 from napari_maskinversion.base.errors import ConfigError, OfflineError
-from napari_maskinversion.base.preferences import DEFAULTS, FILE, Preferences, load, save
+from napari_maskinversion.base.preferences import (
+    DEFAULTS,
+    FILE,
+    ConfigFile,
+    Preferences,
+    load,
+    save,
+)
 from napari_maskinversion.engine.models.weights_download import fetch
 from napari_maskinversion.language.labels.colors import SAFE_COLORS, fill_colors
 

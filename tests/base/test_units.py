@@ -191,13 +191,3 @@ def test_a_plane_or_channel_that_is_not_there_is_named(ask, says):
 def test_positions_are_read_by_name_or_in_order():
     assert STACK.position("z=4, t=0") == {"z": 4, "t": 0}
     assert STACK.position("2,3") == {"t": 2, "z": 3}
-
-
-@pytest.mark.parametrize("content", [b"", b"II*\0broken", b"not an image"])
-def test_a_file_that_is_no_image_is_named(tmp_path, content):
-    path = tmp_path / "broken.tif"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"broken\.tif"):
-        open_image(path)
-    with pytest.raises(InputError, match=r"missing\.tif"):
-        open_image(tmp_path / "missing.tif")

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, subject_of
+from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
-from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.engine.models.loading import load_model
 
 from .sets import own_images
@@ -32,6 +34,36 @@ def fewer_choices(monkeypatch: pytest.MonkeyPatch) -> None:
 def bench(call: Bench, no_network: None) -> Bench:
     """Call ``bench``; return its exit code, standard output and standard error."""
     return partial(call, "bench")
+
+
+class Measured(list[str]):
+    """What was measured, as "IMAGE ENTRY"; at the place `stop_at`, counted from 1, it fails."""
+
+    stop_at, error = 0, BaseException()
+
+    def stop(self, at: int, error: BaseException | None = None) -> None:
+        self.clear()
+        self.stop_at, self.error = at, error or KeyboardInterrupt()
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    seen, now = Measured(), [""]
+    measure, image = measuring._OneModel.measure, measuring.Measuring._image
+
+    def noted(self: Any, entry: Any, sample: Any) -> Any:
+        seen.append(f"{now[0]} {entry.key}")
+        if len(seen) == seen.stop_at:
+            raise seen.error
+        return measure(self, entry, sample)
+
+    def noting(self: Any, one: Any, key: str) -> None:
+        now[0] = key
+        image(self, one, key)
+
+    monkeypatch.setattr(measuring.Measuring, "_image", noting)
+    monkeypatch.setattr(measuring._OneModel, "measure", noted)
+    return seen
 
 
 @pytest.fixture

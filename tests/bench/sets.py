@@ -33,6 +33,30 @@ def own_images(root: Path, count: int = 3) -> Path:
     return root
 
 
+def tiles(root: Path, labels: np.ndarray, count: int = 1) -> Path:
+    """Aerial tiles of the test split, 60 x 80 px, with this label image."""
+    for folder in ("images", "labels"):
+        (root / "dubai-aerial" / folder).mkdir(parents=True)
+    for number in range(1, count + 1):
+        name = f"tile3_part{number}"
+        pixels = np.full((60, 80, 3), 90, np.uint8)
+        Image.fromarray(pixels).save(root / "dubai-aerial" / "images" / f"{name}.jpg")
+        Image.fromarray(labels).save(root / "dubai-aerial" / "labels" / f"{name}.png")
+    return root
+
+
+def smears(root: Path, text: str, count: int = 1) -> Path:
+    """Smears of 64 x 80 px with these annotations; 0 and 5 are of the test split, 1 to choose."""
+    rng = np.random.default_rng(0)
+    for folder in ("images", "annotations"):
+        (root / "bccd" / folder).mkdir(parents=True)
+    for number in range(count):
+        pixels = rng.integers(0, 255, (8, 10, 3)).astype(np.uint8).repeat(8, 0).repeat(8, 1)
+        Image.fromarray(pixels).save(root / "bccd" / "images" / f"smear{number}.jpg")
+        (root / "bccd" / "annotations" / f"smear{number}.xml").write_text(text)
+    return root
+
+
 def folder_call(own: Path, *more: Any) -> list[Any]:
     arguments = ["--images", own / "images", "--masks", own / "masks", "--names", own / "names.txt"]
     return ["folder", *arguments, "--steps", 1, *more]
@@ -81,6 +105,13 @@ def changed_panoptic(root: Path, change: Callable[[dict[str, Any]], Any]) -> Pat
     change(page)
     file.write_text(json.dumps(page))
     return root
+
+
+def ok(outcome: tuple[int, str, str]) -> str:
+    """What a command that ended well has printed."""
+    code, out, err = outcome
+    assert code == 0, err
+    return out
 
 
 def one_line(outcome: tuple[int, str, str], *says: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,22 +15,21 @@ from napari_maskinversion import InversionConfig, region_embedder
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.bench.datasets.base import BadRecordError, Sample, windowed
 from napari_maskinversion.bench.datasets.coco import readable
-from napari_maskinversion.bench.datasets.domains import RealDomains
-from napari_maskinversion.bench.datasets.image_folder import ImageFolder
+from napari_maskinversion.bench.datasets.label_images import ImageFolder
 from napari_maskinversion.bench.datasets.registry import DATASETS
-from napari_maskinversion.bench.measures import entries, measuring
+from napari_maskinversion.bench.datasets.scenes import RealDomains
+from napari_maskinversion.bench.measures import entries
 from napari_maskinversion.bench.measures.entries import changed
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.bench.measures.retrieval import figures
-from napari_maskinversion.bench.measures.statistics import ratio
+from napari_maskinversion.bench.measures.statistics import figures
 from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.demo_model.domains import files_of
 from napari_maskinversion.engine.explain.registry import MAPS
 from napari_maskinversion.engine.methods.registry import METHODS
 from tests.scenes import demo_model
 
-from .conftest import Bench
-from .sets import CLASSES, changed_panoptic, folder_call, one_line, panoptic, panoptic_set
+from .conftest import Bench, Measured
+from .sets import CLASSES, changed_panoptic, folder_call, ok, one_line, panoptic, panoptic_set
 
 # As in the paper's tables: VOC, Context, COCO, OpenImagesV7.
 PAPER = """CLIP [CLS] | ViT-B/16 | 40.1 | 17.8 | 25.0 | 28.9
@@ -177,44 +174,48 @@ def test_figures_are_what_the_records_say() -> None:
     assert summary["expressions"]["oiou"]["value"] == 0.25
 
 
-def test_the_interval_of_a_ratio_resamples_images() -> None:
-    values = np.random.default_rng(0).uniform(0, 1, 50)
-    above, below = values.repeat(4), np.ones(200)  # four of an image, all alike
-    apart = ratio(above, below, [str(i) for i in range(200)])
-    together = ratio(above, below, [str(i // 4) for i in range(200)])
-    assert apart["value"] == pytest.approx(above.mean())
-    assert together["value"] == pytest.approx(above.mean())
-    width = 2 * 1.96 * values.std() / 50**0.5
-    assert together["high"] - together["low"] == pytest.approx(width, rel=0.15)
-    assert apart["high"] - apart["low"] == pytest.approx(width / 2, rel=0.15)
+def measured_on(data: ImageFolder, methods: str) -> dict[Any, dict[str, Any]]:
+    plan = MeasuringPlan(models=("demo",), entries=tuple(entries.methods(methods, QUICK)))
+    job = Measuring(data, plan, open_records(None, "folder", plan, data), lambda _: demo_model())
+    job.run()
+    return job.store.records
 
 
 def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
     data = ImageFolder(own / "images", own / "masks", own / "names.txt")
-    rows = entries.methods("crop,maskinversion", QUICK)
-    plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
-    job = Measuring(data, plan, open_records(None, "folder", plan, data), lambda _: demo_model())
-    job.run()
+    records = measured_on(data, "crop,maskinversion")
     sample = data.read("p1")
     masks = np.stack([sample.regions.full_mask(i) for i in range(4)])
     texts = demo_model().encode_text([f"a photo of a {name}" for name in CLASSES])
-    for row in rows:
-        embedder = region_embedder(row.key, demo_model(), inversion=QUICK)
+    for method in ("crop", "maskinversion"):
+        embedder = region_embedder(method, demo_model(), inversion=QUICK)
         embedder.set_image(sample.image)
         unit = embedder.embed(masks)
         order = (-(unit @ texts.T)).argsort(1)
         ranks = [int(np.flatnonzero(o == n)[0]) for o, n in zip(order, sample.labels, strict=True)]
-        record = job.store.records["demo", row.key, "p1"]
+        record = records["demo", method, "p1"]
         assert record["ranks"] == ranks
+        assert ("iou" in record) == (method == "maskinversion")
         # Two apples: only the car and the fish can be asked for by name.
         chosen = [int((unit @ texts[n]).argmax()) for n in (1, 2)]
-        assert [answer[0] == 0 for answer in record["mask"]] == [chosen[0] == 1, chosen[1] == 2]
         for answer, place, true in zip(record["mask"], chosen, (1, 2), strict=True):
             both = (masks[place] & masks[true]).sum()
             either = (masks[place] | masks[true]).sum()
+            assert (answer[0] == 0) == (place == true)
             assert answer[1:3] == [both, either]
-    assert "iou" in job.store.records["demo", "maskinversion", "p1"]
-    assert "iou" not in job.store.records["demo", "crop", "p1"]
+
+
+def test_regions_that_a_method_cannot_tell_apart_are_not_found_by_words(own: Path) -> None:
+    """The whole image's embedding is that of each region: their order must not choose."""
+    data = ImageFolder(own / "images", own / "masks", own / "names.txt")
+    records = measured_on(data, "cls,crop")
+    sizes = [region.area for region in data.read("p0").regions]
+    answers = records["demo", "cls", "p0"]["mask"]
+    for place, (rank, both, either, *_) in zip(range(3), answers, strict=True):
+        others = [size for other, size in enumerate(sizes) if other != place]
+        assert (rank, both, either) == (2, 0, sizes[place] + max(others))
+    # One that tells them apart chooses.
+    assert any(row[0] == 0 for row in records["demo", "crop", "p0"]["mask"])
 
 
 # -- the commands -----------------------------------------------------------------------------
@@ -223,8 +224,7 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
 def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path: Path) -> None:
     file, page = tmp_path / "out" / "mine.json", tmp_path / "page.md"
     call = folder_call(own, "--json", file, "--markdown", page, "--plots", tmp_path / "plots")
-    code, out, err = bench(*call)
-    assert code == 0, err
+    out = ok(bench(*call))
     for spec in METHODS.values():
         assert f"| {spec.title} |" in out
     figures_page = json.loads(file.read_text("utf-8"))
@@ -244,8 +244,7 @@ def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path:
 
 def test_everything_the_paper_reports_stands_beside(bench: Bench, tmp_path: Path) -> None:
     root = panoptic(tmp_path / "coco-panoptic")
-    code, out, err = bench("coco-panoptic", "--data", root, "--methods", "cls,crop", "--steps", 1)
-    assert code == 0, err
+    out = ok(bench("coco-panoptic", "--data", root, "--methods", "cls,crop", "--steps", 1))
     lines = out.splitlines()
     head = next(line for line in lines if line.startswith("| %, model demo"))
     assert head.endswith("| the paper: COCO, 80 classes, ViT-B/16 |")
@@ -264,8 +263,7 @@ def test_methods_maps_and_masks_are_measured_on_scenes(
 ) -> None:
     file = tmp_path / "out.json"
     options = ["--methods", "cls,fgvp"] if kind == "methods" else []
-    code, out, err = bench(kind, *options, "--scenes", 2, "--steps", 1, "--json", file)
-    assert code == 0, err
+    out = ok(bench(kind, *options, "--scenes", 2, "--steps", 1, "--json", file))
     keys = [part["key"] for part in json.loads(file.read_text("utf-8"))["parts"].values()]
     if kind == "masks":
         assert keys == [f"maskinversion/{how}" for how in ("mask", "eroded", "dilated", "box")]
@@ -283,51 +281,34 @@ def test_methods_maps_and_masks_are_measured_on_scenes(
 
 
 def test_a_stopped_measurement_goes_on(
-    bench: Bench, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, own: Path, tmp_path: Path, measured: Measured
 ) -> None:
-    file = tmp_path / "mine.json"
+    file, records = tmp_path / "mine.json", tmp_path / "mine.records.jsonl"
     call = folder_call(own, "--methods", "crop,cls", "--json", file)
-    honest, seen = measuring._OneModel.measure, []
-
-    def stops(self: Any, entry: Any, sample: Any) -> Any:
-        seen.append(entry.key)
-        if len(seen) == 4:
-            raise KeyboardInterrupt
-        return honest(self, entry, sample)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(measuring._OneModel, "measure", stops)
-        code, _, err = bench(*call)
+    measured.stop(4)
+    code, _, err = bench(*call)
     assert code == 130
     assert "3 finished parts" in err
-    lines = (tmp_path / "mine.records.jsonl").read_text("utf-8").splitlines()
+    lines = records.read_text("utf-8").splitlines()
     assert len(lines) == 4
-    # The last line is torn, as by a power cut.
-    (tmp_path / "mine.records.jsonl").write_text("\n".join(lines)[:-5])
-    seen.clear()
-    monkeypatch.setattr(
-        measuring._OneModel, "measure", lambda *a: seen.append(a[1].key) or honest(*a)
-    )
-    code, _, err = bench(*call)
-    assert code == 0, err
-    assert len(seen) == 4
-    kept = {
-        name: part["acc1"] for name, part in json.loads(file.read_text("utf-8"))["parts"].items()
-    }
-    seen.clear()
+    records.write_text("\n".join(lines)[:-5])  # the last line is torn, as by a power cut
+    measured.stop(0)
+    ok(bench(*call))
+    assert len(measured) == 4
+
+    def kept() -> dict[str, Any]:
+        parts = json.loads(file.read_text("utf-8"))["parts"]
+        return {name: part["acc1"] for name, part in parts.items()}
+
+    before = kept()
+    measured.clear()
     assert bench(*call)[0] == 0
-    assert seen == []
-    code, _, err = bench(*folder_call(own, "--methods", "crop,cls"))
-    assert code == 0
+    assert measured == []
     # Another method is added to what is there; other settings are not.
     assert bench(*folder_call(own, "--methods", "crop,cls,sclip", "--json", file))[0] == 0
-    assert set(seen[6:]) == {"sclip"}
-    parts = json.loads(file.read_text("utf-8"))["parts"]
-    assert {name: parts[name]["acc1"] for name in kept} == kept
-    code, _, err = bench(*call, "--alpha", 2)
-    assert code == 2
-    assert "another inversion" in err
-    assert "--overwrite" in err
+    assert {one.split()[1] for one in measured} == {"sclip"}
+    assert kept().items() > before.items()
+    one_line(bench(*call, "--alpha", 2), "another inversion", "--overwrite")
     assert bench(*call, "--alpha", 2, "--overwrite")[0] == 0
 
 
@@ -348,29 +329,6 @@ def test_a_wrong_root_is_named(bench: Bench, own: Path, tmp_path: Path) -> None:
     call[call.index("--masks") + 1] = own / "masks"
     call[call.index("--images") + 1] = tmp_path / "other"
     one_line(bench(*call), "xp0.png")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("names.txt", "apple\ncar\n", "p0.png holds class 3, but"),
-        ("names.txt", "apple\ncar\napple\n", "names 'apple' twice"),
-        ("names.txt", "apple\n", "has 1 classes"),
-        ("names.csv", "image,region\np0,1\n", "no column 'name'"),
-        ("names.csv", "image,region,name\np0,one,car\np0,2,bus\n", "line 2: region 'one'"),
-        ("names.csv", "image,region,name\np0,8,car\np0,2,bus\n", "names region 8"),
-        ("names.csv", "image,region,name\np1,1,car\np1,2,bus\n", "has no row for this image"),
-        ("gone.txt", None, "There is no list of names"),
-    ],
-)
-def test_names_that_do_not_match_are_refused(
-    bench: Bench, own: Path, name: str, text: str | None, says: str
-) -> None:
-    if text is not None:
-        (own / name).write_text(text)
-    call = folder_call(own, "--methods", "cls")
-    call[call.index("--names") + 1] = own / name
-    one_line(bench(*call), says, name)
 
 
 def spoil(own: Path, how: str) -> None:
@@ -449,42 +407,6 @@ def test_records_of_coco_panoptic_that_do_not_fit_are_named(
         panoptic_set(tmp_path).read("i9" if says == "i9" else "i1")
 
 
-def test_a_full_disk_is_told_and_what_is_finished_is_kept(
-    bench: Bench, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "mine.json"
-    call = folder_call(own, "--methods", "cls,crop", "--json", file)
-    written: list[int] = []
-
-    def full(_: int) -> None:
-        written.append(1)
-        if len(written) == 4:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        one_line(
-            bench(*call),
-            "mine.records.jsonl could not be written at demo / cls / p1",
-            "No space left",
-            "2 finished records are kept",
-        )
-    lines = (tmp_path / "mine.records.jsonl").read_text("utf-8").splitlines()
-    assert [json.loads(line).get("image") for line in lines] == [None, "p0", "p0"]
-    assert bench(*call)[0] == 0
-    assert len((tmp_path / "mine.records.jsonl").read_text("utf-8").splitlines()) == 7
-
-
-def test_a_file_that_is_no_record_is_not_overwritten(
-    bench: Bench, own: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / "mine.records.jsonl"
-    other.write_text("my diary\nof two lines\n")
-    call = folder_call(own, "--methods", "cls", "--json", tmp_path / "mine.json")
-    one_line(bench(*call), "holds no records", "--overwrite")
-    assert other.read_text() == "my diary\nof two lines\n"
-
-
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -494,7 +416,6 @@ def test_a_file_that_is_no_record_is_not_overwritten(
         (("--models", ","), "names no model"),
         (("--limit", "0"), "--limit must be at least 1"),
         (("--context", "0.5"), "--context must be"),
-        (("--template", "no place"), "--template needs {}"),
         (("--steps", "0"), "steps"),
     ],
 )

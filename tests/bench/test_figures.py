@@ -44,13 +44,6 @@ def test_the_average_is_over_classes_not_over_regions() -> None:
     assert interval["value"] == 0.5
 
 
-def test_a_perfect_score_is_not_certain() -> None:
-    interval = share(np.ones(30), np.repeat(np.arange(10), 3).astype(str).tolist())
-    assert interval["value"] == interval["high"] == 1
-    # Wilson's interval of ten trials, one for each image.
-    assert interval["low"] == pytest.approx(10 / (10 + 1.96**2), rel=1e-3)
-
-
 def test_hits_are_first_and_among_five() -> None:
     names = np.eye(12, dtype=np.float32)
     labels = np.arange(12)

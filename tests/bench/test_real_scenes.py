@@ -8,52 +8,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.bench.datasets.base import BadRecordError
-from napari_maskinversion.bench.datasets.domains import pictures
+from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, pictures
 from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.figures_file import FiguresFile
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
-from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.bench.reports.tables import markdown
 from napari_maskinversion.cli.bench import scenes as scene_commands
 
 from .conftest import Bench
+from .sets import ok, smears, tiles
 
 CELL = "<object><name>{}</name><bndbox>{}</bndbox></object>"
 CORNERS = "<xmin>{0}</xmin><ymin>{0}</ymin><xmax>{1}</xmax><ymax>{1}</ymax>"
 
 
-def smears(root: Path, count: int = 7) -> Path:
-    """Numbers 0 and 5 are of the test split, 1 of validation; two cells each."""
-    rng = np.random.default_rng(0)
-    for folder in ("images", "annotations"):
-        (root / "bccd" / folder).mkdir(parents=True)
-    for number in range(count):
-        pixels = rng.integers(0, 255, (8, 10, 3)).astype(np.uint8).repeat(8, 0).repeat(8, 1)
-        Image.fromarray(pixels).save(root / "bccd" / "images" / f"smear{number}.jpg")
-        cells = CELL.format("RBC", CORNERS.format(5, 25)) + CELL.format(
-            "WBC", CORNERS.format(30, 60)
-        )
-        text = f"<annotation>{cells}</annotation>"
-        (root / "bccd" / "annotations" / f"smear{number}.xml").write_text(text)
-    return root
+CELLS = CELL.format("RBC", CORNERS.format(5, 25)) + CELL.format("WBC", CORNERS.format(30, 60))
 
 
-def tiles(root: Path) -> Path:
-    """Two tiles of the test split."""
-    for folder in ("images", "labels"):
-        (root / "dubai-aerial" / folder).mkdir(parents=True)
+def two_of_each(root: Path) -> Path:
+    """Two images of each kind in the test split."""
     labels = np.random.default_rng(0).integers(1, 3, (60, 80)).astype(np.uint8)
     labels[:30] = 2
-    for name in ("tile3_part1", "tile3_part2"):
-        pixels = np.full((60, 80, 3), 90, np.uint8)
-        Image.fromarray(pixels).save(root / "dubai-aerial" / "images" / f"{name}.jpg")
-        Image.fromarray(labels).save(root / "dubai-aerial" / "labels" / f"{name}.png")
-    return root
+    return smears(tiles(root, labels, 2), f"<annotation>{CELLS}</annotation>", 7)
 
 
 def halve(file: Path) -> None:
@@ -74,7 +54,7 @@ def halve(file: Path) -> None:
 def test_a_bad_real_image_is_named_and_can_be_left_out(
     tmp_path: Path, kind: str, bad: str, how: Any, says: str
 ) -> None:
-    folder = tiles(tmp_path) if kind == "aerial" else smears(tmp_path)
+    folder = two_of_each(tmp_path)
     whole = [picture.name for picture in pictures(folder, "test", kind)]
     assert len(whole) == 2
     how(folder / bad)
@@ -92,7 +72,7 @@ def test_a_bad_real_image_is_named_and_can_be_left_out(
 
 
 def test_a_split_without_one_usable_image_is_refused(tmp_path: Path) -> None:
-    folder = smears(tmp_path)
+    folder = two_of_each(tmp_path)
     for number in (0, 5):
         halve(folder / "bccd" / "annotations" / f"smear{number}.xml")
     with pytest.raises(BadRecordError, match="No test image of blood .* smear0"):
@@ -123,7 +103,7 @@ def test_what_is_left_out_of_a_measurement_is_listed_and_the_rest_goes_on(
         monkeypatch.setattr(ScenesBench, part, lambda *_: {})
     usual = {way: {"setting": {"resolution": 64}} for way in SCENE_METHODS}
     monkeypatch.setattr(scenes, "choose_settings", lambda *_, **__: dict(usual))
-    folder, known = smears(tmp_path), Knows(subject)
+    folder, known = two_of_each(tmp_path), Knows(subject)
     halve(folder / "bccd" / "annotations" / "smear5.xml")
     file = tmp_path / "mine.json"
 
@@ -158,8 +138,7 @@ def test_kept_figures_of_scenes_are_drawn_for_light_and_dark_pages(
 ) -> None:
     file = tmp_path / "scenes.json"
     file.write_text(json.dumps(a_page()), "utf-8")
-    code, _, err = bench("show", file, "--plots", tmp_path / "plots")
-    assert code == 0, err
+    ok(bench("show", file, "--plots", tmp_path / "plots"))
     drawn = {p.name: p.read_text("utf-8") for p in (tmp_path / "plots").iterdir()}
     assert set(drawn) == {"scenes-light.svg", "scenes-dark.svg"}
     assert drawn["scenes-light.svg"] != drawn["scenes-dark.svg"]

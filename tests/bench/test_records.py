@@ -1,21 +1,23 @@
-"""Figures that are kept and resumed, and regions that a method cannot tell apart."""
+"""Figures and records that are kept: what is refused, what is repaired, and what goes on."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.bench.datasets.image_folder import ImageFolder
-from napari_maskinversion.bench.measures import entries
-from napari_maskinversion.bench.measures.figures_file import FiguresFile, read_figures
-from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from tests.scenes import demo_model
+from napari_maskinversion.bench.measures.figures_file import (
+    FiguresFile,
+    RecordStore,
+    read_figures,
+)
 
 SETTINGS = {"model": "demo", "scenes": 2}
+FIELDS = ("model", "entry", "image")
+HEADER = {"format": 1, "kind": "methods", "settings": {"steps": 10}}
 
 
 def measured(file: Path, calls: list[str], *, overwrite: bool = False) -> FiguresFile:
@@ -26,50 +28,117 @@ def measured(file: Path, calls: list[str], *, overwrite: bool = False) -> Figure
 
 
 def test_finished_parts_are_not_measured_again(tmp_path: Path) -> None:
-    file, calls = tmp_path / "mine.json", list[str]()
+    file, calls = tmp_path / "new" / "mine.json", list[str]()
     first = measured(file, calls)
     assert json.loads(file.read_text("utf-8")) == first.page == read_figures(file)
     assert measured(file, calls).parts == first.parts
     assert calls == ["seen", "unseen"]
     measured(file, calls, overwrite=True)
     assert calls == ["seen", "unseen"] * 2
-    with pytest.raises(InputError, match="another scenes"):
-        FiguresFile(file, "scenes", SETTINGS | {"scenes": 3})
-    with pytest.raises(InputError, match="'bench scenes'"):
-        FiguresFile(file, "steps", SETTINGS)
 
 
-def test_a_figures_file_without_records_is_continued(tmp_path: Path) -> None:
-    """Version 0.1 kept finished parts in the figures file alone."""
-    file, calls = tmp_path / "mine.json", list[str]()
-    part = {"top1": 0.25, "date": "2026-01-01T00:00Z", "seconds": 1.0}
-    old = {"kind": "scenes", "format": 1, "settings": SETTINGS, "parts": {"seen": part}}
-    file.write_text(json.dumps(old))
-    with pytest.raises(InputError, match="another scenes"):
-        FiguresFile(file, "scenes", SETTINGS | {"scenes": 3})
-    with pytest.raises(InputError, match="'bench scenes'"):
-        FiguresFile(file, "steps", SETTINGS)
-    assert measured(file, calls).parts["seen"] == part
-    assert calls == ["unseen"]
-    assert measured(file, calls).parts["seen"] == part
-    assert calls == ["unseen"]
-    (tmp_path / "other.json").write_text("[1, 2]")
-    with pytest.raises(InputError, match="holds no whole figures"):
-        FiguresFile(tmp_path / "other.json", "scenes", SETTINGS)
+def test_figures_of_something_else_are_refused_and_stay(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    page = measured(file, []).page
+    for kind, settings, text, says in (
+        ("scenes", SETTINGS | {"scenes": 3}, None, "another scenes"),
+        ("steps", SETTINGS, None, "'bench scenes'"),
+        ("scenes", SETTINGS, json.dumps(page | {"format": 2}), "format 2, which this version"),
+        ("scenes", SETTINGS, "[1, 2]", "holds no whole figures"),
+    ):
+        if text is not None:
+            file.write_text(text)
+        before = file.read_bytes()
+        with pytest.raises(InputError, match=says):
+            FiguresFile(file, kind, settings)
+        assert file.read_bytes() == before
 
 
-def test_regions_that_a_method_cannot_tell_apart_are_not_found_by_words(own: Path) -> None:
-    """The whole image's embedding is that of each region: their order must not choose."""
-    data = ImageFolder(own / "images", own / "masks", own / "names.txt")
-    rows = entries.methods("cls,crop", InversionConfig(steps=1))
-    plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
-    job = Measuring(data, plan, open_records(None, "folder", plan, data), lambda _: demo_model())
-    job.run()
-    answers = job.store.records["demo", "cls", "p0"]["mask"]
-    assert len(answers) == 3
-    sizes = [data.read("p0").regions[place].area for place in range(3)]
-    for place, (rank, both, either, *_) in enumerate(answers):
-        others = [size for other, size in enumerate(sizes) if other != place]
-        assert (rank, both, either) == (2, 0, sizes[place] + max(others))
-    # One that tells them apart chooses.
-    assert any(row[0] == 0 for row in job.store.records["demo", "crop", "p0"]["mask"])
+def a_line(image: str) -> str:
+    return json.dumps({"model": "m", "entry": "e", "image": image, "ranks": [0]})
+
+
+def a_file(tmp_path: Path, *lines: str, header: dict[str, Any] = HEADER) -> Path:
+    file = tmp_path / "mine.records.jsonl"
+    file.write_text("\n".join([json.dumps(header), *lines, ""]), "utf-8")
+    return file
+
+
+def opened(file: Path, *, overwrite: bool = False) -> RecordStore:
+    return RecordStore(file, "methods", FIELDS, {"steps": 10}, overwrite=overwrite)
+
+
+def images(file: Path) -> list[str]:
+    return [image for _, _, image in opened(file).records]
+
+
+def test_a_record_is_on_disk_at_once_and_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "new folder" / "mine.records.jsonl"
+    store = opened(file)
+    store.add(("m", "e", "a"), {"ranks": [0, 1]})
+    assert opened(file).records == store.records == {("m", "e", "a"): {"ranks": [0, 1]}}
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert lines == [HEADER, {"model": "m", "entry": "e", "image": "a", "ranks": [0, 1]}]
+    assert opened(file, overwrite=True).records == {}
+
+
+@pytest.mark.parametrize("bad", ["garbage", "7", '{"model": "m"}', "", '"\u2028"'])
+def test_a_damaged_line_before_others_is_named_and_nothing_is_lost(
+    tmp_path: Path, bad: str
+) -> None:
+    file = a_file(tmp_path, a_line("a"), bad, a_line("b"), a_line("c"))
+    before = file.read_bytes()
+    with pytest.raises(InputError, match=r"mine\.records\.jsonl, line 3, .*--overwrite"):
+        opened(file)
+    assert file.read_bytes() == before
+    file.write_bytes(before.replace(f"\n{bad}\n".encode(), b"\n"))  # as the message advises
+    assert images(file) == ["a", "b", "c"]
+    assert opened(a_file(tmp_path, bad, a_line("a")), overwrite=True).records == {}
+
+
+@pytest.mark.parametrize("torn", ["garbage\n", a_line("b")[:9], a_line("b")])
+def test_a_torn_last_line_is_dropped(tmp_path: Path, torn: str) -> None:
+    file = a_file(tmp_path, a_line("a"))
+    whole = file.read_bytes()
+    file.write_bytes(whole + torn.encode())
+    store = opened(file)
+    assert [image for _, _, image in store.records] == ["a"]
+    assert file.read_bytes() == whole
+    store.add(("m", "e", "b"), {"ranks": [0]})
+    assert images(file) == ["a", "b"]
+
+
+def test_a_header_that_was_cut_off_is_written_again(tmp_path: Path) -> None:
+    file = tmp_path / "mine.records.jsonl"
+    file.write_text(json.dumps(HEADER)[:30])
+    assert opened(file).records == {}
+    assert json.loads(file.read_text()) == HEADER
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (json.dumps(HEADER | {"kind": "maps"}), "holds figures of 'bench maps'"),
+        (json.dumps(HEADER | {"settings": {"steps": 9}}), "for another steps"),
+        (json.dumps(HEADER | {"format": 2}), "format 2, which this version cannot continue"),
+        (json.dumps(HEADER | {"settings": 3}), "holds no records"),
+        ("my diary\nof two lines", "holds no records"),
+        ("my diary", "holds no records"),
+    ],
+)
+def test_records_of_something_else_are_refused_and_stay(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "mine.records.jsonl"
+    file.write_text(text + "\n" * (text != "my diary"))
+    before = file.read_bytes()
+    with pytest.raises(InputError, match=message) as refusal:
+        opened(file)
+    assert "\n" not in str(refusal.value)
+    assert file.read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file cannot be written to .*another folder"):
+        opened(tmp_path / "file" / "mine.records.jsonl")

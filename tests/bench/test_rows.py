@@ -14,7 +14,6 @@ from PIL import Image
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base import targets
 from napari_maskinversion.bench.datasets.base import content_of
-from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.bench.reports.tables import markdown, paper_tables
 from napari_maskinversion.cli.bench import data_sets
@@ -23,8 +22,8 @@ from napari_maskinversion.engine.models.backbone import Backbone
 from tests.engine.tiny import tiny_clip, tiny_siglip
 from tests.scenes import demo_model
 
-from .conftest import Bench
-from .sets import folder_call, one_line, own_images
+from .conftest import Bench, Measured
+from .sets import folder_call, ok, one_line, own_images
 
 
 @pytest.fixture
@@ -43,26 +42,6 @@ def siglip(loaded: dict[str, Backbone], monkeypatch: pytest.MonkeyPatch) -> str:
     return "siglip"
 
 
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Images that were measured, one after another."""
-    seen: list[str] = []
-    honest = measuring._OneModel.measure
-    honest_read = measuring.Measuring._image
-
-    def image(self: Any, one: Any, key: str) -> None:
-        self.now = key
-        honest_read(self, one, key)
-
-    def measure(self: Any, entry: Any, sample: Any) -> Any:
-        seen.append(f"{self.of.now} {entry.key}")
-        return honest(self, entry, sample)
-
-    monkeypatch.setattr(measuring.Measuring, "_image", image)
-    monkeypatch.setattr(measuring._OneModel, "measure", measure)
-    return seen
-
-
 # -- what is measured again -------------------------------------------------------------------
 
 
@@ -79,7 +58,7 @@ def change_mask(own: Path) -> None:
 
 @pytest.mark.parametrize("change", [change_image, change_mask])
 def test_another_image_or_mask_under_the_same_name_is_measured_anew(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str], change: Any
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured, change: Any
 ) -> None:
     call = folder_call(own, "--methods", "cls,crop", "--json", tmp_path / "mine.json")
     assert bench(*call)[0] == 0
@@ -96,7 +75,7 @@ def test_another_image_or_mask_under_the_same_name_is_measured_anew(
 
 
 def test_the_same_files_in_another_folder_are_the_same(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str]
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured
 ) -> None:
     more = ("--methods", "cls", "--json", tmp_path / "mine.json")
     assert bench(*folder_call(own, *more))[0] == 0
@@ -106,7 +85,7 @@ def test_the_same_files_in_another_folder_are_the_same(
 
 
 def test_another_model_of_the_same_name_is_measured_anew(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str]
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured
 ) -> None:
     file = tmp_path / "mine.json"
     call = folder_call(own, "--methods", "cls", "--json", file)
@@ -122,7 +101,7 @@ def test_another_model_of_the_same_name_is_measured_anew(
 
 
 def test_another_name_of_a_region_is_another_record(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: list[str]
+    bench: Bench, loaded: Any, own: Path, tmp_path: Path, measured: Measured
 ) -> None:
     names = own / "names.csv"
     rows = ["image,region,name", *(f"p{i},{value},{name}" for i in range(3) for value, name in
@@ -160,8 +139,7 @@ def test_all_methods_on_a_tower_that_lacks_some_are_rows_that_say_so(
 ) -> None:
     file = tmp_path / "mine.json"
     more = ("--models", siglip, "--limit", 1, "--json", file, "--plots", tmp_path)
-    code, out, err = bench(*folder_call(own, *more))
-    assert code == 0, err
+    out = ok(bench(*folder_call(own, *more)))
     for title in ("RIS", "MaskCLIP", "CLIPSurgery", "SCLIP"):
         row = row_of(out, title)
         assert "| not for this model: " in row
@@ -185,14 +163,12 @@ def test_a_model_that_can_do_nothing_of_what_is_asked_is_refused(
     call = folder_call(own, "--methods", "sclip,maskclip", "--models", siglip)
     one_line(bench(*call), "Nothing can be measured", "SCLIP needs an open_clip")
     # Another model that can does.
-    code, out, err = bench(*call[:-1], f"{siglip},demo")
-    assert code == 0, err
+    out = ok(bench(*call[:-1], f"{siglip},demo"))
     assert out.count("not for this model") == 2
 
 
 def test_maps_that_a_tower_lacks_are_rows_that_say_so(bench: Bench, siglip: str) -> None:
-    code, out, err = bench("maps", "--models", siglip, "--scenes", 1, "--steps", 1)
-    assert code == 0, err
+    out = ok(bench("maps", "--models", siglip, "--scenes", 1, "--steps", 1))
     for name in ("gradcam", "gradcam-no-relu"):
         assert "not for this model: " in row_of(out, name)
         assert "Choose legrad or chefer" in row_of(out, name)
@@ -206,8 +182,7 @@ def test_curves_work_with_a_tower_that_pools_by_attention(
 ) -> None:
     options = ["--alphas", "0,5"] if kind == "alpha" else []
     call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
-    code, out, err = bench(*call)
-    assert code == 0, err
+    out = ok(bench(*call))
     assert "heatmap-to-mask IoU" in out
 
 
@@ -216,8 +191,7 @@ def test_scenes_leave_out_the_ways_that_a_tower_lacks(
 ) -> None:
     file = tmp_path / "short.json"
     call = ["scenes", "--short", "--scenes", 2, "--steps", 1, "--model", siglip, "--json", file]
-    code, out, err = bench(*call)
-    assert code == 0, err
+    out = ok(bench(*call))
     row = row_of(out, "token means (MaskCLIP)")
     assert "not for this model: MaskCLIP needs an open_clip" in row
     assert "(" in row_of(out, "Masked Crop")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.datasets.scenes import Case, ModelUnderTest
 from napari_maskinversion.bench.measures.scene_methods import (
     SCENE_METHODS,
     Setting,
@@ -17,7 +17,6 @@ from napari_maskinversion.bench.measures.scene_methods import (
     read_setting,
     usual_settings,
 )
-from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.settings import InversionConfig
 
@@ -60,17 +59,10 @@ def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
     np.testing.assert_allclose(embeddings, np.stack([expected] * 2), atol=1e-5)
 
 
-def test_maskinversion_is_the_engines(subject: ModelUnderTest) -> None:
-    case, inverter = picture(1), MaskInverter(subject.model)
-    inverter.set_image(case.image, resolution=64)
-    embeddings = SCENE_METHODS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
-    np.testing.assert_allclose(embeddings, inverter.invert(case.masks, TWO).embeddings, atol=1e-6)
-
-
 def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
     """Value tokens of the last block by a hook, averaged over whole tokens of the mask."""
     side = subject.model.native_resolution  # open_clip itself takes no other
-    case, visual = picture(1, side, side), subject.visual
+    case, visual = picture(1, side, side), subject.model.clip.visual
     masks = np.zeros((1, side, side), bool)
     masks[0, 16:40, 24:72] = True  # whole tokens
     case = replace(case, masks=masks, labels=np.array([0]))

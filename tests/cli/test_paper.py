@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from napari_maskinversion.bench.datasets.image_folder import ImageFolder
+from napari_maskinversion.bench.datasets.label_images import ImageFolder
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.entries import methods
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
@@ -192,7 +192,7 @@ def test_curves_keep_what_they_vary(call, monkeypatch, command):
         seen.append(plan)
         raise Reached
 
-    monkeypatch.setattr("napari_maskinversion.bench.measures.curves.CurveBench", stop)
+    monkeypatch.setattr("napari_maskinversion.bench.measures.scenes.CurveBench", stop)
     with pytest.raises(Reached):
         call("bench", command, "--short", "--paper")
     (plan,) = seen

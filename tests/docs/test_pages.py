@@ -9,6 +9,7 @@ its options are checked all the same.
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import shutil
@@ -68,9 +69,12 @@ def blocks_of(page):
     return [Block(language, code, reason) for reason, language, code in FENCE.findall(text)]
 
 
+program = functools.cache(lambda: typer.main.get_command(app))
+
+
 def check_options(words):
     """Parse a command without running it."""
-    command, rest = typer.main.get_command(app), list(words[1:])
+    command, rest = program(), list(words[1:])
     while hasattr(command, "commands"):
         assert rest[0] in command.commands, f"{shlex.join(words)}: no command {rest[0]}"
         command = command.commands[rest.pop(0)]

@@ -8,8 +8,8 @@ import pytest
 from filelock import FileLock
 
 from napari_maskinversion.base.cache_folder import MARKER, is_marked, make_folder
+from napari_maskinversion.base.download import RECORD, WeightsRecord
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.base.hub import RECORD, WeightsRecord
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.engine.models.registry import (
     get_spec,

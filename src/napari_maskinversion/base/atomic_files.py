@@ -44,19 +44,18 @@ class FileSet:
     def __init__(self, folder: Path, *, overwrite: bool) -> None:
         self.folder, self._overwrite = folder, overwrite
         self.place = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix("set"), suffix=PART))
-        self._names: list[str] = []
-        self._kept: Path | None = None
+        self._paths: list[Path] = []
 
     def add(self, part: Path, name: str) -> None:
         """Add a finished file that will get this name."""
         part.replace(self.place / name)
-        self._names.append(name)
+        self._paths.append(self.folder / name)
 
     def commit(self) -> None:
         """Move all of them."""
-        for path in (self.folder / name for name in self._names):
+        for path in self._paths:
             if path.is_dir() and not (self.place / path.name).is_dir():
-                raise InputError(_failed(path, _error(errno.EISDIR)))
+                raise InputError(_failed(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR))))
             if _is_special(path):
                 raise InputError(_failed(path, _not_a_file()))
             if path.exists() and not self._overwrite:
@@ -67,7 +66,7 @@ class FileSet:
         (self.place / _OLD).mkdir()
         path = self.folder
         try:
-            for path in (self.folder / name for name in self._names):
+            for path in self._paths:
                 self._move(path)
         except OSError as error:
             self._undo()
@@ -86,7 +85,7 @@ class FileSet:
         new.replace(path)
 
     def _undo(self) -> None:
-        for path in (self.folder / name for name in self._names):
+        for path in self._paths:
             new, old = self.place / path.name, self.place / _OLD / path.name
             # The new file is kept, so that the set stays complete if the process ends here.
             with suppress(OSError):
@@ -98,16 +97,20 @@ class FileSet:
     def keep(self) -> Path:
         """Rename the hidden folder to a visible one; return it."""
         number = self.place.name.split(".")[-2]
-        self._kept = self.place.rename(self.folder / f"unmoved-{number}")
-        return self._kept
+        return self.place.rename(self.folder / f"unmoved-{number}")
 
     def discard(self) -> None:
-        """Delete what was not moved."""
-        if self._kept is None:
-            shutil.rmtree(self.place, ignore_errors=True)
+        """Delete what was neither moved nor kept."""
+        shutil.rmtree(self.place, ignore_errors=True)
 
 
 _current: ContextVar[FileSet | None] = ContextVar("current file set", default=None)
+
+
+def _joined(folder: Path) -> FileSet | None:
+    """Return the set that is being written to a folder, if any."""
+    files = _current.get()
+    return files if files is not None and files.folder == folder else None
 
 
 @contextmanager
@@ -118,8 +121,7 @@ def together(
 
     `replacing` and `atomic_path` take part by themselves. A block within a block joins it.
     """
-    outer = _current.get()
-    if outer is not None and outer.folder == folder:
+    if (outer := _joined(folder)) is not None:
         yield outer
         return
     recover(folder)
@@ -148,9 +150,7 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     Within `together`, it does so with the others. Otherwise what killed processes left in the
     folder is cleared first.
     """
-    files = _current.get()
-    if files is not None and files.folder != path.parent:
-        files = None
+    files = _joined(path.parent)
     if _is_special(path):
         raise _not_a_file()
     if files is None:
@@ -178,9 +178,7 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
 @contextmanager
 def atomic_folder(path: Path) -> Generator[Path, None, None]:
     """Do the same as `atomic_path` for a folder; an earlier one is replaced as a whole."""
-    files = _current.get()
-    if files is not None and files.folder != path.parent:
-        files = None
+    files = _joined(path.parent)
     try:
         if files is None:
             recover(path.parent)
@@ -208,11 +206,11 @@ def atomic_folder(path: Path) -> Generator[Path, None, None]:
 
 
 @contextmanager
-def atomic_path(path: Path) -> Generator[Path, None, None]:
+def atomic_path(path: Path, *, durable: bool = False) -> Generator[Path, None, None]:
     """Do the same as `replacing`, with errors written for users."""
     begun = False
     try:
-        with replacing(path) as part:
+        with replacing(path, durable=durable) as part:
             begun = True
             yield part
     except OSError as error:
@@ -352,10 +350,6 @@ def _not_a_file() -> OSError:
 def _is_special(path: Path) -> bool:
     """Return whether there is something else than a file or a folder, such as a pipe."""
     return path.exists() and not (path.is_file() or path.is_dir())
-
-
-def _error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
 
 
 def _taken(path: Path) -> str:

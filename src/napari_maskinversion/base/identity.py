@@ -123,11 +123,8 @@ def identify_image(name: str, pixels: Any) -> ImageIdentity:
     shape = tuple(int(side) for side in pixels.shape)
     dtype = np.dtype(pixels.dtype)
     digest = hashlib.blake2b(digest_size=16)
-    if math.prod(shape) * dtype.itemsize <= WHOLE:
-        blocks: Iterable[tuple[slice, ...]] = [tuple(slice(None) for _ in shape)]
-    else:
-        blocks = _samples(shape)
-    for block in blocks:
+    is_small = math.prod(shape) * dtype.itemsize <= WHOLE
+    for block in [(slice(None),) * len(shape)] if is_small else _samples(shape):
         part = np.ascontiguousarray(pixels[block])
         digest.update(part.astype(dtype.newbyteorder("<"), copy=False).tobytes())
     return ImageIdentity(name, shape, dtype.newbyteorder("=").name, digest.hexdigest())

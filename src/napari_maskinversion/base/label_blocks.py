@@ -15,6 +15,7 @@ Part = tuple[int, int, Array]  # y, x of a corner on the plane, and a mask
 
 # Approximate pixels of a block; label images are read block by block.
 BLOCK: Final = 2048 * 2048
+_WIDEST: Final = 4 * 2048  # pixels
 # Label values within this range are looked up in a table; others are hashed.
 _TABLE: Final = 1 << 22
 # Values up to this one are used as they are.
@@ -38,13 +39,12 @@ def read_blocks(labels: Any) -> Iterator[tuple[int, int, Array]]:
 def _block_shape(labels: Any, height: int, width: int) -> tuple[int, int]:
     chunks = getattr(labels, "chunks", None)
     if not chunks:
-        columns = min(width, 4 * 2048)
-        return max(1, min(height, BLOCK // max(1, columns))), max(1, columns)
+        columns = max(1, min(width, _WIDEST))
+        return max(1, min(height, BLOCK // columns)), columns
     sizes = [c if isinstance(c, int) else int(max(c, default=1)) for c in chunks]
     rows, columns = max(1, sizes[0]), max(1, sizes[1])
-    columns *= max(1, min(-(-width // columns), 4 * 2048 // columns))
-    rows *= max(1, BLOCK // (rows * columns))
-    return rows, columns
+    columns *= max(1, min(-(-width // columns), _WIDEST // columns))
+    return rows * max(1, BLOCK // (rows * columns)), columns
 
 
 def as_whole_numbers(block: Array) -> Array:
@@ -71,27 +71,22 @@ def as_whole_numbers(block: Array) -> Array:
 
 
 def compact(block: Array) -> tuple[Array, Array]:
-    """Number the values of a block consecutively.
+    """Number the values of a block of whole numbers from 0 consecutively; 0 stays 0.
 
     Shapes: returns values (n,).
     """
     low, high = int(block.min()), int(block.max())
-    if low >= 0 and high <= _SMALL:
+    if high <= _SMALL:
         return np.arange(1, high + 1), block.astype(np.int32)
     if high - low < _TABLE:
-        if block.dtype == np.uint64:
-            shifted = (block - np.uint64(low)).astype(np.intp)
-        else:
-            shifted = block.astype(np.int64) - low  # 127 - (-128) overflows int8
+        shifted = block.astype(np.int64) - low
         present = np.zeros(high - low + 1, dtype=bool)
         present[shifted.ravel()] = True
-        if low <= 0 <= high:
-            present[-low] = False
-        offsets = np.flatnonzero(present)
+        present[0] &= low > 0
+        values = np.flatnonzero(present)
         table = np.zeros(len(present), dtype=np.int32)
-        table[offsets] = np.arange(1, len(offsets) + 1)
-        values = offsets + low if low < 0 else offsets.astype(np.uint64) + np.uint64(low)
-        return values, table[shifted]
+        table[values] = np.arange(1, len(values) + 1)
+        return values + low, table[shifted]
     import pandas as pd
 
     codes, values = pd.factorize(block.ravel())

@@ -1,17 +1,85 @@
-"""User preferences: one file, read by the panel and the command line."""
+"""Small JSON files in the user's configuration folder, and the preferences, which are one."""
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, field_validator
+from pydantic import Field, StrictBool, field_validator
 
-from .config_file import ConfigFile
+from .atomic_files import write_whole
 from .errors import ConfigError
-from .validation import config_error
+from .reading import read_json
+from .validation import FrozenModel
+
+VARIABLE: Final = "NAPARI_MASKINVERSION_CONFIG"
+
+
+def config_folder() -> Path:
+    """Return the folder for preferences and for the panel's last state.
+
+    The environment variable ``NAPARI_MASKINVERSION_CONFIG`` overrides the system's folder. The
+    folder need not exist yet.
+    """
+    override = os.environ.get(VARIABLE)
+    if override:
+        return Path(override).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("napari-maskinversion", appauthor=False))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A JSON object with a format version, replaced as a whole and never lost."""
+
+    name: str  # File name in `config_folder`
+    format: int  # Newest version that this code can read
+
+    @property
+    def path(self) -> Path:
+        """Full path, whether the file exists or not."""
+        return config_folder() / self.name
+
+    def read(self) -> tuple[dict[str, Any], str]:
+        """Return the file's values, and one line that says why it was ignored.
+
+        A missing file has no values, and no problem.
+        """
+        try:
+            values = read_json(self.path)
+            version = values.pop("format")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            if not self.path.exists():
+                return {}, ""
+            return {}, self.unreadable
+        if not isinstance(version, int) or version > self.format:
+            return {}, f"{self.path} was written by a newer version and was ignored."
+        return values, ""
+
+    @property
+    def unreadable(self) -> str:
+        """One line for a file with content that makes no sense."""
+        return f"{self.path} cannot be read and was ignored."
+
+    def write(self, values: dict[str, Any]) -> None:
+        """Replace the file's values; a file that cannot be read is renamed, not overwritten."""
+        path = self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"format": self.format, **values}, indent=1, ensure_ascii=False)
+        if self.read()[1]:
+            path.replace(path.with_name(f"{path.name}.ignored"))
+        write_whole(path, f"{text}\n".encode())
+
+    def remove(self) -> None:
+        """Delete the file, if it exists."""
+        self.path.unlink(missing_ok=True)
+
 
 LAST: Final = "last used"
 SAFE: Final = "colour-blind safe"
@@ -23,46 +91,44 @@ Heatmap = Literal["turbo", "viridis", "magma", "inferno", "cividis", "hot", "gra
 Palette = Literal["distinct", "colour-blind safe"]
 
 
-class Preferences(BaseModel):
+class Preferences(FrozenModel):
     """What the panel starts with, its colours, and where files are kept.
 
     `model` is any text: only the panel knows which models exist.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    model: str = Field(LAST, title="Model at start", description="The model the panel starts with.")
+    model: str = Field(
+        default=LAST, title="Model at start", description="The model the panel starts with."
+    )
     device: FirstDevice = Field(
-        "last used",
+        default="last used",
         title="Device at start",
         description="The device the panel starts with. auto: CUDA, else Apple's MPS, else the CPU.",
     )
-    heatmap: Heatmap = Field("turbo", title="Heatmap colours", description="Colormap of heatmaps.")
+    heatmap: Heatmap = Field(
+        default="turbo", title="Heatmap colours", description="Colormap of heatmaps."
+    )
     palette: Palette = Field(
-        "distinct",
+        default="distinct",
         title="Label colours",
         description="Colours of accepted labels that have no colour of their own.",
     )
     live: StrictBool = Field(
-        False, title="Live at start", description="Switch live mode on when the panel opens."
+        default=False,
+        title="Live at start",
+        description="Switch live mode on when the panel opens.",
     )
     offline: StrictBool = Field(
-        False,
+        default=False,
         title="Offline",
         description="Download nothing, in the panel and on the command line.",
     )
     cache_folder: str = Field(
-        "",
+        default="",
         title="Cache folder",
         description="Full path of the folder for downloads and cached results; empty for the "
         "default folder.",
     )
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise config_error(error) from None
 
     @field_validator("cache_folder")
     @classmethod

@@ -11,6 +11,7 @@ import io
 import json
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from tokenize import TokenError
@@ -119,15 +120,15 @@ def read_rows(
             cells = [cell.strip() for cell in cells]
             if not any(cells):
                 continue
-            where = f"{path}, line {line}"
             if not columns:
                 columns = [cell.lower() for cell in cells]
                 _check_columns(path, columns, needed)
                 continue
             if any(cells[len(columns) :]):
                 raise InputError(
-                    f"{where} has more cells than there are columns; put double quotes around a "
-                    f"cell with {separator!r} in it, and write numbers with a point."
+                    f"{path}, line {line} has more cells than there are columns; put "
+                    f"double quotes around a cell with {separator!r} in it, and write numbers with "
+                    "a point."
                 )
             rows += 1
             cells += [""] * (len(columns) - len(cells))
@@ -142,14 +143,12 @@ def read_rows(
 
 
 def _check_columns(path: Path, columns: Sequence[str], needed: Sequence[str]) -> None:
-    missing = [name for name in needed if name not in columns]
-    if missing:
+    if missing := [name for name in needed if name not in columns]:
         raise InputError(
             f"{path} has no column {missing[0]!r}; it has {', '.join(columns)} and needs "
             f"{', '.join(needed)}."
         )
-    twice = [name for name in columns if name and columns.count(name) > 1]
-    if twice:
+    if twice := [name for name in columns if name and columns.count(name) > 1]:
         raise InputError(f"{path} has two columns {twice[0]!r}; keep one.")
 
 
@@ -164,22 +163,18 @@ def parse_json(text: str | bytes, name: object) -> Any:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         return json.loads(text, object_pairs_hook=_members)
     except UnicodeDecodeError:
-        raise InputError(f"{name} is not JSON: it is not text in UTF-8.") from None
+        why = "not JSON: it is not text in UTF-8"
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"{name} is broken JSON: {error.msg} in line {error.lineno}, column {error.colno}."
-        ) from None
-    except ValueError as error:  # a number with thousands of digits, a key twice
-        raise InputError(f"{name} is broken JSON: {error}.") from None
-    except RecursionError:
-        raise InputError(f"{name} is broken JSON: it is nested too deeply.") from None
+        why = f"broken JSON: {error.msg} in line {error.lineno}, column {error.colno}"
+    except (ValueError, RecursionError) as error:  # a key twice, a number of thousands of digits
+        why = f"broken JSON: {error}"
+    raise InputError(f"{name} is {why}.")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         raise ValueError(f"an object has the key {twice[:80]!r} twice")
     return values
 
@@ -213,11 +208,11 @@ def parse_yaml(content: bytes, name: object, *, texts: bool = False) -> Any:
     except InputError:  # it is a ValueError
         raise
     except UnicodeDecodeError:
-        raise InputError(f"{name} is not YAML: it is not text in UTF-8.") from None
+        why = ": it is not text in UTF-8"
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that is none
         line = f" in line {mark.line + 1}" if (mark := getattr(error, "problem_mark", None)) else ""
-        reason = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise InputError(f"{name} is not YAML{line} ({reason}).") from None
+        why = f"{line} ({getattr(error, 'problem', None) or ' '.join(str(error).split())})"
+    raise InputError(f"{name} is not YAML{why}.")
 
 
 def validated(kind: type[Model], values: Any, name: object) -> Model:

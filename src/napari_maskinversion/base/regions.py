@@ -223,46 +223,42 @@ class Regions(Sequence[Region]):
             If an id is unknown or in two groups, or a group has fewer than two.
         """
         chosen = [tuple(dict.fromkeys(group)) for group in groups]
-        everything = [name for group in chosen for name in group]
-        self._check_known(everything)
+        times = Counter(name for group in chosen for name in group)
+        self._check_known(times)
         for group in chosen:
             if len(group) < 2:
                 raise InputError(
                     f"A merged region needs two ids or more; got {', '.join(map(str, group))}."
                 )
-        twice = [name for name, times in Counter(everything).items() if times > 1]
-        if twice:
+        if twice := [name for name, count in times.items() if count > 1]:
             raise InputError(f"Region {min(twice)} is in two merged regions; use it once.")
         first = {group[0]: group for group in chosen}
-        taken = set(everything)
         own = {region.id: region for region in self}
         result = []
         for region in self:
             if region.id in first:
-                whole = [own[name] for name in first[region.id]]
-                parts = [(other.bbox[0], other.bbox[1], other.mask) for other in whole]
-                box, mask = join(parts)
-                names = {other.name for other in whole}
-                result.append(
-                    Region(
-                        region.id,
-                        box,
-                        mask,
-                        first[region.id],
-                        name=names.pop() if len(names) == 1 else "",
-                        source_id=" ".join(other.source_id for other in whole).strip(),
-                    )
-                )
-            elif region.id not in taken:
+                members = [own[name] for name in first[region.id]]
+                result.append(_union(members, first[region.id]))
+            elif region.id not in times:
                 result.append(region)
         return Regions(self.shape, result)
 
     def _check_known(self, ids: Iterable[int]) -> None:
         missing = sorted(set(ids) - set(self.ids))
         if missing:
-            names = ", ".join(str(name) for name in missing[:5]) + (", ..." * (len(missing) > 5))
-            own = ", ".join(str(name) for name in self.ids[:5]) + (", ..." * (len(self) > 5))
-            raise InputError(f"There is no region {names} on this plane; it has {own or 'none'}.")
+            named, own = (
+                ", ".join(map(str, names[:5])) + ", ..." * (len(names) > 5)
+                for names in (missing, self.ids)
+            )
+            raise InputError(f"There is no region {named} on this plane; it has {own or 'none'}.")
+
+
+def _union(members: Sequence[Region], ids: tuple[int, ...]) -> Region:
+    box, mask = join([(one.bbox[0], one.bbox[1], one.mask) for one in members])
+    names = {one.name for one in members}
+    source_id = " ".join(one.source_id for one in members).strip()
+    name = names.pop() if len(names) == 1 else ""
+    return Region(ids[0], box, mask, ids, name=name, source_id=source_id)
 
 
 def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
@@ -277,25 +273,20 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
         )
     if isinstance(values, (list, tuple)):
         values = [as_array(value, parts) for value in values]
-    elif hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
-        values = _dense(values)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InputError("An array has masked values; fill them first, as in array.filled(0).")
     try:
+        if hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
+            values = values.detach().cpu()
+            values = values.float() if values.is_floating_point() else values
         array = np.asarray(values)
     except ValueError as error:
         raise MaskShapeError(f"{parts} must have one size: {error}.") from None
+    except (TypeError, NotImplementedError) as error:  # a sparse tensor, or of the device meta
+        raise InputError(f"{parts} cannot be read ({error}); pass a dense array.") from None
     if array.dtype.kind in "USVMm":
         raise InputError(f"{parts} must be numbers; got type {array.dtype}.")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _dense(tensor: Any) -> Any:
-    try:
-        values = tensor.detach().cpu()
-        return (values.float() if values.is_floating_point() else values).numpy()
-    except (NotImplementedError, TypeError) as error:  # of the device meta, sparse, quantized
-        raise InputError(f"A tensor cannot be read ({error}); pass a dense one.") from None
 
 
 def _checked(ids: Sequence[int]) -> list[int]:
@@ -303,11 +294,9 @@ def _checked(ids: Sequence[int]) -> list[int]:
         names = [int(one) for one in ids]
     except (TypeError, ValueError):
         raise InputError(f"Ids of regions are whole numbers; got {list(ids)[:5]}.") from None
-    wrong = [name for name in names if not 0 <= name <= LARGEST]
-    if wrong:
+    if wrong := [name for name in names if not 0 <= name <= LARGEST]:
         raise InputError(f"Ids of regions go from 0 to {LARGEST}; got {wrong[0]}.")
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise InputError(f"Two regions have the id {twice[0]}; give each its own.")
     return names
 

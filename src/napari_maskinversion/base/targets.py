@@ -29,9 +29,8 @@ def check_targets(
     """
     targets, read = [file.absolute() for file in files], list(inputs)
     places = [target.resolve() for target in targets]
-    if len(set(places)) < len(places):
-        twice = next(place for place in places if places.count(place) > 1)
-        raise InputError(f"Two outputs are to be written to {twice}; give each its own name.")
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise InputError(f"Two outputs are to be written to {twice[0]}; give each its own name.")
     for folder in dict.fromkeys(target.parent for target in targets):
         check_folder(folder)
     # A link to nothing is there, too.

@@ -20,8 +20,7 @@ from .. import __version__
 from ..base.errors import InputError, MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
-from .bench.commands import bench
-from .bench.generated import bench_captions_command
+from .bench.paper import bench
 from .captions.banks import captions
 from .captions.generate import caption_command
 from .console import echo, say
@@ -61,7 +60,6 @@ app.command("rollout")(rollout_command)
 app.command("methods")(methods_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
-bench.command("captions")(bench_captions_command)
 app.add_typer(project, name="project")
 app.add_typer(models, name="models")
 app.add_typer(labels, name="labels")

@@ -13,26 +13,11 @@ from torch import Tensor
 
 # Separate sets: measurements never show a background of the training.
 TRAINING: Final[tuple[str, ...]] = (
-    "brick.png",
-    "grass.png",
-    "gravel.png",
-    "coffee.png",
-    "moon.png",
-    "hubble_deep_field.jpg",
-    "ihc.png",
-    "astronaut.png",
-    "motorcycle_left.png",
-    "camera.png",
-    "cell.png",
-    "clock_motion.png",
-    "text.png",
+    *("brick.png", "grass.png", "gravel.png", "coffee.png", "moon.png", "hubble_deep_field.jpg"),
+    *("ihc.png", "astronaut.png", "motorcycle_left.png", "camera.png", "cell.png"),
+    *("clock_motion.png", "text.png"),
 )
-MEASURING: Final[tuple[str, ...]] = (
-    "chelsea.png",
-    "rocket.jpg",
-    "retina.jpg",
-    "coins.png",
-)
+MEASURING: Final[tuple[str, ...]] = ("chelsea.png", "rocket.jpg", "retina.jpg", "coins.png")
 _LONG: Final = 640  # pixels of a photograph's longer side in memory
 
 

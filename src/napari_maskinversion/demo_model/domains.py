@@ -37,10 +37,6 @@ _CORNERS: Final = ("xmin", "ymin", "xmax", "ymax")
 _LAND: Final = sum(name.group == "aerial" for name in REAL)  # values of aerial label images
 
 
-class AnnotationError(InputError):
-    """An annotation does not fit its image; the message names the file."""
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
     """One image and its regions, real or painted."""
@@ -123,7 +119,7 @@ def _fitting(labels: NDArray[Any], pixels: NDArray[np.uint8], file: Path) -> NDA
     """Refuse a label image whose size differs from its image."""
     if labels.shape != pixels.shape[:2]:
         one, other = (" x ".join(map(str, shape)) for shape in (labels.shape, pixels.shape[:2]))
-        raise AnnotationError(
+        raise InputError(
             f"{file} is {one} px, its image {other} px; a label image has one number for each "
             "pixel of its image."
         )
@@ -141,7 +137,7 @@ def _aerial(file: Path, pixels: NDArray[np.uint8]) -> Picture:
     labelled = annotation_of(file, "aerial")
     classes = _fitting(_numbers(labelled), pixels, labelled)
     if classes.max(initial=0) > _LAND:
-        raise AnnotationError(
+        raise InputError(
             f"{labelled} holds class {classes.max()}; there are {_LAND}, and 0 for none."
         )
     parts = label(classes, background=0, connectivity=1)
@@ -159,54 +155,37 @@ def _aerial(file: Path, pixels: NDArray[np.uint8]) -> Picture:
 
 
 def _blood(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
-    noted = annotation_of(file, "blood")
+    noted, (height, width) = annotation_of(file, "blood"), pixels.shape[:2]
     page = ElementTree.parse(noted)
-    _check_smear(page, pixels, noted)
-    boxes, labels, known = [], [], np.zeros(pixels.shape[:2], bool)
-    for thing in page.iter("object"):
-        corner = thing.find("bndbox")
-        if corner is None:
+    size = page.find("size")
+    if size is not None:
+        sides = tuple(size.findtext(side, "") for side in ("width", "height"))
+        if sides != (str(width), str(height)):
+            raise InputError(
+                f"{noted} is of an image of {sides[0]} x {sides[1]} px; its image has {width} x "
+                f"{height} px."
+            )
+    boxes, labels, known = [], [], np.zeros((height, width), bool)
+    for number, thing in enumerate(page.iter("object"), 1):
+        where, name = f"{noted}, object {number}", thing.findtext("name", "")
+        if name not in _BLOOD:
+            raise InputError(f"{where}: {name!r} is none of {', '.join(_BLOOD)}.")
+        if (box := thing.find("bndbox")) is None:
             continue
-        x0, y0, x1, y1 = (int(corner.findtext(k, "0")) for k in _CORNERS)
-        y0, x0 = max(y0, 0), max(x0, 0)
-        y1, x1 = min(y1, pixels.shape[0]), min(x1, pixels.shape[1])
+        try:
+            x0, y0, x1, y1 = (int(box.findtext(k, "")) for k in _CORNERS)
+        except ValueError:
+            raise InputError(f"{where}: its box is no four numbers.") from None
+        if x1 <= 0 or y1 <= 0 or x0 >= width or y0 >= height:
+            raise InputError(f"{where}: its box ({x0}, {y0}, {x1}, {y1}) lies outside the image.")
+        y0, x0, y1, x1 = max(y0, 0), max(x0, 0), min(y1, height), min(x1, width)
         if min(y1 - y0, x1 - x0) >= 8:
             boxes.append((y0, x0, y1, x1))
-            labels.append(_BLOOD[thing.findtext("name", "")])
+            labels.append(_BLOOD[name])
             known[y0:y1, x0:x1] = True
     if not boxes:
         return None
     return Picture("blood", file.stem, pixels, np.array(boxes), np.array(labels), None, known)
-
-
-def _check_smear(page: Any, pixels: NDArray[np.uint8], file: Path) -> None:
-    """Refuse boxes outside the image, and unknown cells."""
-    height, width = pixels.shape[:2]
-    size = page.find("size")
-    if size is not None:
-        annotated = tuple(size.findtext(side, "") for side in ("width", "height"))
-        if annotated != (str(width), str(height)):
-            raise AnnotationError(
-                f"{file} is of an image of {annotated[0]} x {annotated[1]} px; its image has "
-                f"{width} x {height} px."
-            )
-    for number, thing in enumerate(page.iter("object"), 1):
-        name = thing.findtext("name", "")
-        if name not in _BLOOD:
-            raise AnnotationError(
-                f"{file}, object {number}: {name!r} is none of {', '.join(_BLOOD)}."
-            )
-        corner = thing.find("bndbox")
-        if corner is None:
-            continue
-        try:
-            x0, y0, x1, y1 = (int(corner.findtext(k, "")) for k in _CORNERS)
-        except ValueError:
-            raise AnnotationError(f"{file}, object {number}: its box is no four numbers.") from None
-        if x1 <= 0 or y1 <= 0 or x0 >= width or y0 >= height:
-            raise AnnotationError(
-                f"{file}, object {number}: its box ({x0}, {y0}, {x1}, {y1}) lies outside the image."
-            )
 
 
 def _nuclei(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:

@@ -47,44 +47,31 @@ class SpriteSet:
         return f"@iconify-json/{self.style}"
 
 
-SETS: Final[tuple[SpriteSet, ...]] = (
+_HUB: Final = "https://github.com"
+SETS: Final = (
+    SpriteSet("noto", "1.2.9", "Apache-2.0", "Google Inc", f"{_HUB}/googlefonts/noto-emoji"),
+    SpriteSet("noto-v1", "1.2.5", "Apache-2.0", "Google Inc", f"{_HUB}/googlefonts/noto-emoji"),
+    SpriteSet("fxemoji", "1.2.2", "Apache-2.0", "Mozilla", f"{_HUB}/mozilla/fxemoji"),
     SpriteSet(
-        "noto", "1.2.9", "Apache-2.0", "Google Inc", "https://github.com/googlefonts/noto-emoji"
-    ),
-    SpriteSet(
-        "noto-v1", "1.2.5", "Apache-2.0", "Google Inc", "https://github.com/googlefonts/noto-emoji"
-    ),
-    SpriteSet("fxemoji", "1.2.2", "Apache-2.0", "Mozilla", "https://github.com/mozilla/fxemoji"),
-    SpriteSet(
-        "fluent-emoji",
-        "1.2.7",
-        "MIT",
-        "Microsoft Corporation",
-        "https://github.com/microsoft/fluentui-emoji",
+        "fluent-emoji", "1.2.7", "MIT", "Microsoft Corporation", f"{_HUB}/microsoft/fluentui-emoji"
     ),
     SpriteSet(
         "fluent-emoji-flat",
         "1.2.6",
         "MIT",
         "Microsoft Corporation",
-        "https://github.com/microsoft/fluentui-emoji",
+        f"{_HUB}/microsoft/fluentui-emoji",
     ),
-    SpriteSet(
-        "emojione", "1.2.3", "CC-BY-4.0", "Emoji One", "https://github.com/EmojiTwo/emojitwo"
-    ),
+    SpriteSet("emojione", "1.2.3", "CC-BY-4.0", "Emoji One", f"{_HUB}/EmojiTwo/emojitwo"),
     SpriteSet(
         "streamline-emojis",
         "1.2.4",
         "CC-BY-4.0",
         "Streamline",
-        "https://github.com/webalys-hq/streamline-vectors",
+        f"{_HUB}/webalys-hq/streamline-vectors",
     ),
     SpriteSet(
-        "twemoji",
-        "1.2.5",
-        "CC-BY-4.0",
-        "Twitter and contributors",
-        "https://github.com/jdecked/twemoji",
+        "twemoji", "1.2.5", "CC-BY-4.0", "Twitter and contributors", f"{_HUB}/jdecked/twemoji"
     ),
 )
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..base.config_file import ConfigFile
+from ..base.preferences import ConfigFile
 from ..engine.models.specs import bundled_folder
 from ..language.ranking.uncertainty import Calibration
 from .settings import RunSettings

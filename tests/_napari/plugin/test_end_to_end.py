@@ -14,7 +14,7 @@ from napari_maskinversion._napari.panel.panel_state import PanelState, write_sta
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.demo import run_demo
 from napari_maskinversion._napari.plugin.samples import everyday_1
-from napari_maskinversion.base import config_file
+from napari_maskinversion.base import preferences
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene
 
@@ -86,9 +86,9 @@ def test_the_demo_without_a_display_and_network_writes_everything(tmp_path):
     path = os.pathsep.join([str(tmp_path), str(source)])
     environment |= {"PYTHONPATH": path, "TEST_LOG": str(log)}
     # What the user chose last, here a model that was never fetched, is nothing to it, and stays.
-    environment[config_file.VARIABLE] = str(tmp_path / "config")
+    environment[preferences.VARIABLE] = str(tmp_path / "config")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(config_file.VARIABLE, str(tmp_path / "config"))
+        patch.setenv(preferences.VARIABLE, str(tmp_path / "config"))
         write_state(PanelState(settings={"model": "ViT-B-16/openai"}))
     (kept,) = (tmp_path / "config").glob("*.json")
     state = kept.read_text()

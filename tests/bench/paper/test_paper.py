@@ -29,20 +29,20 @@ from napari_maskinversion.bench.measures.measuring import (
     open_records,
 )
 from napari_maskinversion.bench.measures.relations import Phrase, by_words, map_scores
-from napari_maskinversion.bench.measures.retrieval import (
+from napari_maskinversion.bench.measures.statistics import (
     READINGS,
-    Overlaps,
     masks_for_sentences,
+    overlaps_of,
     retrieval_figures,
     sentences_for_masks,
 )
 from napari_maskinversion.bench.paper import running
-from napari_maskinversion.bench.paper.cells import Cell
 from napari_maskinversion.bench.paper.choices import choose, inversion_of
 from napari_maskinversion.bench.paper.running import TimedPart, time_part
 from napari_maskinversion.bench.paper.tables import (
     BACKBONES,
     TABLES,
+    Cell,
     Column,
     tables_by_name,
 )
@@ -62,9 +62,9 @@ from tests.language.generation.checkpoints import write_decap
 from tests.regions.sam.tiny import save_tiny
 from tests.scenes import demo_model
 
-from ..conftest import Bench
+from ..conftest import Bench, Measured
 from ..datasets.archives import SETS
-from ..sets import one_line
+from ..sets import ok, one_line
 
 SMALL = ("--resolution", 32, "--steps", 2, "--no-plots")
 
@@ -136,7 +136,7 @@ def three_regions(*expressions: tuple[str, int]) -> Sample:
 def test_a_mask_for_a_sentence_is_ranked_among_all_masks() -> None:
     sample = three_regions(("a", 0), ("b", 2))
     scores = np.array([[0.1, 0.9, 0.5], [0.2, 0.1, 0.3]])
-    rows = masks_for_sentences(sample, scores, Overlaps(sample))
+    rows = masks_for_sentences(sample, scores, overlaps_of(sample))
     assert rows[0] == [2, 20, 60, 2, 20, 60]  # the third place; the chosen one overlaps by half
     assert rows[1] == [0, 20, 20, 0, 20, 20]
     figures = retrieval_figures([("i", {"mask": rows})], "mask")
@@ -149,7 +149,7 @@ def test_a_mask_for_a_sentence_is_ranked_among_all_masks() -> None:
 def test_a_sentence_for_a_mask_is_right_if_it_is_one_of_its_own() -> None:
     sample = three_regions(("a", 0), ("b", 0), ("c", 1))
     scores = np.array([[0.1, 0.2, 0], [0.9, 0.8, 0], [0.5, 0.3, 0]])
-    rows = sentences_for_masks(sample, scores, Overlaps(sample))
+    rows = sentences_for_masks(sample, scores, overlaps_of(sample))
     assert len(rows) == 2  # nobody speaks of the third region
     assert rows[0] == [0, 40, 40, 0, 40, 40]
     assert rows[1] == [1, 20, 60, 1, 20, 60]  # b is ahead of c
@@ -157,7 +157,7 @@ def test_a_sentence_for_a_mask_is_right_if_it_is_one_of_its_own() -> None:
 
 def test_ties_count_against_the_answer_or_for_the_first() -> None:
     sample = three_regions(("a", 0), ("c", 2))
-    rows = masks_for_sentences(sample, np.full((2, 3), 0.5), Overlaps(sample))
+    rows = masks_for_sentences(sample, np.full((2, 3), 0.5), overlaps_of(sample))
     records = [("i", {"mask": rows})]
     assert retrieval_figures(records, "mask")["acc1"]["value"] == 0
     assert retrieval_figures(records, "mask", "first")["acc1"]["value"] == 0.5
@@ -170,8 +170,7 @@ def test_ties_count_against_the_answer_or_for_the_first() -> None:
 def test_the_whole_images_embedding_finds_masks_by_chance_only(paper: Bench) -> None:
     shown = {}
     for ties in ("last", "first"):
-        code, _, err = paper("--table", 1, "--sets", "refcoco", "--ties", ties)
-        assert code == 0, err
+        ok(paper("--table", 1, "--sets", "refcoco", "--ties", ties))
         rows = [c for c in cells(Path("paper"), "table-1") if c["row"] == "CLIP"]
         shown[ties] = next(
             float(c["ours"])
@@ -187,8 +186,7 @@ def test_the_whole_images_embedding_finds_masks_by_chance_only(paper: Bench) -> 
 
 
 def test_a_table_shows_the_papers_figure_beside_ours(paper: Bench) -> None:
-    code, out, err = paper("--table", "2,3", "--limit", 1)
-    assert code == 0, err
+    out = ok(paper("--table", "2,3", "--limit", 1))
     assert "| AlphaCLIP | B/16 | needs weights (--method-weights FILE) | 52.6 |" in out
     assert "demo stands in for B/32, B/16, L/14, H/14" in out
     rows = cells(Path("paper"), "table-2")
@@ -216,8 +214,7 @@ def test_a_table_shows_the_papers_figure_beside_ours(paper: Bench) -> None:
 
 def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     """The figures are those of the methods themselves."""
-    code, _, err = paper("--table", 2, "--sets", "coco", "--resolution", 64)
-    assert code == 0, err
+    ok(paper("--table", 2, "--sets", "coco", "--resolution", 64))
     dataset = DATASETS["coco"].open(all_sets)
     model = demo_model()
     texts = model.encode_text([f"a photo of a {name}" for name in dataset.classes])
@@ -247,48 +244,28 @@ def test_tables_are_of_what_was_measured(paper: Bench, all_sets: Path) -> None:
     assert notes == {"not among --sets"}
 
 
-def test_a_stopped_run_goes_on(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, seen = measuring._OneModel.measure, []
-
-    def stops(self: Any, entry: Any, sample: Any) -> Any:
-        seen.append(entry.key)
-        if len(seen) == 5:
-            raise KeyboardInterrupt
-        return honest(self, entry, sample)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(measuring._OneModel, "measure", stops)
-        code, _, err = paper("--table", 2, "--sets", "voc,coco")
+def test_a_stopped_run_goes_on(paper: Bench, measured: Measured) -> None:
+    call = ("--table", 2, "--sets", "voc,coco")
+    measured.stop(5)
+    code, _, err = paper(*call)
     assert code == 130
     assert "4 finished parts are in paper" in err
     assert "1 of 2 images" in Path("paper/table-2.md").read_text("utf-8")
-    before = len(seen) - 1
-    monkeypatch.setattr(
-        measuring._OneModel, "measure", lambda *a: seen.append(a[1].key) or honest(*a)
-    )
-    assert paper("--table", 2, "--sets", "voc,coco")[0] == 0
-    assert len(seen) - before - 1 == 4 * 7 - before  # four images, seven methods that can be run
-    seen.clear()
-    code, out, _ = paper("--table", 2, "--sets", "voc,coco")
+    measured.stop(0)
+    assert paper(*call)[0] == 0
+    assert len(measured) == 4 * 7 - 4  # four images, seven methods that can be run
+    measured.clear()
+    code, out, _ = paper(*call)
     assert code == 0
-    assert seen == []  # another table of the same rows costs nothing
     assert "Table 2" in out
-
-
-def test_tables_share_their_records(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, seen = measuring._OneModel.measure, []
-    monkeypatch.setattr(
-        measuring._OneModel, "measure", lambda *a: seen.append(a[1].key) or honest(*a)
-    )
-    assert paper("--table", "2", "--sets", "coco", "--limit", 1)[0] == 0
-    seen.clear()
-    assert paper("--table", "4", "--sets", "coco", "--limit", 1)[0] == 0
-    assert seen == [f"maskinversion/{how}" for how in ("eroded", "dilated", "box")]
+    assert measured == []
+    assert paper("--table", "4", "--sets", "coco")[0] == 0  # shares records of the same rows
+    changes = {one.split()[1] for one in measured}
+    assert changes == {f"maskinversion/{how}" for how in ("eroded", "dilated", "box")}
 
 
 def test_the_curves_of_alpha_steps_and_maps(paper: Bench) -> None:
-    code, out, err = paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco")
-    assert code == 0, err
+    out = ok(paper("--table", "alpha,steps,maps", "--limit", 1, "--sets", "voc,refcoco"))
     assert len(cells(Path("paper"), "alpha")) == 2 * 17
     assert "alpha as named." in Path("paper/alpha.md").read_text("utf-8")
     assert "alpha 0 (VOC)" in Path("paper/steps.md").read_text("utf-8")
@@ -311,8 +288,7 @@ def test_every_figure_of_a_table_is_in_its_plot(
     figures = []
     draw = lambda name, at, make: figures.append(make(LOOKS["light"]))  # noqa: E731
     monkeypatch.setattr(paper_report, "in_both_looks", draw)
-    code, _, err = bench("paper", "--table", 1)
-    assert code == 0, err
+    ok(bench("paper", "--table", 1))
     frames = [frame for frame in figures[0].axes if frame.axison]
     assert len(frames) == 3 * 3 * 2
     names = [label.get_text() for label in frames[0].get_yticklabels()]
@@ -411,8 +387,7 @@ def test_without_models_or_data_the_tables_show_the_papers_figures(
     assert "needs weights: napari-maskinversion models fetch ViT-B-16/openai" in out
     assert "Nothing can be measured: the tables show the paper's figures alone." in err
     assert len(cells(Path("paper"), "table-1")) == 22 * 18
-    code, out, err = bench("paper", "--table", "2", "--models", "demo", *SMALL)
-    assert code == 0, err
+    out = ok(bench("paper", "--table", "2", "--models", "demo", *SMALL))
     assert "| MaskInversion | B/16 | needs the folder of data sets (--data, or" in out
     assert "Nothing is measured. demo stands in for" in out
     code, out, err = bench("paper", "--table", "6", *SMALL)
@@ -443,20 +418,11 @@ def test_a_damaged_checkpoint_is_refused_before_anything_is_measured(
 
 
 def test_what_fails_on_the_way_is_words_in_its_row_and_the_others_go_on(
-    paper: Bench, monkeypatch: pytest.MonkeyPatch
+    paper: Bench, measured: Measured
 ) -> None:
-    honest, seen = measuring._OneModel.measure, []
-
-    def fails(self: Any, entry: Any, sample: Any) -> Any:
-        if entry.key == "crop":
-            seen.append(entry.key)
-            if len(seen) == 2:
-                raise ModelError("The crop is too small.")
-        return honest(self, entry, sample)
-
-    monkeypatch.setattr(measuring._OneModel, "measure", fails)
-    code, out, err = paper("--table", 2, "--sets", "coco")
-    assert code == 0, err
+    measured.stop(9, ModelError("The crop is too small."))  # seven methods of the first image
+    out = ok(paper("--table", 2, "--sets", "coco"))
+    assert measured[8] == "000000000002 crop"
     assert "1 of 2 images: 000000000002: The crop is too small. | 23.9 |" in out
     others = [c for c in cells(Path("paper"), "table-2") if c["row"] == "MaskInversion"]
     assert [c["note"] for c in others if (c["data"], c["metric"]) == ("coco", "acc1")] == [""] * 4
@@ -476,46 +442,44 @@ def test_after_an_error_the_tables_show_what_is_measured(
     assert all(c["ours"] for c in rows if c["data"] == "voc" and c["row"] == "MaskInversion")
 
 
-def test_seconds_are_of_this_device_and_these_weights(
-    paper: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = iter(range(1, 1000))
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> list[TimedPart]:
+    """What was timed; each part takes a second longer than the one before."""
+    parts: list[TimedPart] = []
 
     def clock(model: Any, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
-        value = float(next(times))
-        ends = {"value": value, "low": value, "high": value, "encoding": 0.1}
-        return {**ends, "route": part.route, "side": 32}
+        parts.append(part)
+        value = float(len(parts))
+        route = "direct" if part.masks == 100 else part.route
+        ends = {"value": value, "low": value - 0.1, "high": value + 0.2}
+        return {**ends, "encoding": 0.1, "route": route, "side": 32}
 
-    monkeypatch.setattr("napari_maskinversion.bench.paper.running.time_part", clock)
-    honest = TimedPart.key
-    assert paper("--table", 5)[0] == 0
-    first = [row["ours"] for row in cells(Path("paper"), "table-5")]
+    monkeypatch.setattr(running, "time_part", clock)
+    return parts
+
+
+def test_seconds_are_of_this_device_and_these_weights(
+    paper: Bench, monkeypatch: pytest.MonkeyPatch, timed: list[TimedPart]
+) -> None:
+    def table() -> list[str]:
+        assert paper("--table", 5)[0] == 0
+        return [row["ours"] for row in cells(Path("paper"), "table-5")]
+
+    first, honest = table(), TimedPart.key
     with monkeypatch.context() as patch:
         patch.setattr(TimedPart, "key", lambda *a: honest(*a).replace(" on cpu", " on cuda"))
-        assert paper("--table", 5)[0] == 0
-    assert [row["ours"] for row in cells(Path("paper"), "table-5")] != first
-    assert paper("--table", 5)[0] == 0
-    assert [row["ours"] for row in cells(Path("paper"), "table-5")] == first
+        assert table() != first
+    count = len(timed)
+    assert table() == first
+    assert len(timed) == count
 
 
-def test_seconds_are_of_both_routes(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    timed = []
-
-    def clock(model: Any, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:
-        timed.append(part)
-        route = "direct" if part.masks == 100 else part.route
-        return {"value": 0.5, "low": 0.4, "high": 0.7, "encoding": 0.1, "route": route, "side": 32}
-
-    monkeypatch.setattr("napari_maskinversion.bench.paper.running.time_part", clock)
-    code, out, err = paper("--table", "5,resolution")
-    assert code == 0, err
-    assert "| masks 10 | B/16 | 0.50 (0.40–0.70) | 0.15 | +0.3" in out
+def test_seconds_are_of_both_routes(paper: Bench, timed: list[TimedPart]) -> None:
+    out = ok(paper("--table", "5,resolution"))
+    assert "| masks 10 | B/16 | 3.00 (2.90–3.20) | 0.15 | +2.9" in out
     assert "memory allows direct alone" in out
     assert {part.side for part in timed} == {224, 320, 448, 512, 640, 768}
     assert len(timed) == 8 + 12 - 2  # ten masks at 224 px are of both tables
-    timed.clear()
-    assert paper("--table", "5")[0] == 0
-    assert timed == []
 
 
 def test_an_inversion_is_timed_by_the_route_that_is_asked_for() -> None:
@@ -529,7 +493,7 @@ def test_an_inversion_is_timed_by_the_route_that_is_asked_for() -> None:
 # -- methods, masks and captions --------------------------------------------------------------
 
 
-def measured(all_sets: Path, name: str, entry: Entry, **more: Any) -> dict[str, Any]:
+def record_of(all_sets: Path, name: str, entry: Entry, **more: Any) -> dict[str, Any]:
     job = {name: more.pop(name) for name in ("captioner", "parser") if name in more}
     data = DATASETS[name].open(all_sets)
     plan = MeasuringPlan(
@@ -544,11 +508,11 @@ def measured(all_sets: Path, name: str, entry: Entry, **more: Any) -> dict[str, 
 def test_a_curve_over_steps_is_that_of_separate_inversions(all_sets: Path) -> None:
     config = InversionConfig(steps=5, learning_rate=2.0)
     entry = Entry(key="curve", title="", inversion=config, points=(0, 2, 5))
-    curve = measured(all_sets, "voc", entry)["curve"]
+    curve = record_of(all_sets, "voc", entry)["curve"]
     for steps in (2, 5):
         one = Entry(key="one", title="", inversion=InversionConfig(steps=steps, learning_rate=2.0))
-        assert curve[str(steps)] == measured(all_sets, "voc", one)["ranks"]
-    whole = measured(all_sets, "voc", Entry(key="cls", title="", method=Method("cls")))
+        assert curve[str(steps)] == record_of(all_sets, "voc", one)["ranks"]
+    whole = record_of(all_sets, "voc", Entry(key="cls", title="", method=Method("cls")))
     assert len(curve["0"]) == len(whole["ranks"])
 
 
@@ -572,17 +536,15 @@ def test_box_and_sam_is_the_best_mask_of_the_box(
         for region, other in zip(redrawn, changed(sample.regions, "box"), strict=True)
     ]
     assert not all(same)
-    record = measured(all_sets, "coco", Entry(key="sam", title="", masks=SAM), sam=file)
+    record = record_of(all_sets, "coco", Entry(key="sam", title="", masks=SAM), sam=file)
     assert len(record["ranks"]) == 3
 
 
 def test_table_four_takes_a_checkpoint_of_sam(paper: Bench, tmp_path: Path) -> None:
     file = save_tiny(tmp_path / "sam.pth")
-    code, out, err = paper("--table", 4, "--limit", 1)
-    assert code == 0, err
+    out = ok(paper("--table", 4, "--limit", 1))
     assert "needs a checkpoint of Segment Anything" in out
-    code, out, err = paper("--table", 4, "--limit", 1, "--sam", file)
-    assert code == 0, err
+    out = ok(paper("--table", 4, "--limit", 1, "--sam", file))
     assert all(row["ours"] for row in cells(Path("paper"), "table-4"))
 
 
@@ -595,7 +557,7 @@ def test_alpha_is_that_of_the_paper_for_each_data_set(name: str, alpha: float) -
 
 def test_gradcam_ranks_boxes_by_the_map_of_the_sentence(all_sets: Path) -> None:
     entry = Entry(key="map", title="", scorer="gradcam", template="a photo of {}")
-    record = measured(all_sets, "refcoco", entry)
+    record = record_of(all_sets, "refcoco", entry)
     dataset = DATASETS["refcoco"].open(all_sets)
     sample = dataset.read(dataset.keys()[0])
     inverter = MaskInverter(demo_model())
@@ -634,8 +596,8 @@ def test_a_box_counts_by_its_sum_over_the_root_of_its_area_as_in_reclip() -> Non
 
 def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path) -> None:
     pictures = {"title": "", "method": Method("crop+box-blur"), "template": "a photo of {}"}
-    plain = measured(all_sets, "refcoco", Entry(key="plain", **pictures))
-    same = measured(all_sets, "refcoco", Entry(key="same", relations=True, **pictures))
+    plain = record_of(all_sets, "refcoco", Entry(key="plain", **pictures))
+    same = record_of(all_sets, "refcoco", Entry(key="same", relations=True, **pictures))
     asked = []
 
     def smallest(sentence: str) -> Phrase:
@@ -643,7 +605,7 @@ def test_reclip_multiplies_by_what_a_parser_makes_of_the_sentence(all_sets: Path
         return Phrase(sentence, extreme="smaller")
 
     sized = Entry(key="sized", relations=True, **pictures)
-    record = measured(all_sets, "refcoco", sized, parser=smallest)
+    record = record_of(all_sets, "refcoco", sized, parser=smallest)
     dataset = DATASETS["refcoco"].open(all_sets)
     sample = dataset.read(dataset.keys()[0])
     assert asked == [said for said, _ in sample.expressions]
@@ -664,8 +626,7 @@ def test_the_command_takes_a_parser(paper: Bench, monkeypatch: pytest.MonkeyPatc
     )
     shown = {}
     for parser in ((), ("--parser", "own_relations:parse")):
-        code, _, err = paper("--table", 1, "--sets", "refcoco", *parser)
-        assert code == 0, err
+        ok(paper("--table", 1, "--sets", "refcoco", *parser))
         rows = [c for c in cells(Path("paper"), "table-1") if c["row"].startswith("ReCLIP (with")]
         shown[parser] = [c["ours"] for c in rows]
     first, second = shown.values()
@@ -687,13 +648,13 @@ def test_a_caption_is_right_if_its_own_phrase_is_nearest(all_sets: Path) -> None
     parrot = Parrot()
     captioner = Captioner("parrot", lambda _: parrot, demo_model)
     entry = Entry(key="captions", title="", captions="optimised")
-    record = measured(all_sets, "phrasecut", entry, captioner=captioner)
+    record = record_of(all_sets, "phrasecut", entry, captioner=captioner)
     assert record["captions"] == ["red car", "red car"]
     assert [row[0] for row in record["caption"]] == [1, 0]  # of "two cars" and of "red car"
     lengths = np.linalg.norm(parrot.heard[0], axis=1)
     assert not np.allclose(lengths, 1)
     other = Entry(key="other", title="", captions="cls")
-    measured(all_sets, "phrasecut", other, captioner=captioner)
+    record_of(all_sets, "phrasecut", other, captioner=captioner)
     scaled = np.linalg.norm(parrot.heard[1], axis=1)
     np.testing.assert_allclose(scaled, scaled[0], rtol=1e-5)
     assert not np.allclose(scaled, lengths)
@@ -702,25 +663,23 @@ def test_a_caption_is_right_if_its_own_phrase_is_nearest(all_sets: Path) -> None
 
 
 def test_without_a_generator_the_rows_of_captions_say_so(paper: Bench) -> None:
-    code, out, err = paper("--table", 6, "--limit", 1)
-    assert code == 0, err
+    out = ok(paper("--table", 6, "--limit", 1))
     lacks = "needs a generator of captions (--decoder clipcap-coco)"
     assert f"| MaskInversion | B/32 | {lacks} | 48.4 |" in out
 
 
-def test_captions_are_written_by_a_decoder_and_judged(
-    paper: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lengths = []
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[CaptionDecoder, np.ndarray]]:
+    """The decoder and the embeddings of each call that wrote sentences."""
+    calls: list[tuple[CaptionDecoder, np.ndarray]] = []
     honest = CaptionDecoder.generate
-    monkeypatch.setattr(
-        CaptionDecoder,
-        "generate",
-        lambda *a: lengths.append(np.linalg.norm(a[1], axis=1)) or honest(*a),
-    )
-    code, _, err = paper("--table", 6, "--limit", 1, "--decoder", "demo")
-    assert code == 0, err
-    _, optimised, scaled = lengths  # in the order of the rows
+    monkeypatch.setattr(CaptionDecoder, "generate", lambda *a: calls.append(a) or honest(*a))
+    return calls
+
+
+def test_captions_are_written_by_a_decoder_and_judged(paper: Bench, heard: list[Any]) -> None:
+    ok(paper("--table", 6, "--limit", 1, "--decoder", "demo"))
+    _, optimised, scaled = (np.linalg.norm(rows, axis=1) for _, rows in heard)
     assert np.ptp(scaled) < 1e-4
     assert np.ptp(optimised) > 3e-4
     rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
@@ -730,50 +689,39 @@ def test_captions_are_written_by_a_decoder_and_judged(
         assert 0 <= float(rows[name]["ours"]) <= 100
 
 
-def test_the_decoder_writes_as_it_is_told(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    honest = CaptionDecoder.generate
-    monkeypatch.setattr(
-        CaptionDecoder, "generate", lambda *a: asked.append(a[0].settings) or honest(*a)
-    )
+def test_the_decoder_writes_as_it_is_told(paper: Bench, heard: list[Any]) -> None:
     call = ("--table", 6, "--limit", 1, "--decoder", "demo")
     assert paper(*call, "--search", "beam", "--beams", 2)[0] == 0
-    assert {(one.search, one.beams) for one in asked} == {("beam", 2)}
-    before = len(asked)
-    code, _, err = paper(*call, "--search", "beam", "--beams", 3)
-    assert code == 0, err
-    assert len(asked) == 2 * before  # other sentences: records of two beams are not used
+    assert {(one.settings.search, one.settings.beams) for one, _ in heard} == {("beam", 2)}
+    before = len(heard)
+    assert paper(*call, "--search", "beam", "--beams", 3)[0] == 0
+    assert len(heard) == 2 * before  # other sentences: records of two beams are not used
 
 
-def test_a_published_decap_reads_a_memory(paper: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_published_decap_reads_a_memory(paper: Bench, heard: list[Any]) -> None:
     write_decap(Path(), demo_model().embed_dim)
     Path("sentences.txt").write_text("a red car\na dog\ntwo cars\n")
     call = ("--table", 6, "--limit", 1, "--decoder", "decap", "--decoder-file", "decap.pt")
     one_line(paper(*call), "name a bank of this model")
-    code, _, err = paper(*call, "--memory", "sentences.txt")
-    assert code == 0, err
+    call += ("--memory", "sentences.txt")
+    for _ in range(2):
+        ok(paper(*call))
+        assert len(heard) == 3
     rows = {row["row"]: row for row in cells(Path("paper"), "table-6")}
     assert rows["MaskInversion"]["ours"]
-    asked = []
-    honest = CaptionDecoder.generate
-    monkeypatch.setattr(CaptionDecoder, "generate", lambda *a: asked.append(a) or honest(*a))
-    assert paper(*call, "--memory", "sentences.txt")[0] == 0
-    assert asked == []
     Path("sentences.txt").write_text("a red car\na dog\n")
-    assert paper(*call, "--memory", "sentences.txt")[0] == 0
-    assert len(asked) == 3  # records of other sentences are not used
+    assert paper(*call)[0] == 0
+    assert len(heard) == 6  # records of other sentences are not used
     write_decap(Path(), demo_model().embed_dim, seed=2)
-    assert paper(*call, "--memory", "sentences.txt")[0] == 0
-    assert len(asked) == 6  # nor those of other weights
+    assert paper(*call)[0] == 0
+    assert len(heard) == 9  # nor those of other weights
 
 
 def test_captions_are_of_the_decoders_model_and_judged_by_the_papers(paper: Bench) -> None:
     call = ("--table", 6, "--decoder", "demo", "--models")
-    code, out, err = paper(*call, "B/32=demo")
-    assert code == 0, err
+    out = ok(paper(*call, "B/32=demo"))
     assert "the judge needs weights: napari-maskinversion models fetch ViT-L-14/openai" in out
-    code, out, err = paper(*call, "B/16=demo,L/14=demo")
-    assert code == 0, err
+    out = ok(paper(*call, "B/16=demo,L/14=demo"))
     assert "| MaskInversion | B/32 | not among --models | 48.4 |" in out
 
 
@@ -800,8 +748,7 @@ def test_a_file_of_weights_stands_for_a_backbone(
     monkeypatch.setattr(command, "load", lambda *a: asked.append(a) or demo_model())
     named = "B/16=vit.pt:ViT-B-16-quickgelu"
     call = ("paper", "--data", all_sets, "--models", named, "--table", 4, "--limit", 1, *SMALL)
-    code, _, err = bench(*call)
-    assert code == 0, err
+    ok(bench(*call))
     assert asked == [("vit.pt", "ViT-B-16-quickgelu", "auto")]
     assert choose("vit.pt:ViT-B-16-quickgelu").models == {"B/16": "vit.pt:ViT-B-16-quickgelu"}
     assert choose(named).lacks["L/14"] == "not among --models"

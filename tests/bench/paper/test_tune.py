@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from napari_maskinversion.base.record_store import RecordStore
-from napari_maskinversion.bench.measures import measuring
+from napari_maskinversion.bench.measures.figures_file import RecordStore
 from napari_maskinversion.bench.reports import plots
 from napari_maskinversion.bench.reports.plots import LOOKS, draw_table
 from napari_maskinversion.bench.reports.tuning import (
@@ -28,9 +27,9 @@ from napari_maskinversion.bench.reports.tuning import (
 from napari_maskinversion.cli.bench import paper as command
 from tests.scenes import demo_model
 
-from ..conftest import Bench
+from ..conftest import Bench, Measured
 from ..datasets.archives import SETS
-from ..sets import one_line
+from ..sets import ok, one_line
 
 
 def curve(
@@ -108,29 +107,24 @@ def tune(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench
     return partial(bench, "tune", "--data", "sets", "--model", "demo", "--resolution", 32)
 
 
-def test_rates_are_measured_after_every_step_and_kept(
-    tune: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rates_are_measured_after_every_step_and_kept(tune: Bench, measured: Measured) -> None:
     call = ("--rates", "0.1,0.5", "--steps", 12, "--out", ".", "--no-plots")
-    code, out, err = tune(*call)
-    assert code == 0, err
+    out = ok(tune(*call))
     assert "| step: Acc@1, % | rate 0.1 | rate 0.5 | paper, B/16 |" in out
     assert "| 85.4 |" in next(line for line in out.splitlines() if line.startswith("| 10 |"))
     assert "No setting names a region right" in out  # at 32 px
     assert "The paper's curve (85.4 % at step 10, flat to 100)" in out
     page = json.loads(Path("tune.json").read_text("utf-8"))
     assert set(page["parts"]) == {"rate 0.1", "rate 0.5"}
-    seen: list[Any] = []
-    monkeypatch.setattr(measuring._OneModel, "measure", lambda *a: seen.append(a))
+    measured.clear()
     again = tune(*call)
     assert again[1].splitlines()[2:] == out.splitlines()[2:]
-    assert seen == []
+    assert measured == []
 
 
 def test_a_folder_holds_table_csv_plots_and_figures(tune: Bench) -> None:
     call = ("--rates", "0.1,0.5", "--steps", 12, "--limit", 1, "--out", "rates")
-    code, out, err = tune(*call)
-    assert code == 0, err
+    out = ok(tune(*call))
     folder = Path("rates")
     assert {file.name for file in folder.iterdir()} == {
         *("tune.md", "tune.csv", "tune-light.svg", "tune-dark.svg"),

@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from ...base.config_file import ConfigFile
 from ...base.errors import ConfigError
+from ...base.preferences import ConfigFile
 from ...results.settings import RunSettings, settings_by_key, without_dropped
 from ..results.results_columns import ColumnState
 

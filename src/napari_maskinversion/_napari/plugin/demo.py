@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...base.config_file import VARIABLE
 from ...base.errors import InputError, MaskInversionError
+from ...base.preferences import VARIABLE
 
 SCREENSHOT: Final = "screenshot.png"
 _WINDOW: Final = (1400, 900)

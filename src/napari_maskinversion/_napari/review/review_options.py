@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...base.config_file import ConfigFile
+from ...base.preferences import ConfigFile
 from ...review.decisions import Status
 from ...review.exemplars import WEIGHT
 from ...review.queue import Order

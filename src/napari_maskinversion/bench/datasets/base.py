@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +60,9 @@ class Dataset:
 
     def read(self, key: str) -> Sample:
         """Read one image and its regions."""
-        return self._sample(key, _read(read_plane, self._images[key], key, "image"))
+        with opening(self._images[key], key, "image"):
+            image = read_plane(self._images[key])
+        return self._sample(key, image)
 
     def content(self, key: str) -> str:
         """Return a hash of an image's pixels, masks and labels, see `content_of`."""
@@ -98,7 +99,7 @@ def content_of(*files: Path, **other: Any) -> str:
 
 @contextmanager
 def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
-    """Turn all errors of reading a file in the block into `BadRecordError`."""
+    """Turn all errors of reading a file in the block into `BadRecordError`, but for memory."""
     from PIL import Image
 
     try:
@@ -106,37 +107,31 @@ def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
             # Pillow warns at half of the size that it refuses.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             yield
-    except (InputError, MemoryError):
-        raise
-    except FileNotFoundError as error:
-        raise BadRecordError(f"{record}: there is no {what} {error.filename or file}.") from None
-    except Image.DecompressionBombError as error:
-        raise BadRecordError(
-            f"{record}: {file} is too large to be read whole ({error}). Cut it into tiles."
-        ) from None
     except Exception as error:
         # Decoders have errors of their own: zlib's and LZW's are RuntimeErrors.
-        raise BadRecordError(f"{record}: {file} is broken or no image ({error}).") from None
+        said = error.__cause__ if isinstance(error, InputError) and error.__cause__ else error
+        if isinstance(said, MemoryError):
+            raise said from None
+        if isinstance(said, InputError):
+            why = str(said)
+        elif isinstance(said, FileNotFoundError):
+            why = f"there is no {what} {said.filename or file}."
+        elif isinstance(said, Image.DecompressionBombError):
+            why = f"{file} is too large to be read whole ({said}). Cut it into tiles."
+        else:
+            why = f"{file} is broken or no image ({said})."
+        raise BadRecordError(f"{record}: {why}") from None
 
 
 def read_labels(file: Path, record: str, *, colours: str = "") -> NDArray[Any]:
     """Read an image of integers unchanged; ``colours`` says why (H, W, 3) would be wrong."""
-    pixels = _read(partial(decode, what="masks", colours=False), file, record, "annotation")
+    with opening(file, record, "annotation"):
+        pixels = decode(file, what="masks", colours=False)
     if pixels.dtype.kind not in "iub":
         raise BadRecordError(f"{record}: {file} holds {pixels.dtype}, not whole numbers.")
     if colours and pixels.ndim != 2:
         raise BadRecordError(f"{record}: {file} has colours; {colours}.")
     return pixels
-
-
-def _read(read: Callable[[Path], NDArray[Any]], file: Path, record: str, what: str) -> NDArray[Any]:
-    with opening(file, record, what):
-        try:
-            return read(file)
-        except InputError as error:
-            if error.__cause__ is not None:
-                raise error.__cause__ from None  # what the decoder said, such as MemoryError
-            raise BadRecordError(f"{record}: {error}") from None
 
 
 def read_lines(file: Path, what: str) -> list[str]:

@@ -30,9 +30,16 @@ _MOST_PICKLE: Final = 2**30  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
-    """One image of a COCO file."""
+class _Category:
+    id: int
+    name: str
 
+
+# -- instances --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
     id: int
     file_name: str
     height: int
@@ -41,19 +48,11 @@ class _Listed:
 
 @dataclass(frozen=True, slots=True)
 class _Instance:
-    """One annotation of a COCO file; ``segmentation`` is checked when it is drawn."""
-
     id: int
     image_id: int
     category_id: int
-    segmentation: Any
+    segmentation: Any  # checked when it is drawn
     iscrowd: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Category:
-    id: int
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class CocoInstances(Dataset):
     Images without a region are left out; so are crowds.
     """
 
-    _part: str = "annotations"
+    _part = "annotations"
 
     def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
         self.name = f"{spec.name} {split}"
@@ -82,14 +81,11 @@ class CocoInstances(Dataset):
         listed = {one.id: one for one in page.images}
         annotations: dict[int, list[_Instance]] = {number: [] for number in listed}
         for one in page.annotations:
-            for kind, number, known in (
-                ("category", one.category_id, self._places),
-                ("image", one.image_id, listed),
-            ):
-                if number not in known:
-                    raise InputError(
-                        f"{file}: annotation {one.id} is of {kind} {number}, which is not listed."
-                    )
+            if one.category_id not in self._places or one.image_id not in listed:
+                raise InputError(
+                    f"{file}: annotation {one.id} is of category {one.category_id} in image "
+                    f"{one.image_id}, and the file does not list both."
+                )
             annotations[one.image_id].append(one)
         chosen = self._choose(annotations, parts, split)
         keys = {Path(listed[number].file_name).stem: number for number in chosen}
@@ -116,26 +112,29 @@ class CocoInstances(Dataset):
         return [], {"rows": [asdict(one) for one in self._instances[key]]}
 
     def _sample(self, key: str, image: NDArray[Any]) -> Sample:
-        listed = self._listed[key]
-        check_size((listed.height, listed.width), image.shape, self._file, key)
-        rows = self._instances[key]
-        return assemble(
-            image, [(self._region(one, key), self._places[one.category_id]) for one in rows]
-        )
+        shape = (self._listed[key].height, self._listed[key].width)
+        check_size(shape, image.shape, self._file, key)
+        drawn = []
+        for one in self._instances[key]:
+            parts = one.segmentation
+            if isinstance(parts, list):  # some polygons of COCO have two corners
+                parts = [part for part in parts if not isinstance(part, list) or len(part) >= 6]
+            about = f"{key}: annotation {one.id} of {self._file}"
+            drawn.append((_drawn(one.id, parts, shape, about), self._places[one.category_id]))
+        return assemble(image, drawn)
 
-    def _region(self, instance: _Instance, key: str) -> Region | None:
-        """Draw an instance; None if it has no pixel."""
-        drawn, listed = instance.segmentation, self._listed[key]
-        if isinstance(drawn, list):  # some polygons of COCO have two corners
-            drawn = [part for part in drawn if not isinstance(part, list) or len(part) >= 6]
-        if drawn == []:
-            return None
-        try:
-            return read_segmentation(instance.id, drawn, (listed.height, listed.width))
-        except (ValueError, TypeError, OverflowError) as error:
-            raise BadRecordError(
-                f"{key}: annotation {instance.id} of {self._file} is broken: {error}."
-            ) from None
+
+def _drawn(number: int, parts: Any, shape: tuple[int, int], about: str) -> Region | None:
+    """Draw a segmentation of COCO; None if it has no pixel."""
+    if parts == []:
+        return None
+    try:
+        return read_segmentation(number, parts, shape)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadRecordError(f"{about} is broken: {error}.") from None
+
+
+# -- expressions ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +217,84 @@ def _references(file: Path) -> list[_Reference]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Size:
+    """One image; the file lists those of all splits."""
+
+    image_id: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    """One phrase and the polygons of the things that it means, [x, y] of each corner."""
+
+    task_id: int | str
+    image_id: int
+    phrase: str
+    Polygons: list[list[list[tuple[float, float]]]]
+    phrase_structure: Any = None
+
+    @property
+    def word(self) -> str:
+        """The thing's name without attributes and relations; the phrase where there is none."""
+        structure = self.phrase_structure
+        name = structure.get("name") if isinstance(structure, dict) else None
+        return name if isinstance(name, str) and name else self.phrase
+
+
+class PhraseCut(Dataset):
+    """``VGPhraseCut_v0/`` with ``refer_SPLIT.json`` and ``images/``.
+
+    Every phrase has a region: all things that it means, together.
+    """
+
+    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
+        self.name = f"phrasecut {split}"
+        parts = spec.locate(data, split)
+        self._file, self._sizes = parts["phrases"][0], parts["sizes of images"][0]
+        phrases = validated(list[_Phrase], read_json(self._file, most=MOST_JSON), self._file)
+        listed = validated(list[_Size], read_json(self._sizes, most=MOST_JSON), self._sizes)
+        self._shapes = {str(one.image_id): (one.height, one.width) for one in listed}
+        self._phrases: dict[str, list[_Phrase]] = {}
+        for one in phrases:
+            if str(one.image_id) not in self._shapes:
+                raise InputError(
+                    f"{self._file}: phrase {one.task_id} is about image {one.image_id}, which "
+                    f"{self._sizes.name} does not list."
+                )
+            self._phrases.setdefault(str(one.image_id), []).append(one)
+        self.classes = check_classes(sorted({one.word for one in phrases}), self._file)
+        folders = parts["images"]
+        names = {file.name: file for folder in folders for file in folder.iterdir()}
+        self._images = {  # by their numbers in Visual Genome
+            key: names.get(f"{key}.jpg", folders[0] / f"{key}.jpg")
+            for key in sorted(self._phrases, key=int)
+        }
+        check_there(list(self._images.values()), f"images of {split}", spec.title)
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        return [], {"rows": [asdict(one) for one in self._phrases[key]]}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        """Add the regions of an image's phrases, and the phrases."""
+        shape, phrases = self._shapes[key], self._phrases[key]
+        check_size(shape, image.shape, self._sizes, key)
+        drawn = []
+        for number, one in enumerate(phrases, 1):
+            polygons = [polygon for thing in one.Polygons for polygon in thing if len(polygon) >= 3]
+            flat = [[at for corner in polygon for at in corner] for polygon in polygons]
+            region = _drawn(number, flat, shape, f"{key}: phrase {one.task_id} of {self._file}")
+            drawn.append((region, self.classes.index(one.word)))
+        sample = assemble(image, drawn)
+        said = [(phrases[number - 1].phrase, at) for at, number in enumerate(sample.regions.ids)]
+        return replace(sample, expressions=tuple(said))
+
+
+# -- panoptic ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
 class _PanopticImage:
     id: int
     file_name: str
@@ -254,11 +331,10 @@ class CocoPanoptic(Dataset):
         self._folder = folder = inside if inside.is_dir() else data
         self._file = file = folder / "panoptic.json"
         page = validated(_Panoptic, read_json(file, most=MOST_JSON), file)
-        numbers = {Path(one.file_name).stem: one.id for one in page.images}
-        names = {Path(one.file_name).stem: one.file_name for one in page.images}
         rows = {row.get("image_id"): row for row in page.annotations}
-        self._rows = {key: rows.get(number) for key, number in numbers.items()}
-        self._images = {key: folder / "images" / names[key] for key in sorted(names)}
+        listed = sorted({Path(one.file_name).stem: one for one in page.images}.items())
+        self._rows = {key: rows.get(one.id) for key, one in listed}
+        self._images = {key: folder / "images" / one.file_name for key, one in listed}
         categories = {one.id: readable(one.name) for one in page.categories}
         self._places = {number: place for place, number in enumerate(sorted(categories))}
         self.classes = check_classes([categories[number] for number in self._places], file)
@@ -285,9 +361,7 @@ class CocoPanoptic(Dataset):
         check_size(colours.shape, image.shape, file, key)
         numbers = colours[..., :3].astype(np.int64) @ np.array([1, 256, 65536])
         drawn = []
-        for segment in about.segments_info:
-            if segment.iscrowd:
-                continue
+        for segment in (one for one in about.segments_info if not one.iscrowd):
             if segment.category_id not in self._places:
                 raise BadRecordError(
                     f"{key}: segment {segment.id} is of category {segment.category_id}, "
@@ -306,84 +380,3 @@ def readable(category: str) -> str:
     """Return a category in words: ``"wall-brick"`` is a brick wall, ``"tree-merged"`` a tree."""
     parts = [part for part in category.split("-") if part not in ("merged", "other", "stuff")]
     return " ".join(reversed(parts))
-
-
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """One image; the file lists those of all splits."""
-
-    image_id: int
-    width: int
-    height: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Phrase:
-    """One phrase and the polygons of the things that it means, [x, y] of each corner."""
-
-    task_id: int | str
-    image_id: int
-    phrase: str
-    Polygons: list[list[list[tuple[float, float]]]]
-    phrase_structure: Any = None
-
-    @property
-    def word(self) -> str:
-        """The thing's name without attributes and relations; the phrase where there is none."""
-        structure = self.phrase_structure
-        name = structure.get("name") if isinstance(structure, dict) else None
-        return name if isinstance(name, str) and name else self.phrase
-
-
-class PhraseCut(Dataset):
-    """``VGPhraseCut_v0/`` with ``refer_SPLIT.json`` and ``images/``.
-
-    Every phrase has a region: all things that it means, together.
-    """
-
-    def __init__(self, data: Path, split: str, spec: DatasetSpec) -> None:
-        self.name = f"phrasecut {split}"
-        parts = spec.locate(data, split)
-        self._file, sizes = parts["phrases"][0], parts["sizes of images"][0]
-        phrases = validated(list[_Phrase], read_json(self._file, most=MOST_JSON), self._file)
-        listed = validated(list[_Size], read_json(sizes, most=MOST_JSON), sizes)
-        self._shapes = {str(one.image_id): (one.height, one.width) for one in listed}
-        self._sizes = sizes
-        self._phrases: dict[str, list[_Phrase]] = {}
-        for one in phrases:
-            if str(one.image_id) not in self._shapes:
-                raise InputError(
-                    f"{self._file}: phrase {one.task_id} is about image {one.image_id}, which "
-                    f"{sizes.name} does not list."
-                )
-            self._phrases.setdefault(str(one.image_id), []).append(one)
-        self.classes = check_classes(sorted({one.word for one in phrases}), self._file)
-        folders = parts["images"]
-        names = {file.name: file for folder in folders for file in folder.iterdir()}
-        self._images = {  # by their numbers in Visual Genome
-            key: names.get(f"{key}.jpg", folders[0] / f"{key}.jpg")
-            for key in sorted(self._phrases, key=int)
-        }
-        check_there(list(self._images.values()), f"images of {split}", spec.title)
-
-    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
-        return [], {"rows": [asdict(one) for one in self._phrases[key]]}
-
-    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
-        """Add the regions of an image's phrases, and the phrases."""
-        shape, phrases = self._shapes[key], self._phrases[key]
-        check_size(shape, image.shape, self._sizes, key)
-        drawn = []
-        for number, one in enumerate(phrases, 1):
-            polygons = [polygon for thing in one.Polygons for polygon in thing if len(polygon) >= 3]
-            flat = [[at for corner in polygon for at in corner] for polygon in polygons]
-            try:
-                region = read_segmentation(number, flat, shape) if flat else None
-            except ValueError as error:
-                raise BadRecordError(
-                    f"{key}: phrase {one.task_id} of {self._file} is broken: {error}."
-                ) from None
-            drawn.append((region, self.classes.index(one.word)))
-        sample = assemble(image, drawn)
-        said = [(phrases[number - 1].phrase, at) for at, number in enumerate(sample.regions.ids)]
-        return replace(sample, expressions=tuple(said))

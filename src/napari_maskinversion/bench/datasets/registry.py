@@ -30,21 +30,17 @@ class Part:
         """Whether it is a folder."""
         return not PurePath(self.places[0]).suffix
 
-    def place(self, spelled: str) -> str:
-        """Return the usual place of this part."""
-        return self.places[0].format(split=spelled).replace("*", "")
+    def of_split(self, spelled: str) -> Part:
+        """Return the part of a split, as it is spelled in names of files."""
+        places = tuple(place.format(split=spelled) for place in self.places)
+        return replace(self, places=places, archive=self.archive.format(split=spelled))
 
-    def origin(self, spelled: str) -> str:
-        """Return where this part comes from."""
-        return self.archive.format(split=spelled)
-
-    def paths(self, data: Path, spelled: str) -> tuple[Path, ...]:
+    def paths(self, data: Path) -> tuple[Path, ...]:
         """Return where this part lies below a folder; empty if it is missing."""
         own = not self.beside or (data / self.beside).is_file()
         for pattern in self.places if own else self.places[:1]:
-            hits = sorted(data.glob(pattern.format(split=spelled)))
-            hits = [hit for hit in hits if (hit.is_dir() if self.folder else hit.is_file())]
-            if hits:
+            hits = sorted(data.glob(pattern))
+            if hits := [hit for hit in hits if (hit.is_dir() if self.folder else hit.is_file())]:
                 return tuple(hits)
         return ()
 
@@ -65,42 +61,38 @@ class DatasetSpec:
 
     def check_split(self, split: str | None) -> str:
         """Return a split, by default the usual one."""
-        usual = self.splits[0] if self.splits else ""
-        if split is None or split == usual:
-            return usual
-        if split not in self.splits:
+        split = (self.splits[0] if self.splits else "") if split is None else split
+        if split and split not in self.splits:
             has = f"it has {', '.join(self.splits)}" if self.splits else "it has none"
             raise InputError(f"{self.title} has no split {split!r}; {has}.")
         return split
 
+    def parts_of(self, split: str) -> list[Part]:
+        """Return the parts of a split."""
+        return [part.of_split(self.spelled.get(split, split)) for part in self.parts]
+
     def paths(self, data: Path, split: str) -> dict[str, tuple[Path, ...]]:
         """Return where each part lies below a folder; empty for those that are missing."""
-        return {part.name: part.paths(data, self.spelling(split)) for part in self.parts}
+        return {part.name: part.paths(data) for part in self.parts_of(split)}
 
     def locate(self, data: Path, split: str) -> dict[str, tuple[Path, ...]]:
         """Return where each part lies below a folder, or refuse it."""
-        paths, spelled = self.paths(data, split), self.spelling(split)
-        missing = [part for part in self.parts if not paths[part.name]]
+        paths = self.paths(data, split)
+        missing = [part for part in self.parts_of(split) if not paths[part.name]]
         if missing:
-            part = missing[0]
+            part, place = missing[0], missing[0].places[0].replace("*", "")
             holds = "does not hold" if len(missing) == len(self.parts) else "holds only a part of"
             raise InputError(
-                f"{data} {holds} {self.title}: there is no {part.place(spelled)} ({part.name}), "
-                f"which comes from {part.origin(spelled)}. The command bench datasets lists all "
-                "parts."
+                f"{data} {holds} {self.title}: there is no {place} ({part.name}), which comes from "
+                f"{part.archive}. The command bench datasets lists all parts."
             )
         return paths
-
-    def spelling(self, split: str) -> str:
-        """Return what stands for a split in the names of files."""
-        return self.spelled.get(split, split)
 
     def open(self, data: Path | None = None, split: str | None = None) -> Dataset:
         """Open the set in the folder of all sets."""
         from ...demo_model.domains import data_folder
 
-        split = self.check_split(split)
-        folder = data or data_folder()
+        split, folder = self.check_split(split), data or data_folder()
         if folder is None:
             raise InputError(
                 "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of "
@@ -117,7 +109,6 @@ class DatasetSpec:
         A set of which all parts are there is opened, which finds archives unpacked in part.
         """
         split = self.check_split(split)
-        spelled = self.spelling(split)
         yield f"{self.name}: {self.summary}"
         yield f"  size: {self.size}"
         yield f"  licence: {self.licence}"
@@ -125,11 +116,11 @@ class DatasetSpec:
             usual = self.splits[0]
             yield f"  splits: {', '.join(self.splits)}; {usual} unless --split says another"
         there = {} if data is None else self.paths(data, split)
-        for part in self.parts:
+        for part in self.parts_of(split):
             paths = there.get(part.name, ())
             state = "found" if paths else "needed" if data is None else "missing"
-            where = ", ".join(map(str, paths)) or part.place(spelled)
-            yield f"  {state}: {part.name}, {where}, from {part.origin(spelled)}"
+            where = ", ".join(map(str, paths)) or part.places[0].replace("*", "")
+            yield f"  {state}: {part.name}, {where}, from {part.archive}"
         if not there or not all(there.values()):
             return
         try:

@@ -1,4 +1,4 @@
-"""Figures of a bench command in a JSON file, measured part by part and resumed after a stop."""
+"""What is measured, kept on disk as it comes: figures part by part, and records line by line."""
 
 from __future__ import annotations
 
@@ -8,30 +8,40 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StrictInt
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
+from ...base.locks import hold
 from ...base.reading import MOST_JSON, parse_json, read_bytes, validated
-from ...base.record_store import RecordStore, check_settings, records_path
 
 FORMAT: Final = 1
+ENDING: Final = ".records.jsonl"
+_BEGIN: Final = b'{"format": '
+_ADVICE: Final = "name another file, or say --overwrite to measure again"
 Tell = Callable[[float], None]  # receives the share done
 Report = Callable[[str, float], None]
 Figures = dict[str, Any]
+Key = tuple[Any, ...]
 
 
 class _Page(BaseModel):
     kind: Annotated[str, Field(min_length=1)]
     settings: Annotated[Figures, Field(min_length=1)]
     parts: Annotated[dict[str, Figures], Field(min_length=1)]
+
+
+class _Header(BaseModel):
+    format: StrictInt
+    kind: str
+    settings: Figures
 
 
 def typed_command() -> str:
@@ -44,6 +54,9 @@ def typed_command() -> str:
 def now() -> str:
     """Return the time as figures show it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+# -- figures ----------------------------------------------------------------------------------
 
 
 def figures_page(kind: str, settings: Figures, parts: dict[str, Any]) -> Figures:
@@ -66,40 +79,47 @@ def figures_page(kind: str, settings: Figures, parts: dict[str, Any]) -> Figures
 
 def write_figures(page: Figures, file: Path) -> None:
     """Write a figures file, whole or not at all."""
-    with atomic_path(file) as part:
+    with atomic_path(file, durable=True) as part:
         part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
 
 
-class FiguresFile:
-    """A figures file, or figures in memory only.
+def read_figures(file: Path) -> Figures:
+    """Read a figures file."""
+    text = read_bytes(file, "file of figures", most=MOST_JSON)
+    try:
+        values = parse_json(text, "the file")
+        validated(_Page, values, "the file")
+    except InputError as error:
+        raise InputError(
+            f"{file} holds no whole figures of a bench command ({str(error).rstrip('.')}); name "
+            "another file."
+        ) from None
+    return dict(values)
 
-    Finished parts are kept in ``NAME.records.jsonl`` next to the file; a figures file without such
-    records is continued from its own parts.
-    """
+
+class FiguresFile:
+    """A figures file that is written after each part and continued, or figures in memory only."""
 
     def __init__(
         self, file: Path | None, kind: str, settings: Figures, *, overwrite: bool = False
     ) -> None:
         self.file = file
-        records, earlier = None, dict[str, Any]()
+        settings = json.loads(json.dumps(settings))
+        self.parts: dict[str, Figures] = {}
         if file is not None:
-            records = records_path(file)
-            if file.exists() and not records.exists() and not overwrite:
-                earlier = _parts_of(file, kind, settings)
-        self._store = RecordStore(records, kind, ("part",), settings, overwrite=overwrite)
-        for name, figures in earlier.items():
-            self._store.add((name,), figures)
-        self.parts = {name: figures for (name,), figures in self._store.records.items()}
-        self.page = figures_page(kind, self._store.settings, self.parts)
+            self._lock = hold(file)
+            if file.exists() and not overwrite:
+                self.parts = _parts_of(file, kind, settings)
+        self.page = figures_page(kind, settings, self.parts)
 
     def part(self, name: str, measure: Callable[[], Figures]) -> Figures:
         """Return a part's figures; they are measured and kept if there are none yet."""
         if name not in self.parts:
             began = time.perf_counter()
             figures = measure() | {"date": now(), "seconds": round(time.perf_counter() - began, 1)}
-            self._store.add((name,), figures)
             self.parts[name] = figures
             if self.file is not None:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
                 write_figures(self.page, self.file)
         return self.parts[name]
 
@@ -118,41 +138,129 @@ class FiguresFile:
         report("done", 1.0)
 
 
-def _parts_of(file: Path, kind: str, settings: Figures) -> dict[str, Any]:
+def _parts_of(file: Path, kind: str, settings: Figures) -> dict[str, Figures]:
     page = read_figures(file)
-    if page["kind"] != kind or page.get("format") != FORMAT:
-        raise InputError(
-            f"{file} holds figures of 'bench {page['kind']}', format {page.get('format')}; "
-            "name another file, or say --overwrite to measure again."
-        )
-    check_settings(file, page["settings"], json.loads(json.dumps(settings)))
-    parts: dict[str, Any] = page["parts"]
+    _check(file, page["kind"], page.get("format"), page["settings"], kind, settings)
+    parts: dict[str, Figures] = page["parts"]
     return parts
 
 
-@contextmanager
-def complete_figures(file: Path | None) -> Generator[None, None, None]:
-    """Report figures that lack something as an error of their file; None lets errors pass."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if file is None or isinstance(error, InputError):  # which is a ValueError
-            raise
-        raise InputError(
-            f"{file} holds no whole figures of a bench command ({type(error).__name__}: {error}); "
-            "name another file, or measure again."
-        ) from None
+def check_kind(file: Path, kept: str, wanted: str) -> None:
+    """Refuse figures of another command."""
+    if kept != wanted:
+        raise InputError(f"{file} holds figures of 'bench {kept}'; {_ADVICE}.")
 
 
-def read_figures(file: Path) -> Figures:
-    """Read a figures file."""
-    text = read_bytes(file, "file of figures", most=MOST_JSON)
-    try:
-        values = parse_json(text, "the file")
-        validated(_Page, values, "the file")
-    except InputError as error:
+def _check(
+    file: Path, kept_kind: str, kept_format: Any, kept: Figures, kind: str, wanted: Figures
+) -> None:
+    """Refuse figures of another command, of a newer version, or made with other settings."""
+    check_kind(file, kept_kind, kind)
+    if kept_format != FORMAT:
         raise InputError(
-            f"{file} holds no whole figures of a bench command ({str(error).rstrip('.')}); name "
-            "another file."
-        ) from None
-    return dict(values)
+            f"{file} is in format {kept_format}, which this version cannot continue; {_ADVICE}."
+        )
+    differing = [name for name in {**wanted, **kept} if wanted.get(name) != kept.get(name)]
+    if differing:
+        raise InputError(f"{file} holds figures for another {', '.join(differing)}; {_ADVICE}.")
+
+
+# -- records ----------------------------------------------------------------------------------
+
+
+def records_path(file: Path) -> Path:
+    """Return the file of a result file's records: NAME.records.jsonl in the same folder."""
+    return file.with_suffix(ENDING)
+
+
+class RecordStore:
+    """Finished records in a file of JSON lines, or in memory only.
+
+    The first line says what the records belong to; each further line is one record, which is on
+    disk when `add` returns. A last line that was cut off is dropped.
+    """
+
+    def __init__(
+        self,
+        file: Path | None,
+        kind: str,
+        fields: tuple[str, ...],
+        settings: Figures,
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        self.file = file
+        self.records: dict[Key, Figures] = {}
+        self._fields = fields
+        self._end = 0  # bytes of whole lines
+        if file is None:
+            return
+        settings = json.loads(json.dumps(settings))
+        self._lock = hold(file)
+        if file.exists() and not overwrite:
+            self._read(file, kind, settings)
+        if self._end:
+            return
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{file.parent} cannot be written to ({error.strerror}); choose another folder."
+            ) from None
+        self._append({"format": FORMAT, "kind": kind, "settings": settings}, "its first line")
+
+    def add(self, key: Key, record: Figures) -> None:
+        """Keep a record."""
+        line = dict(zip(self._fields, key, strict=True)) | record
+        self._append(line, " / ".join(map(str, key)))
+        self.records[key] = record
+
+    def _append(self, line: Figures, what: str) -> None:
+        if self.file is None:
+            return
+        data = (json.dumps(line) + "\n").encode()
+        try:
+            with self.file.open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            # The next line must not continue half a line.
+            with suppress(OSError):
+                os.truncate(self.file, self._end)
+            raise InputError(
+                f"{self.file} could not be written at {what} ({error.strerror or error}). "
+                f"{len(self.records)} finished records are kept; make room and run it again."
+            ) from None
+        self._end += len(data)
+
+    def _read(self, file: Path, kind: str, settings: Figures) -> None:
+        content = read_bytes(file, "file of records", most=MOST_JSON)
+        *lines, torn = content.split(b"\n")
+        if not lines and torn[: len(_BEGIN)] == _BEGIN[: len(torn)]:
+            return  # a header that was cut off
+        try:
+            first = parse_json((lines or [torn])[0], "the first line")
+            header = validated(_Header, first, "the first line")
+        except InputError as error:
+            raise InputError(
+                f"{file} holds no records of a measurement ({str(error).rstrip('.')}); {_ADVICE}."
+            ) from None
+        _check(file, header.kind, header.format, header.settings, kind, settings)
+        self._end = len(lines[0]) + 1
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                record = parse_json(line, file)
+                key = tuple(record.pop(name) for name in self._fields)
+                self.records[key] = record
+            except (ValueError, KeyError, TypeError, AttributeError):
+                if number == len(lines):
+                    break  # it was cut off
+                raise InputError(
+                    f"{file}, line {number}, holds no record, but records follow it; "
+                    f"delete the line to go on without it, {_ADVICE}."
+                ) from None
+            self._end += len(line) + 1
+        if self._end < len(content):
+            os.truncate(file, self._end)

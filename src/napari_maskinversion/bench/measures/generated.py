@@ -17,9 +17,7 @@ from ...demo_model.domains import NAMES as REAL_NAMES
 from ...demo_model.vocabulary import TEMPLATES, names_in, names_of, with_article
 from ...engine.invert.inverter import MaskInverter
 from ...language.generation.decoder import CaptionDecoder
-from ..datasets.domains import pictures
-from ..datasets.scenes import Case, draw_windows, kinds_of, sources_of
-from ..model_under_test import ModelUnderTest
+from ..datasets.scenes import Case, ModelUnderTest, draw_windows, kinds_of, pictures, sources_of
 from .figures_file import Figures, FiguresFile, Tell
 from .scenes import SceneBench
 from .statistics import share
@@ -120,29 +118,28 @@ class CaptionsBench(SceneBench):
     def _measure(self, cases: Iterable[tuple[Case, list[str]]], count: int, tell: Tell) -> Figures:
         inverter = MaskInverter(self.subject.model)
         rows: list[Embeddings] = []
-        truth: list[str] = []
-        sources: list[str] = []
-        colours: list[str] = []
+        seen: list[tuple[str, str, str]] = []  # of each region: its name, its image, its colour
         for done, (case, names) in enumerate(cases, 1):
             inverter.set_image(case.image)
             rows.append(inverter.invert(case.masks).raw_embeddings)
-            truth += names
-            sources += sources_of([case])
-            colours += [_colour(case.image[mask]) for mask in case.masks]
+            colours = [_colour(case.image[mask]) for mask in case.masks]
+            seen += zip(names, sources_of([case]), colours, strict=True)
             tell(done / count)
+        truth, sources, shades = map(list, zip(*seen, strict=True))
         embeddings = np.concatenate(rows)
         unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
         best = (unit @ self.subject.texts.T).argmax(1)
         classes = [self.subject.names[int(place)] for place in best]
         sentences = self.decoder.generate(embeddings)
-        said = [names_in(sentence, self._names) for sentence in sentences]
+        told = [names_in(sentence, self._names) for sentence in sentences]
+        every = list(zip(truth, classes, told, strict=True))
         return {
             "regions": len(truth),
-            "class": share([a == b for a, b in zip(classes, truth, strict=True)], sources),
-            "named": share([a in b for a, b in zip(truth, said, strict=True)], sources),
-            "alone": share([[a] == b for a, b in zip(truth, said, strict=True)], sources),
-            "as_class": share([a in b for a, b in zip(classes, said, strict=True)], sources),
-            "colour": self._colours(unit, truth, colours, sources),
+            "class": share([name == nearest for name, nearest, _ in every], sources),
+            "named": share([name in said for name, _, said in every], sources),
+            "alone": share([[name] == said for name, _, said in every], sources),
+            "as_class": share([nearest in said for _, nearest, said in every], sources),
+            "colour": self._colours(unit, truth, shades, sources),
             "examples": [list(pair) for pair in zip(truth, sentences, strict=True)][:6],
         }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -15,23 +15,24 @@ from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, MaskInversionError, ModelError
 from ...base.progress import listening
-from ...base.record_store import RecordStore, records_path
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
 from ...engine.invert.loop import StepState
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
-from ..datasets.base import (
-    BadRecordError,
-    Dataset,
-    Sample,
-    content_of,
-    own_expressions,
-    windowed,
-)
+from ..datasets.base import BadRecordError, Dataset, Sample, content_of, own_expressions, windowed
 from .entries import NEEDS_SAM, SAM, Entry, changed
-from .figures_file import Figures, Report, figures_page, now
+from .figures_file import (
+    Figures,
+    RecordStore,
+    Report,
+    check_kind,
+    figures_page,
+    now,
+    read_figures,
+    records_path,
+)
 from .relations import OwnParser, Parser, by_words, map_scores, related
-from .retrieval import Overlaps, figures, masks_for_sentences, sentences_for_masks
+from .statistics import figures, masks_for_sentences, overlaps_of, sentences_for_masks
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -58,6 +59,12 @@ class MeasuringPlan:
     sam: Path | None = None  # Checkpoint of Segment Anything, for entries with boxes that it fills
     # Continue with the other entries after one that fails; `Measuring.lacks` says why it did
     lenient: bool = False
+
+    @classmethod
+    def as_in_paper(cls, models: Sequence[str], entries: Sequence[Entry], **more: Any) -> Self:
+        """Show whole images as squares, and pictures of regions as large as the model's input."""
+        shown: dict[str, Any] = {"keep_aspect": False, "pictures_native": True, "context": 0.0}
+        return cls(models=tuple(models), entries=tuple(entries), **shown, **more)
 
     def settings(self, dataset: Dataset) -> dict[str, Any]:
         """Return what every record depends on; models, entries and images may be added later."""
@@ -93,6 +100,8 @@ def open_records(
 ) -> RecordStore:
     """Open the records of a figures file; without a file they are kept in memory."""
     where = None if file is None else records_path(file)
+    if file is not None and file.exists() and not overwrite:  # it will be replaced
+        check_kind(file, read_figures(file)["kind"], kind)
     fields = ("model", "entry", "image")
     return RecordStore(where, kind, fields, plan.settings(dataset), overwrite=overwrite)
 
@@ -110,25 +119,35 @@ class Captioner:
         self._make, self._judge = make, cache(load_judge)
         self._generators: dict[str, CaptionDecoder] = {}  # by the names of models
 
-    def open(self, model: Backbone) -> None:
-        """Load generator and judge now, to refuse bad files before anything is measured."""
-        self._generator(model)
-        self._judge()
-
-    def _generator(self, model: Backbone) -> CaptionDecoder:
+    def open(self, model: Backbone) -> tuple[CaptionDecoder, Backbone]:
+        """Return generator and judge, to refuse bad files before anything is measured."""
         if model.name not in self._generators:
             self._generators[model.name] = self._make(model)
-        return self._generators[model.name]
+        return self._generators[model.name], self._judge()
 
     def read(self, model: Backbone, embeddings: Rows, sample: Sample) -> dict[str, Any]:
         """Write a sentence for each region and compare it with the sentences of the image."""
-        written = self._generator(model).generate(embeddings)
+        generator, judge = self.open(model)
+        written = generator.generate(embeddings)
         if not sample.expressions:
             return {"captions": written, "caption": []}
-        told = self._judge().encode_text([text for text, _ in sample.expressions])
-        scores = _product(told, self._judge().encode_text(written))
-        rows = sentences_for_masks(sample, scores, Overlaps(sample))
+        told = judge.encode_text([text for text, _ in sample.expressions])
+        scores = _product(told, judge.encode_text(written))
+        rows = sentences_for_masks(sample, scores, overlaps_of(sample))
         return {"captions": written, "caption": rows}
+
+
+def segmenters(checkpoint: Path | None) -> Callable[[str], Segmenter]:
+    """Return what loads a checkpoint of Segment Anything onto a device, once."""
+
+    @cache
+    def load(device: str) -> Segmenter:
+        from ...regions.sam.segmenter import load_segmenter
+
+        assert checkpoint is not None
+        return load_segmenter(checkpoint, device)
+
+    return load
 
 
 class Measuring:
@@ -152,9 +171,9 @@ class Measuring:
         self.skipped: dict[str, str] = {}
         # Images and models whose kept records were made from something else, by what it was
         self._stale: dict[str, list[str]] = {}
-        self._contents: dict[str, str] = {}
+        self._content = cache(dataset.content)
         self.captioner, self.parser = captioner, parser
-        self.segmenter = segmenter or cache(self._load_segmenter)
+        self.segmenter = segmenter or segmenters(plan.sam)
 
     def notes(self) -> list[str]:
         """Return lines about kept records that were measured again."""
@@ -172,16 +191,14 @@ class Measuring:
             model = self._load(name)
             self.fingerprints[name] = model.fingerprint
             one = _OneModel(name, model, self)
-            self.lacks |= {(name, key): why for key, why in one.lacks.items()}
             if len(self.lacks) == len(self.plan.models) * len(self.plan.entries):
                 raise InputError(f"Nothing can be measured: {next(iter(self.lacks.values()))}")
-            suitable = bool(one.entries)
+            able = one.entries
             for place, key in enumerate(self.keys):
                 report(f"{name}, {key}", (number * len(self.keys) + place) / total)
                 self._image(one, key)
-            self.lacks |= {(name, key): why for key, why in one.lacks.items()}
-            if suitable and not one.entries:  # each failed on the way
-                raise InputError(f"Nothing can be measured: {next(iter(one.lacks.values()))}")
+            if able and not one.entries:  # each failed on the way
+                raise InputError(f"Nothing can be measured: {self.lacks[name, able[0].key]}")
         if len(self.skipped) == len(self.keys):
             why = next(iter(self.skipped.values()), "it has no images")
             raise InputError(f"No image of {self.dataset.name} can be used: {why}")
@@ -240,22 +257,13 @@ class Measuring:
             except MaskInversionError as error:
                 if not self.plan.lenient:
                     raise
-                one.lacks[entry.key] = f"{key}: {error}"
-                one.entries.remove(entry)
+                self.lacks[one.name, entry.key] = f"{key}: {error}"
                 continue
             record = {**self._made_of(one, entry, key), **measured}
             self.store.add((one.name, entry.key, key), record)
 
-    def _load_segmenter(self, device: str) -> Segmenter:
-        from ...regions.sam.segmenter import load_segmenter
-
-        assert self.plan.sam is not None
-        return load_segmenter(self.plan.sam, device)
-
     def _made_of(self, one: _OneModel, entry: Entry, key: str) -> dict[str, str]:
-        if key not in self._contents:
-            self._contents[key] = self.dataset.content(key)
-        return {"content": self._contents[key], "weights": one.weights(entry)}
+        return {"content": self._content(key), "weights": one.weights(entry)}
 
     def _is_kept(self, one: _OneModel, entry: Entry, key: str) -> bool:
         record = self.store.records.get((one.name, entry.key, key))
@@ -292,11 +300,17 @@ class _OneModel:
         dataset = of.dataset
         self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
         self._embedders: dict[str, RegionEmbedder] = {}
-        self._files: dict[Path, str] = {}
-        self._told: tuple[tuple[str, ...], Rows] = ((), np.zeros((0, 0), np.float32))
-        why = {entry.key: self._why_not(entry) for entry in of.plan.entries}
-        self.lacks = {key: reason for key, reason in why.items() if reason}
-        self.entries = [entry for entry in of.plan.entries if entry.key not in self.lacks]
+        self._print = cache(content_of)  # of files
+        self._told = lru_cache(maxsize=1)(model.encode_text)  # entries ask for the same sentences
+        for entry in of.plan.entries:
+            if why := self._why_not(entry):
+                of.lacks[name, entry.key] = why
+
+    @property
+    def entries(self) -> list[Entry]:
+        """What can be measured, as far as is known."""
+        lacks = self.of.lacks
+        return [entry for entry in self.of.plan.entries if (self.name, entry.key) not in lacks]
 
     def _why_not(self, entry: Entry) -> str:
         """Return why an entry cannot be measured, or ""; also creates its embedder."""
@@ -322,17 +336,14 @@ class _OneModel:
 
     def weights(self, entry: Entry) -> str:
         """Return the fingerprints of an entry's model and checkpoints."""
-        needs_own = any(part.weights for part in entry.method.parts)
-        sam = self.of.plan.sam if entry.masks == SAM else None
-        files = [file for file in (entry.method.weights if needs_own else None, sam) if file]
-        for file in files:
-            if file not in self._files:
-                self._files[file] = content_of(file)
-        captioner = self.of.captioner if entry.captions else None
-        more = [] if captioner is None else [captioner.name]
+        own = any(part.weights for part in entry.method.parts)
+        files = (entry.method.weights if own else None, self.of.plan.sam)
+        parts = [self._print(file) for file in files[: 1 + (entry.masks == SAM)] if file]
+        if entry.captions and self.of.captioner is not None:
+            parts.append(self.of.captioner.name)
         if entry.relations and isinstance(self.of.parser, OwnParser):
-            more.append(self.of.parser.name)
-        return " ".join([self.model.fingerprint, *(self._files[file] for file in files), *more])
+            parts.append(self.of.parser.name)
+        return " ".join([self.model.fingerprint, *parts])
 
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
         """Embed the regions of one image and rank the classes; the image may have none."""
@@ -340,39 +351,34 @@ class _OneModel:
             return {"labels": [], "ranks": [], "seconds": 0.0, "small": sample.small}
         dataset, began = self.of.dataset, perf_counter()
         context = self.of.plan.shown_context(dataset)
+        told = own_expressions(sample, dataset.classes, dataset.template)
         if entry.scorer != "embeddings":
-            told = own_expressions(sample, dataset.classes, dataset.template)
             scores = self._map_scores(entry, told)
-            record: dict[str, Any] = {"labels": [], "ranks": []}
             seconds = round(perf_counter() - began, 4)
-            return record | {"seconds": seconds} | _retrieved(told, scores)
+            return {"labels": [], "ranks": [], "seconds": seconds} | _retrieved(told, scores)
         views = [sample] if context is None else list(windowed(sample, context))
         embedded = [self._embed(entry, view) for view in views]
         seconds = perf_counter() - began
         raw = np.concatenate([one.rows for one in embedded])
-        overlaps = [value for one in embedded for value in one.overlaps]
         unit = _unit(raw)
-        record = {
+        record: dict[str, Any] = {
             "labels": sample.labels.tolist(),
             "ranks": self._ranks(unit, sample),
             "seconds": round(seconds, 4),
         }
         if sample.small:
             record["small"] = sample.small
-        if overlaps:
-            record["iou"] = [round(float(value), 4) for value in overlaps]
+        if overlaps := [round(float(value), 4) for one in embedded for value in one.overlaps]:
+            record["iou"] = overlaps
         if entry.points:
+            curves = {k: np.concatenate([e.curve[k] for e in embedded]) for k in entry.points}
             record["curve"] = {
-                str(step): self._ranks(
-                    _unit(np.concatenate([one.curve[step] for one in embedded])), sample
-                )
-                for step in entry.points
+                str(step): self._ranks(_unit(rows), sample) for step, rows in curves.items()
             }
         if entry.captions and self.of.captioner is not None:
             lengths = np.concatenate([one.lengths(entry.captions) for one in embedded])
             record |= self.of.captioner.read(self.model, unit * lengths[:, None], sample)
         if context is None:
-            told = own_expressions(sample, dataset.classes, dataset.template)
             record |= _retrieved(told, self._scores(entry, told, raw, unit))
         return record
 
@@ -382,8 +388,8 @@ class _OneModel:
         rows = raw if len(entry.method.parts) > 1 else unit
         if not entry.relations or not sample.expressions:
             return _product(self._sentences(entry, sample), rows)
-        phrases = [self.of.parser(text) for text, _ in sample.expressions]
         told = [text for text, _ in sample.expressions]
+        phrases = [self.of.parser(text) for text in told]
         told += [text for phrase in phrases for text in phrase.texts]
         texts = self.model.encode_text([entry.template.format(text) for text in told])
         logits = self.model.logit_scale * len(entry.method.parts) * _product(texts, rows)
@@ -398,12 +404,10 @@ class _OneModel:
 
     def _embed(self, entry: Entry, view: Sample) -> _Embedded:
         """Embed the regions of a view."""
-        plan = self.of.plan
         segmenter = self.of.segmenter(str(self.model.device)) if entry.masks == SAM else None
         regions = changed(view.regions, entry.masks, view.image, segmenter)
         if entry.method.inverts:
-            inverter = MaskInverter(self.model)
-            inverter.set_image(view.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
+            inverter = self._inverter(view)
             kept: dict[int, NDArray[np.float32]] = {}
 
             def keep(news: Any) -> None:
@@ -421,29 +425,28 @@ class _OneModel:
         return _Embedded(embedder.invert(regions).raw_embeddings.copy())
 
     def _sentences(self, entry: Entry, sample: Sample) -> Rows:
-        """Return unit embeddings of a sample's sentences; the last ones are kept."""
+        """Return unit embeddings of a sample's sentences."""
         texts = tuple(entry.template.format(text) for text, _ in sample.expressions)
-        if not texts:
-            return np.zeros((0, self.model.embed_dim), np.float32)
-        if texts != self._told[0]:
-            self._told = (texts, self.model.encode_text(texts))
-        return self._told[1]
+        return self._told(texts) if texts else np.zeros((0, self.model.embed_dim), np.float32)
 
     def _map_scores(self, entry: Entry, sample: Sample) -> Rows:
         """Return scores (sentences, regions) of the sentences' maps."""
         if not sample.expressions:
             return np.zeros((0, len(sample.regions)), np.float32)
+        texts = self._sentences(entry, sample)
+        return map_scores(self._inverter(sample), texts, sample.regions, entry.scorer)
+
+    def _inverter(self, sample: Sample) -> MaskInverter:
         plan, inverter = self.of.plan, MaskInverter(self.model)
         inverter.set_image(sample.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
-        texts = self._sentences(entry, sample)
-        return map_scores(inverter, texts, sample.regions, entry.scorer)
+        return inverter
 
 
 def _retrieved(sample: Sample, scores: NDArray[Any]) -> dict[str, Any]:
     """Return both readings of sentences and regions."""
     if not sample.expressions:
         return {}
-    overlaps = Overlaps(sample)
+    overlaps = overlaps_of(sample)
     return {
         "mask": masks_for_sentences(sample, scores, overlaps),
         "sentence": sentences_for_masks(sample, scores, overlaps),

@@ -25,8 +25,7 @@ from ...engine.methods.dense import Reading
 from ...engine.methods.edits import Fill, cut_box
 from ...engine.methods.factory import region_embedder
 from ...engine.settings import InversionConfig
-from ..datasets.scenes import Case, labels_of, sources_of
-from ..model_under_test import ModelUnderTest
+from ..datasets.scenes import Case, ModelUnderTest, labels_of, sources_of
 from .statistics import hits, share
 
 Embeddings = NDArray[np.float32]
@@ -147,7 +146,8 @@ def why_not(subject: ModelUnderTest) -> dict[str, str]:
 def usual_settings(subject: ModelUnderTest, resolution: int | None = None) -> dict[str, Setting]:
     """Return the usual setting of every method that the model allows."""
     native = Setting(resolution=subject.model.native_resolution, context=1.0)
-    settings = dict.fromkeys((key for key in SCENE_METHODS if key not in why_not(subject)), native)
+    lacks = why_not(subject)
+    settings = dict.fromkeys((key for key in SCENE_METHODS if key not in lacks), native)
     settings["maskinversion"] = Setting(resolution=subject.resolution(resolution))
     return settings
 

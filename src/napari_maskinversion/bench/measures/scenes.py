@@ -1,9 +1,9 @@
-"""``bench scenes``: name single objects and regions in new scenes and real images."""
+"""``bench scenes``, ``steps`` and ``alpha``: new scenes and real images, named region by region."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,12 +12,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.progress import listening
 from ...demo_model.domains import KINDS, NAMES, Split
 from ...demo_model.sprites import SETS
+from ...engine.invert.dice import upsample_heatmap
+from ...engine.invert.inverter import MaskInverter
+from ...engine.invert.loop import StepState
 from ...engine.settings import InversionConfig
-from ..datasets.domains import pictures
-from ..datasets.scenes import Case, SceneSource, draw_windows, kinds_of, labels_of, sources_of
-from ..model_under_test import ModelUnderTest
+from ..datasets.scenes import (
+    Case,
+    ModelUnderTest,
+    SceneSource,
+    draw_windows,
+    kinds_of,
+    labels_of,
+    pictures,
+    sources_of,
+)
 from .figures_file import Figures, FiguresFile, Report, Tell
 from .scene_methods import (
     SCENE_METHODS,
@@ -25,11 +36,12 @@ from .scene_methods import (
     Texts,
     choose_settings,
     invert,
+    overlap,
     read_setting,
     usual_settings,
     why_not,
 )
-from .statistics import discriminant, hits, merge, share, size_and_colour
+from .statistics import discriminant, hits, share, size_and_colour
 
 USUAL: Final = InversionConfig()
 SHORT_SCENES: Final = 40
@@ -123,10 +135,7 @@ class ScenesBench(SceneBench):
         setting = Setting(resolution=self.subject.model.native_resolution)
         right, sources, count = [], [], SINGLES * self.plan.scenes
         for batch in _together(self._scenes.draw(kind, count, 1)):
-            embeddings = SCENE_METHODS["cls"].embed(
-                self.subject, batch, setting, self.plan.inversion
-            )
-            right.append(hits(embeddings, self._texts[1], labels_of(batch)))
+            right.append(self._right("cls", batch, setting, self._texts[1], labels_of(batch)))
             sources += sources_of(batch)
             tell(len(sources) / count)
         return {"scenes": len(sources), **_two(np.concatenate(right), sources)}
@@ -138,10 +147,9 @@ class ScenesBench(SceneBench):
     def _chosen(
         self, cases: list[Case], texts: Texts, tell: Tell, *, macro: bool = False
     ) -> Figures:
-        plan = self.plan
         return choose_settings(
-            *(self.subject, cases, texts, plan.inversion),
-            resolution=plan.resolution,
+            *(self.subject, cases, texts, self.plan.inversion),
+            resolution=self.plan.resolution,
             macro=macro,
             on_step=tell,
         )
@@ -150,43 +158,58 @@ class ScenesBench(SceneBench):
         if self.plan.short:
             return usual_settings(self.subject, self.plan.resolution)
         choice = self.record.parts[f"choice/{domain}"]
-        return {
-            method: read_setting(chosen["setting"])
-            for method, chosen in choice.items()
-            if method in SCENE_METHODS
-        }
+        return {m: read_setting(choice[m]["setting"]) for m in choice if m in SCENE_METHODS}
 
     def _regions(self, kind: str, objects: int, tell: Tell) -> Figures:
-        rows, sources, done = [], [], 0
-        for batch in _together(self._scenes.draw(kind, self.plan.scenes, objects)):
-            rows.append(self._named(batch, self._settings("scenes"), self._texts))
-            sources += sources_of(batch)
-            done += len(batch)
-            tell(done / self.plan.scenes)
-        hits_by_method = merge(rows)
-        overlap = hits_by_method.pop("iou")
-        accuracies = {name: _two(right, sources) for name, right in hits_by_method.items()}
-        return {"regions": len(sources), "ways": accuracies, "iou": share(overlap, sources)}
+        count, settings = self.plan.scenes, self._settings("scenes")
+        drawn = self._scenes.draw(kind, count, objects)
+        right, cases = self._every(drawn, count, settings, self._texts, tell)
+        sources = sources_of(cases)
+        overlaps = share(right.pop("iou"), sources)
+        accuracies = {name: _two(hit, sources) for name, hit in right.items()}
+        return {"regions": len(sources), "ways": accuracies, "iou": overlaps}
+
+    def _every(
+        self,
+        cases: Iterable[Case],
+        count: int,
+        settings: dict[str, Setting],
+        texts: Texts,
+        tell: Tell,
+    ) -> tuple[dict[str, NDArray[Any]], list[Case]]:
+        """Measure cases, some at once; return what `_named` returns of all, and the cases."""
+        rows: list[dict[str, NDArray[Any]]] = []
+        done: list[Case] = []
+        for batch in _together(cases):
+            rows.append(self._named(batch, settings, texts))
+            done += batch
+            tell(len(done) / count)
+        return {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}, done
 
     def _named(
         self, cases: tuple[Case, ...], settings: dict[str, Setting], texts: Texts
     ) -> dict[str, NDArray[Any]]:
         """Return hits (regions, 2) of every method, and the heatmaps' overlaps (regions,)."""
         true = np.searchsorted(texts[0], labels_of(cases))
-        embeddings, overlap = invert(
-            self.subject, cases, settings["maskinversion"], self.plan.inversion
-        )
-        rows: dict[str, NDArray[Any]] = {
-            "iou": overlap,
-            "maskinversion": hits(embeddings, texts[1], true),
+        setting = settings["maskinversion"]
+        embeddings, overlaps = invert(self.subject, cases, setting, self.plan.inversion)
+        others = {
+            name: self._right(name, cases, setting, texts[1], true)
+            for name, setting in settings.items()
+            if name != "maskinversion"
         }
-        for name in settings:
-            if name not in rows:
-                embeddings = SCENE_METHODS[name].embed(
-                    self.subject, cases, settings[name], self.plan.inversion
-                )
-                rows[name] = hits(embeddings, texts[1], true)
-        return rows
+        return {"iou": overlaps, "maskinversion": hits(embeddings, texts[1], true), **others}
+
+    def _right(
+        self,
+        method: str,
+        cases: tuple[Case, ...],
+        setting: Setting,
+        texts: NDArray[np.float32],
+        true: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        embed = SCENE_METHODS[method].embed
+        return hits(embed(self.subject, cases, setting, self.plan.inversion), texts, true)
 
     def _windows(
         self, kind: str, split: Split, per_class: int, skipped: dict[str, str]
@@ -206,15 +229,11 @@ class ScenesBench(SceneBench):
         skipped: dict[str, str] = {}
         test = self._windows(kind, "test", self.plan.per_class, skipped)
         training = self._windows(kind, "train", 4 * self.plan.per_class, skipped)
-        rows, done = [], 0
-        for batch in _together(test):
-            rows.append(self._named(batch, settings, texts))
-            done += len(batch)
-            tell(done / len(test))
-        hits_by_method, true, sources = merge(rows), labels_of(test), sources_of(test)
+        right, _ = self._every(test, len(test), settings, texts, tell)
+        true, sources = labels_of(test), sources_of(test)
         train, labels = size_and_colour(training)
         plain = discriminant(train, labels, size_and_colour(test)[0]) == true
-        accuracies = {name: share(hits_by_method[name][:, 0], sources, true) for name in settings}
+        accuracies = {name: share(right[name][:, 0], sources, true) for name in settings}
         return {
             "regions": len(true),
             "images": len(set(sources)),
@@ -222,7 +241,7 @@ class ScenesBench(SceneBench):
             "ways": accuracies,
             "size_and_colour": share(plain, sources, true),
             "majority": 1 / len(np.unique(true)),
-            "iou": share(hits_by_method["iou"], sources, true),
+            "iou": share(right["iou"], sources, true),
             **_noted(skipped),
         }
 
@@ -239,3 +258,123 @@ def _together(cases: Iterable[Case]) -> Iterator[tuple[Case, ...]]:
 
 def _two(right: NDArray[np.bool_], sources: list[str]) -> dict[str, dict[str, float]]:
     return {k: share(right[:, i], sources) for i, k in enumerate(("top1", "top5"))}
+
+
+# -- curves over steps and over alpha ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePlan:
+    """One curve."""
+
+    kind: str
+    values: tuple[float, ...]  # The points: 0 to K, or weights of the regulariser
+    # Everything else; for a curve over steps, ``steps`` is the last point
+    inversion: InversionConfig
+    resolution: int  # Pixels of the model's input
+    scenes: int
+    objects: int
+    short: bool = False  # Only drawings that come with the package
+    sprites: Path | None = None  # Folder of the emoji sets
+
+    def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
+        """Return everything the figures depend on."""
+        return {
+            "model": subject.model.name,
+            "fingerprint": subject.model.fingerprint,
+            "names": len(subject.names),
+            **{k: v for k, v in asdict(self).items() if k not in ("inversion", "sprites")},
+            "inversion": dict(self.inversion),
+        }
+
+
+class CurveBench(SceneBench):
+    """Measures the parts of a curve, one for each kind of drawings."""
+
+    plan: CurvePlan
+
+    def _parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
+        for kind in kinds_of(short=self.plan.short):
+            yield kind, partial(self._measure, kind)
+
+    def _measure(self, kind: str, tell: Tell) -> dict[str, Any]:
+        cases = list(self._scenes.draw(kind, self.plan.scenes, self.plan.objects))
+        return measure_curve(self.subject, cases, self.plan, tell)
+
+
+def measure_curve(
+    subject: ModelUnderTest, cases: Sequence[Case], plan: CurvePlan, tell: Tell = lambda _: None
+) -> dict[str, Any]:
+    """Measure one curve on these cases."""
+    inverter = MaskInverter(subject.model)
+    rows: list[list[NDArray[np.float64]]] = []  # per case and value: (M, 4)
+    for done, case in enumerate(cases):
+        inverter.set_image(case.image, resolution=plan.resolution)
+        follow = _steps if plan.kind == "steps" else _alphas
+        rows.append(follow(inverter, subject, case, plan))
+        tell((done + 1) / len(cases))
+    sources = sources_of(cases)
+    table = [np.concatenate(column) for column in zip(*rows, strict=True)]
+    return {
+        "values": list(plan.values),
+        "regions": len(sources),
+        "top1": [share(points[:, 0], sources) for points in table],
+        "iou": [share(points[:, 1], sources) for points in table],
+        "dice": [float(points[:, 2].mean()) for points in table],
+        "cosine": [float(points[:, 3].mean()) for points in table],
+    }
+
+
+def _steps(
+    inverter: MaskInverter, subject: ModelUnderTest, case: Case, plan: CurvePlan
+) -> list[NDArray[np.float64]]:
+    """Measure all points in one inversion, from the embeddings and maps of every step."""
+    embeddings: dict[int, NDArray[np.float32]] = {}
+    maps: dict[int, NDArray[np.float32]] = {}
+
+    def keep(news: Any) -> None:
+        if isinstance(news, StepState) and news.embeddings is not None:
+            embeddings[news.done] = news.embeddings()
+            if news.grid_maps is not None:
+                maps[news.done] = news.grid_maps()
+
+    with listening(keep):
+        losses = inverter.invert(case.masks, plan.inversion).losses
+    # The first map is not told; an inversion of one step returns it.
+    first = plan.inversion.changed(steps=1, keep_last_step_heatmaps=True)
+    start = inverter.invert(case.masks[:1], first).last_step_grid_maps
+    assert start is not None
+    maps[0] = np.repeat(start, len(case.masks), 0)
+    point = partial(_point, inverter, subject, case, plan.inversion.alpha)
+    return [point(embeddings[k], maps[k], losses[:, k]) for k in map(int, plan.values)]
+
+
+def _alphas(
+    inverter: MaskInverter, subject: ModelUnderTest, case: Case, plan: CurvePlan
+) -> list[NDArray[np.float64]]:
+    points = []
+    for alpha in plan.values:
+        result = inverter.invert(case.masks, plan.inversion.changed(alpha=alpha))
+        reached = result.raw_embeddings, result.grid_maps, result.losses[:, -1]
+        points.append(_point(inverter, subject, case, alpha, *reached))
+    return points
+
+
+def _point(
+    inverter: MaskInverter,
+    subject: ModelUnderTest,
+    case: Case,
+    alpha: float,
+    embeddings: NDArray[np.float32],
+    maps: NDArray[np.float32],
+    losses: NDArray[np.float32],
+) -> NDArray[np.float64]:
+    """Return hit, overlap, Dice loss and cosine to the image's embedding of each mask, (M, 4)."""
+    size = (case.masks.shape[1], case.masks.shape[2])
+    heat = np.stack([upsample_heatmap(m, inverter.input_size, size) for m in maps])
+    image = inverter.image_embedding
+    lengths = np.linalg.norm(embeddings, axis=1) * np.linalg.norm(image)
+    cosine = embeddings @ image / np.maximum(lengths, 1e-12)
+    right = hits(embeddings, subject.texts, case.labels)[:, 0]
+    dice = losses - alpha * (1 - cosine)
+    return np.stack([right, overlap(heat, case.masks), dice, cosine], 1).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Shares with 95 % intervals, and simple baselines.
+"""Figures from records: shares with 95 % intervals, ranks of regions and sentences, baselines.
 
 Regions of one image are correlated, so intervals come from resampling whole images (percentile
 bootstrap), not regions.
@@ -6,12 +6,14 @@ bootstrap), not regions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..datasets.base import Sample
 from ..datasets.scenes import Case
 
 DRAWS: Final = 2000
@@ -37,7 +39,7 @@ def ratio(
 ) -> dict[str, float]:
     """Return the ratio of two sums (N,) as `share` returns a mean."""
     if not len(sources):
-        return certain(0.0, 0)
+        return {"value": 0.0, "low": 0.0, "high": 1.0}
     _, source = np.unique(np.asarray(sources), return_inverse=True)
     kinds = np.zeros(len(source), int) if classes is None else np.asarray(classes)
     _, kind = np.unique(kinds, return_inverse=True)
@@ -46,25 +48,14 @@ def ratio(
     np.add.at(sums, (source, kind), np.asarray(above, float))
     np.add.at(counts, (source, kind), np.maximum(below, 1e-12))
     value = float((sums.sum(0) / counts.sum(0)).mean())
-    if value in (0.0, 1.0):
-        return certain(value, images)
+    if value in (0.0, 1.0):  # Wilson's interval, for as many trials as images
+        end = NORMAL**2 / (images + NORMAL**2)
+        return {"value": value, "low": (1 - end) * value, "high": max(value, end)}
     weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
     with np.errstate(invalid="ignore"):  # a class that a resample misses does not count in it
         drawn = np.nanmean((weights @ sums) / (weights @ counts), axis=1)
     low, high = np.percentile(drawn, (2.5, 97.5))
     return {"value": value, "low": float(low), "high": float(high)}
-
-
-def certain(value: float, images: int) -> dict[str, float]:
-    """Return a share of 0 or 1, with Wilson's interval for as many trials as images.
-
-    Without images the interval is 0 to 1.
-    """
-    if not images:
-        return {"value": 0.0, "low": 0.0, "high": 1.0}
-    open_end = NORMAL**2 / (images + NORMAL**2)
-    low, high = (1 - open_end, 1.0) if value else (0.0, open_end)
-    return {"value": value, "low": low, "high": high}
 
 
 def hits(
@@ -97,7 +88,119 @@ def discriminant(x: FloatArray, y: NDArray[np.int64], z: FloatArray) -> NDArray[
     return np.asarray(classes[nearest], np.int64)
 
 
-def merge(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Join dicts of arrays row by row."""
-    listed = list(parts)
-    return {key: np.concatenate([p[key] for p in listed]) for key in listed[0]}
+# -- sentences and regions --------------------------------------------------------------------
+
+READINGS: Final[dict[str, str]] = {
+    "mask": "the mask for a sentence",
+    "sentence": "the sentence for a mask",
+}
+Ties = Literal["last", "first"]
+TIES: Final[tuple[Ties, ...]] = get_args(Ties)
+TIE: Final = 1e-6  # cosines that differ less are equal except for rounding
+FIRST: Final = (1, 5, 10)
+Row = list[float]
+"""Place of the right answer, intersection and union with the first answer's mask, where ties
+count against the right answer; then the same where the first of tied answers counts."""
+Overlaps = Callable[[int, int], tuple[float, float]]  # pixels of two regions
+
+
+def overlaps_of(sample: Sample) -> Overlaps:
+    """Return what counts the intersection and the union of two regions; each pair is kept."""
+    regions = sample.regions
+
+    @cache
+    def mask(place: int) -> NDArray[np.bool_]:
+        return np.asarray(regions.full_mask(place) >= 0.5)
+
+    @cache
+    def pair(one: int, other: int) -> tuple[float, float]:
+        if one == other:
+            return float(regions[one].area), float(regions[one].area)
+        first, second = mask(one), mask(other)
+        return float((first & second).sum()), float((first | second).sum())
+
+    return lambda one, other: pair(min(one, other), max(one, other))
+
+
+def masks_for_sentences(sample: Sample, scores: NDArray[Any], overlaps: Overlaps) -> list[Row]:
+    """Rank all regions for each sentence by scores (sentences, regions)."""
+    places = list(range(scores.shape[1]))
+    return [
+        _row(row, [true], places, true, overlaps)
+        for row, (_, true) in zip(scores, sample.expressions, strict=True)
+    ]
+
+
+def sentences_for_masks(sample: Sample, scores: NDArray[Any], overlaps: Overlaps) -> list[Row]:
+    """Rank all sentences for each region that has one, by scores (sentences, regions).
+
+    Any of the region's own sentences is right. The mask of an answer is that of its region.
+    """
+    places = [place for _, place in sample.expressions]
+    own = {true: [i for i, place in enumerate(places) if place == true] for true in places}
+    return [_row(scores[:, true], mine, places, true, overlaps) for true, mine in own.items()]
+
+
+def _row(
+    scores: NDArray[Any],
+    own: Sequence[int],
+    places: Sequence[int],
+    true: int,
+    overlaps: Overlaps,
+) -> Row:
+    """Rank candidates by their scores; ``places`` says which region each one is about."""
+    best = scores[own].max()
+    other = np.ones(len(scores), bool)
+    other[own] = False
+    ahead, level = scores > best + TIE, scores >= best - TIE
+    earliest = min(place for place in own if scores[place] >= best - TIE)
+    before = np.arange(len(scores)) < earliest
+    last = int((other & level).sum())
+    first = int((other & (ahead | (level & before))).sum())
+    tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
+    areas = [overlaps(true, places[candidate]) for candidate in tied]
+    worst = min(areas, key=lambda pair: (pair[0] / max(pair[1], 1), -pair[1]))
+    return [float(last), *worst, float(first), *areas[0]]
+
+
+def retrieval_figures(
+    records: Sequence[tuple[str, dict[str, Any]]], reading: str, ties: Ties = "last"
+) -> dict[str, Any]:
+    """Compute Acc@1, @5, @10, mIoU and oIoU from records of images with sentences.
+
+    ``reading`` is one of `READINGS`, or "caption".
+    """
+    listed = [(image, row) for image, one in records for row in one.get(reading, ())]
+    if not listed:
+        return {}
+    images = [image for image, _ in listed]
+    start = 3 * TIES.index(ties)
+    place, both, either = np.array([row for _, row in listed])[:, start : start + 3].T
+    return {
+        **{f"acc{k}": share(place < k, images) for k in FIRST},
+        "miou": share(both / np.maximum(either, 1), images),
+        "oiou": ratio(both, either, images),
+        "count": len(listed),
+    }
+
+
+def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict[str, Any]:
+    """Compute the figures of one model and entry."""
+
+    def every(name: str) -> list[Any]:
+        return [value for _, record in records for value in record.get(name, ())]
+
+    sources = [image for image, record in records for _ in record["ranks"]]
+    order, overlaps = np.array(every("ranks")), every("iou")
+    summary: dict[str, Any] = {
+        f"acc{k}": share(order < k, sources) for k in FIRST if k == 1 or k < classes
+    }
+    summary["macro"] = share(order < 1, sources, every("labels"))
+    if len(overlaps) == len(sources):
+        summary["iou"] = share(overlaps, sources)
+    if by_words := retrieval_figures(records, "mask"):
+        summary["expressions"] = by_words
+    small = sum(record.get("small", 0) for _, record in records)
+    summary |= {"images": len(records), "regions": len(sources), "small": small}
+    summary["seconds"] = sum(record["seconds"] for _, record in records) / max(len(sources), 1)
+    return summary

@@ -16,7 +16,7 @@ from ...engine.settings import InversionConfig
 from ...language.ranking.ranking import EXPRESSION_ALPHA
 from ...pipeline.captions import CaptionRequest
 from ..datasets.registry import DATASETS, VOC_CLASSES, existing_folder
-from .tables import BACKBONES, SETS
+from .tables import BACKBONES, SETS, named
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -84,12 +84,10 @@ def _by_backbone(wanted: str) -> dict[str, str]:
         _check_file(model, backbone or BACKBONES[1])
         if not backbone:
             strangers.append(model)
-        elif backbone in chosen:
+        elif chosen.setdefault(backbone, model) != model or names.count(name) > 1:
             raise InputError(
                 f"--models names two models for {backbone}: {chosen[backbone]} and {model}."
             )
-        else:
-            chosen[backbone] = model
     if strangers and (chosen or len(strangers) > 1):
         raise InputError(
             f"--models: {strangers[0]} is none of the paper's architectures. Say which backbone it "
@@ -110,19 +108,19 @@ def _backbone_of(name: str) -> str:
 def parts_of(name: str) -> tuple[str, str | None]:
     """Return a model as `load_model` takes it, and the architecture of a file of weights."""
     file, colon, architecture = name.rpartition(":")
-    return (file, architecture) if colon and _is_file(file) else (name, None)
-
-
-def _is_file(name: str) -> bool:
-    path = own_model(name)
-    return path is not None and path.is_file()
+    path = own_model(file) if colon else None
+    return (file, architecture) if path is not None and path.is_file() else (name, None)
 
 
 def _check_file(model: str, backbone: str) -> None:
     """Refuse a file of weights that is missing, or whose architecture is missing or unknown."""
     file, architecture = parts_of(model)
-    usual = USUAL[backbone].partition("/")[0]
-    if _is_file(file) and architecture is None:
+    path, usual = own_model(file), USUAL[backbone].partition("/")[0]
+    if architecture is not None:
+        from ...engine.models.openclip import architecture_config
+
+        architecture_config(architecture)
+    elif path is not None and path.is_file():
         raise InputError(
             f"--models: {file} is a file of weights, which do not tell their architecture; say "
             f"{backbone}={file}:{usual} (or {usual}-quickgelu, of OpenAI's weights)."
@@ -130,10 +128,6 @@ def _check_file(model: str, backbone: str) -> None:
     before, _, after = model.rpartition(":")
     if architecture is None and Path(before).suffix and not Path(model).exists():
         raise ModelError(f"There is no file {before}; --models takes {backbone}=FILE:{after}.")
-    if architecture is not None:
-        from ...engine.models.openclip import architecture_config
-
-        architecture_config(architecture)
 
 
 def why_missing(name: str) -> str:
@@ -179,16 +173,7 @@ def read_splits(texts: Sequence[str], sets: Sequence[str] = tuple(SETS)) -> dict
 
 def read_sets(text: str | None) -> tuple[str, ...]:
     """Return data sets by name, separated by commas; None is all."""
-    if text is None:
-        return tuple(SETS)
-    names = [name for name in (part.strip() for part in text.split(",")) if name]
-    unknown = [name for name in names if name not in SETS]
-    if unknown or not names:
-        raise InputError(
-            f"--sets takes some of {', '.join(SETS)}, separated by commas; "
-            f"got {unknown[0] if unknown else text!r}."
-        )
-    return tuple(names)
+    return tuple(SETS) if text is None else named(text, SETS, "--sets takes some of")
 
 
 def open_sets(
@@ -204,6 +189,8 @@ def open_sets(
 
     A set of which nothing but images is there counts as missing.
     """
+    if not needed:
+        return PaperSets({}, {})
     if data is None:
         return PaperSets({}, dict.fromkeys(needed, NO_FOLDER))
     existing_folder(data, "--data")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -17,20 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import MaskInversionError
-from ...base.record_store import RecordStore
 from ...engine.invert.inverter import MaskInverter
 from ...engine.models.registry import own_model
 from ...engine.settings import InversionConfig
 from ..measures.entries import SAM, Entry
-from ..measures.figures_file import FiguresFile, Report
-from ..measures.measuring import Captioner, Measuring, MeasuringPlan, open_records
+from ..measures.figures_file import FiguresFile, RecordStore, Report
+from ..measures.measuring import Captioner, Measuring, MeasuringPlan, open_records, segmenters
 from ..measures.relations import Parser, by_words
 from .choices import Backbones, PaperSets, inversion_of, parts_of
 from .tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...regions.sam.segmenter import Segmenter
     from ..datasets.base import Dataset
 
 Route = Literal["direct", "decomposed"]
@@ -63,25 +60,38 @@ class PaperPlan:
     def entry(self, table: Table, row: Row, name: str) -> Entry:
         """Return what a row measures on a data set."""
         entry = row.entry(inversion_of(name, self.inversion), self.weights)
-        if table.name == "6":
-            lacks = entry.lacks or self.captions
-            return replace(
-                entry, key=f"{entry.key}/captions={row.norm}", captions=row.norm, lacks=lacks
-            )
-        return entry
+        if table.name != "6":
+            return entry
+        key, lacks = f"{entry.key}/captions={row.norm}", entry.lacks or self.captions
+        return replace(entry, key=key, captions=row.norm, lacks=lacks)
 
     def entries(self, name: str, model: str) -> tuple[Entry, ...]:
         """Return everything that a model measures on a data set, each once."""
-        entries: dict[str, Entry] = {}
-        for table in self.tables:
-            if name not in table.sets:
-                continue
-            for row in table.rows:
-                if row.method and self.backbones.models.get(row.backbone) == model:
-                    entry = self.entry(table, row, name)
-                    if not entry.lacks:
-                        entries[entry.key] = entry
-        return tuple(entries.values())
+        every = [
+            self.entry(table, row, name)
+            for table in self.tables
+            if name in table.sets
+            for row in table.rows
+            if row.method and self.backbones.models.get(row.backbone) == model
+        ]
+        return tuple({entry.key: entry for entry in every if not entry.lacks}.values())
+
+    def measuring(self, models: Sequence[str], entries: Sequence[Entry]) -> MeasuringPlan:
+        """Return the plan of these entries on any data set."""
+        more = {name: getattr(self, name) for name in ("resolution", "limit", "skip_bad", "sam")}
+        return MeasuringPlan.as_in_paper(models, entries, lenient=True, **more)
+
+    def timed(self, model: str) -> list[TimedPart]:
+        """Return everything to time with a model, each once."""
+        parts = [
+            part_of(table, row.title, column)
+            for table in self.tables
+            if not table.sets
+            for row in table.rows
+            if self.backbones.models.get(row.backbone) == model
+            for column in table.columns
+        ]
+        return list(dict.fromkeys(parts))
 
 
 class PaperBench:
@@ -105,13 +115,13 @@ class PaperBench:
         self._load, self._captioner = load, captioner
         self._model: tuple[str, Backbone] | None = None
         self._timed: dict[tuple[str, TimedPart], str] = {}
-        self._segmenter = cache(self._load_segmenter)  # by device
+        self._segmenter = segmenters(plan.sam)
         self._open(device)
         self.stores: dict[str, RecordStore] = {}
         for name, dataset in plan.sets.opened.items():
             file = records_file(folder, dataset)
             first = Entry(key="", title="", inversion=inversion_of(name, plan.inversion))
-            common = self._plan((), (first,))
+            common = plan.measuring((), (first,))
             self.stores[name] = open_records(file, "paper", common, dataset, overwrite=overwrite)
         self.seconds: FiguresFile | None = None
         if any(not table.sets for table in plan.tables):
@@ -135,12 +145,6 @@ class PaperBench:
                 self._captioner.open(self.load(model))
             if self.plan.sam is not None and any(entry.masks == SAM for entry in rows):
                 self._segmenter(str(choose_device(device)))
-
-    def _load_segmenter(self, device: str) -> Segmenter:
-        from ...regions.sam.segmenter import load_segmenter
-
-        assert self.plan.sam is not None
-        return load_segmenter(self.plan.sam, device)
 
     def __len__(self) -> int:
         """Return the number of kept records."""
@@ -183,17 +187,15 @@ class PaperBench:
                 entries = self.plan.entries(name, model)
                 if entries:
                     jobs.append((name, model, entries, len(entries) * len(self.keys(name))))
-            parts = timed_parts(self.plan.tables, self.plan.backbones, model)
-            if parts:
+            if parts := self.plan.timed(model):
                 jobs.append(("", model, (), len(parts)))
         return jobs
 
     def _measure(self, name: str, model: str, entries: tuple[Entry, ...], tell: Report) -> None:
         dataset = self.plan.sets.opened[name]
-        plan = self._plan((model,), entries)
         job = Measuring(
             dataset,
-            plan,
+            self.plan.measuring((model,), entries),
             self.stores[name],
             self.load,
             captioner=self._captioner,
@@ -213,7 +215,7 @@ class PaperBench:
     def _time(self, name: str, tell: Report) -> None:
         assert self.seconds is not None
         model = self.load(name)
-        parts = timed_parts(self.plan.tables, self.plan.backbones, name)
+        parts = self.plan.timed(name)
         for number, part in enumerate(parts):
             tell(f"{name}, {part.about}", number / len(parts))
             self._timed[name, part] = part.key(model)
@@ -229,21 +231,7 @@ class PaperBench:
             self._model = (name, self._load(name))
         return self._model[1]
 
-    def _plan(self, models: Sequence[str], entries: Sequence[Entry]) -> MeasuringPlan:
-        return MeasuringPlan(
-            models=tuple(models),
-            entries=tuple(entries),
-            resolution=self.plan.resolution,
-            keep_aspect=False,
-            pictures_native=True,
-            context=0.0,
-            limit=self.plan.limit,
-            skip_bad=self.plan.skip_bad,
-            sam=self.plan.sam,
-            lenient=True,
-        )
-
-    def timed(self, model: str, part: TimedPart) -> dict[str, Any] | None:
+    def seconds_of(self, model: str, part: TimedPart) -> dict[str, Any] | None:
         """Return the seconds of a part by this model's weights on this device, once measured."""
         key = self._timed.get((model, part))
         return None if key is None or self.seconds is None else self.seconds.parts.get(key)
@@ -287,19 +275,6 @@ def part_of(table: Table, title: str, column: Column) -> TimedPart:
         return TimedPart(_MASKS, int(title), route)
     steps = int(what.removeprefix("K = ")) if table.name == "grid" else None
     return TimedPart(int(title), _TABLE_SIDE, route, steps)
-
-
-def timed_parts(tables: Sequence[Table], backbones: Backbones, model: str) -> list[TimedPart]:
-    """Return everything to time with a model, each once."""
-    parts = [
-        part_of(table, row.title, column)
-        for table in tables
-        if not table.sets
-        for row in table.rows
-        if backbones.models.get(row.backbone) == model
-        for column in table.columns
-    ]
-    return list(dict.fromkeys(parts))
 
 
 def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> dict[str, Any]:

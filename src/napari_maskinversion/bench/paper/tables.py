@@ -1,8 +1,8 @@
-"""The paper's tables and curves of ``paper.yaml``: their rows, and what each row measures."""
+"""The paper's tables and curves of ``paper.yaml``: rows, what they measure, and their cells."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +15,7 @@ from ...engine.settings import InversionConfig
 from ..measures.entries import Captions, Entry, MaskChange, Scorer
 
 Column = tuple[str, str]  # data set, or what is timed; metric
+Figure = dict[str, float]  # ``value``, ``low``, ``high``
 SETS: Final[dict[str, str]] = {
     "phrasecut": "PhraseCut",
     "refcoco": "RefCOCO",
@@ -94,17 +95,13 @@ class Row:
         if self.method == "alphaclip" and weights is None:
             needed = "needs weights (--method-weights FILE)"
             lacks = UNPUBLISHED if self.backbone == "B/32" else needed
+        shared = ("title", "masks", "template", "scorer", "relations", "points")
         return Entry(
             key=self.key(inversion),
-            title=self.title,
             method=Method(self.method, weights),
             inversion=inversion.changed(**self.changes),
-            masks=self.masks,
-            template=self.template,
-            scorer=self.scorer,
-            relations=self.relations,
-            points=self.points,
             lacks=lacks,
+            **{name: getattr(self, name) for name in shared},
         )
 
 
@@ -128,6 +125,30 @@ class Table:
     def file(self) -> str:
         """Begin of the names of its files."""
         return f"table-{self.name}" if self.name.isdigit() else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One figure of a table."""
+
+    table: str
+    row: str
+    backbone: str
+    model: str
+    data: str  # The column
+    metric: str
+    reading: str = ""  # "mask" or "sentence" where sentences and regions are compared, else ""
+    paper: float | None = None  # As printed
+    ours: Figure | None = None  # In the paper's unit
+    count: int = 0  # Regions, sentences or repetitions
+    note: str = ""  # Why there is no figure of ours, or only one of some images
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        if self.ours is None or self.paper is None:
+            return None
+        return self.ours["value"] - self.paper
 
 
 def _table(name: str, about: dict[str, Any]) -> Table:
@@ -165,13 +186,18 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(_read_tables())
 
 def tables_by_name(names: str) -> tuple[Table, ...]:
     """Return tables by name, separated by commas; ``all`` is every table."""
-    wanted = [name for name in (part.strip() for part in names.split(",")) if name]
-    if wanted == ["all"]:
+    if names.strip(" ,") == "all":
         return tuple(TABLES.values())
-    unknown = [name for name in wanted if name not in TABLES]
-    if unknown or not wanted:
+    return tuple(TABLES[name] for name in named(names, TABLES, "--table takes all, or some of"))
+
+
+def named(text: str, known: Iterable[str], takes: str) -> tuple[str, ...]:
+    """Return names separated by commas, each once; refuse unknown ones."""
+    names = [name for name in (part.strip() for part in text.split(",")) if name]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
         raise InputError(
-            f"--table takes all, or some of {', '.join(TABLES)}, separated by commas; "
-            f"got {unknown[0] if unknown else names!r}."
+            f"{takes} {', '.join(known)}, separated by commas; "
+            f"got {unknown[0] if unknown else text!r}."
         )
-    return tuple(TABLES[name] for name in dict.fromkeys(wanted))
+    return tuple(dict.fromkeys(names))

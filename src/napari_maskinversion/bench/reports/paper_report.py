@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.targets import check_targets, mentions_us
 from ...results.export.table_csv import without_formula
 from ..measures.figures_file import typed_command
-from ..measures.retrieval import READINGS, Ties
-from ..paper.cells import Cell
+from ..measures.statistics import READINGS, Ties, figures, retrieval_figures, share
 from ..paper.choices import inversion_of
-from ..paper.running import PaperBench
-from ..paper.tables import METRICS, SETS, WITH_SENTENCES, Table
+from ..paper.running import PaperBench, part_of
+from ..paper.tables import MEAN, METRICS, SETS, WITH_SENTENCES, Cell, Row, Table
 from .plots import check_plots, draw_table, in_both_looks, plot_files
 from .tables import markdown_table
 
@@ -84,13 +86,123 @@ def csv_text(cells: Sequence[Cell], ties: Ties) -> str:
     writer.writerow(COLUMNS)
     for c in cells:
         ours = ["", "", ""] if c.ours is None else [f"{value:.4g}" for value in c.ours.values()]
-        apart = "" if c.difference is None else f"{c.difference:.4g}"
         place = [c.table, c.row, c.backbone, c.model, c.data, c.metric, c.reading]
         told = ties if c.reading or c.table == "6" else ""
-        printed = "" if c.paper is None else c.paper
-        texts, note = map(without_formula, place), without_formula(c.note)
-        writer.writerow([*texts, told, printed, *ours, apart, c.count or "", note])
+        figures = ["" if c.paper is None else c.paper, *ours]
+        figures += ["" if c.difference is None else f"{c.difference:.4g}", c.count or ""]
+        writer.writerow([*map(without_formula, place), told, *figures, without_formula(c.note)])
     return text.getvalue()
+
+
+# -- the paper's figure and ours, cell by cell -------------------------------------------------
+
+
+def cells_of(bench: PaperBench, table: Table, ties: Ties = "last") -> list[Cell]:
+    """Return all cells of a table, row by row; those of ties as asked for."""
+    both = table.name != "6" and any(data in WITH_SENTENCES for data in table.sets)
+    readings = tuple(READINGS) if both else ("",)
+    cells = []
+    for row in table.rows:
+        for reading in readings:
+            done = _row(bench, table, row, reading, ties)
+            # Columns without sentences are the same in both readings.
+            cells += [cell for cell in done if cell.reading or reading == readings[0]]
+    return cells
+
+
+def _row(bench: PaperBench, table: Table, row: Row, reading: str, ties: Ties) -> list[Cell]:
+    model = bench.plan.backbones.models.get(row.backbone, "") if row.method else ""
+    done: list[Cell] = []
+    for data, metric in table.columns:
+        read = data == MEAN or (data in WITH_SENTENCES and table.name != "6")
+        cell = Cell(
+            table=table.name,
+            row=row.title,
+            backbone=row.backbone,
+            model=model,
+            data=data,
+            metric=metric,
+            reading=reading if read else "",
+            paper=row.values.get((data, metric)),
+        )
+        if data == MEAN:
+            more = _mean(done)
+        elif table.sets:
+            more = _measured(bench, table, row, cell, ties)
+        else:
+            more = _timed(bench, table, row, cell)
+        done.append(replace(cell, **more))
+    return done
+
+
+def _why_not(bench: PaperBench, row: Row, model: str) -> str:
+    return row.lacks or (
+        "" if model else bench.plan.backbones.lacks.get(row.backbone, "not measured")
+    )
+
+
+def _measured(bench: PaperBench, table: Table, row: Row, cell: Cell, ties: Ties) -> dict[str, Any]:
+    if not row.method:
+        return {"note": row.lacks}
+    model, data = cell.model, cell.data
+    entry = bench.plan.entry(table, row, data)
+    why = entry.lacks or _why_not(bench, row, model) or bench.plan.sets.lacks.get(data, "")
+    if why:
+        return {"note": why}
+    why = bench.lacks.get((data, model, entry.key)) or bench.failures.get((data, model), "")
+    records = bench.records(data, model, entry.key)
+    if not records:
+        return {"note": why or "not measured yet"}
+    images = len(bench.keys(data))
+    note = "" if len(records) == images else f"{len(records)} of {images} images"
+    if table.name == "6" or data in WITH_SENTENCES:
+        summary = retrieval_figures(records, cell.reading or "caption", ties)
+    elif row.point is not None:
+        summary = _point(records, row.point)
+    else:
+        summary = figures(records, len(bench.plan.sets.opened[data].classes))
+    if cell.metric not in summary:
+        return {"note": "fewer candidates" if summary else "nothing to rank"}
+    ours = {end: 100 * value for end, value in summary[cell.metric].items()}
+    count = summary.get("count", summary.get("regions", 0))
+    note = f"{note}: {why}" if note and why else note
+    return {"ours": ours, "count": count, "note": note}
+
+
+def _point(records: Sequence[tuple[str, dict[str, Any]]], step: int) -> dict[str, Any]:
+    """Return Acc@1 after a step."""
+    curves = ((image, one.get("curve", {})) for image, one in records)  # none without a region
+    ranks = [(image, rank) for image, curve in curves for rank in curve.get(str(step), [])]
+    places = np.array([rank for _, rank in ranks])
+    return {"acc1": share(places < 1, [image for image, _ in ranks]), "regions": len(ranks)}
+
+
+def _timed(bench: PaperBench, table: Table, row: Row, cell: Cell) -> dict[str, Any]:
+    why = _why_not(bench, row, cell.model)
+    if why:
+        return {"note": why}
+    part = bench.seconds_of(cell.model, part_of(table, row.title, (cell.data, cell.metric)))
+    if part is None:
+        return {"note": bench.failures.get(("", cell.model)) or "not measured yet"}
+    if cell.metric not in part["route"]:
+        return {"note": f"memory allows {part['route']} alone"}
+    return {"ours": {end: part[end] for end in ("value", "low", "high")}, "count": 3}
+
+
+def _mean(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return the mean of a row's figures; their errors are independent."""
+    ours = [cell.ours for cell in cells if cell.ours is not None]
+    if len(ours) < len(cells):
+        return {"note": "a data set is missing"}
+    value = float(np.mean([figure["value"] for figure in ours]))
+    ends = {}
+    for end in ("low", "high"):
+        apart = np.array([figure[end] - figure["value"] for figure in ours])
+        ends[end] = value + np.sign(apart.sum()) * float(np.sqrt((apart**2).sum())) / len(ours)
+    return {"ours": {"value": value, **ends}, "count": sum(cell.count for cell in cells)}
+
+
+# -- text -------------------------------------------------------------------------------------
 
 
 def markdown(bench: PaperBench, table: Table, cells: Sequence[Cell], ties: Ties) -> str:

@@ -11,10 +11,9 @@ import numpy as np
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.targets import check_folder
-from ..measures.retrieval import READINGS
 from ..measures.scene_methods import SCENE_METHODS
-from ..paper.cells import Cell
-from ..paper.tables import METRICS, SETS, Table
+from ..measures.statistics import READINGS
+from ..paper.tables import METRICS, SETS, Cell, Table
 from .tables import KINDS
 
 LOOKS: Final = {
@@ -124,6 +123,17 @@ def _methods(page: Page, colours: Any) -> Any:
     return figure
 
 
+def _band(
+    frame: Any, x: Sequence[float], figures: Sequence[Any], scale: float, **style: Any
+) -> None:
+    """Draw figures as a line; with their intervals, where they have any."""
+    if isinstance(figures[0], dict):
+        low, high = ([scale * figure[end] for figure in figures] for end in ("low", "high"))
+        frame.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
+        figures = [scale * figure["value"] for figure in figures]
+    frame.plot(x, figures, **style)
+
+
 def _curves(page: Page, colours: Any) -> Any:
     """Draw accuracy, overlap and loss over the steps, or over alpha."""
     figure = new_figure(9.6, 3.2)
@@ -131,12 +141,8 @@ def _curves(page: Page, colours: Any) -> Any:
     panels = (("top1", "region top-1, %"), ("iou", "heatmap-to-mask IoU"), ("dice", "Dice loss"))
     for frame, (key, title) in zip(frames, panels, strict=True):
         for (kind, part), colour in zip(page["parts"].items(), colours, strict=False):
-            x, points, scale = part["values"], part[key], 100 if key == "top1" else 1
-            if isinstance(points[0], dict):
-                low, high = ([scale * p[end] for p in points] for end in ("low", "high"))
-                frame.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-                points = [scale * p["value"] for p in points]
-            frame.plot(x, points, "o-", ms=2.5, lw=1.4, color=colour, label=KINDS[kind])
+            style = {"marker": "o", "ms": 2.5, "lw": 1.4, "color": colour, "label": KINDS[kind]}
+            _band(frame, part["values"], part[key], 100 if key == "top1" else 1, **style)
         if page["kind"] == "alpha":
             frame.set_xscale("symlog", linthresh=1)
             ticks = (0, 1, 2, 5, 10, 30)
@@ -238,31 +244,27 @@ def draw_table(table: Table, cells: Sequence[Cell], colours: Any) -> Any:
 
 def _dots(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw one figure a row: ours with its interval, the paper's as a ring."""
-    printed = [(c.paper, place) for place, c in enumerate(cells) if c.paper is not None]
-    if printed:
-        style = {"ls": "", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
-    measured = [(c.ours, place) for place, c in enumerate(cells) if c.ours is not None]
-    values = [one["value"] for one, _ in measured]
-    ends = [
-        [abs(one["value"] - one["low"]) for one, _ in measured],
-        [abs(one["high"] - one["value"]) for one, _ in measured],
-    ]
-    places = [place for _, place in measured]
+    rows = list(enumerate(cells))
+    _rings(frame, [(c.paper, place) for place, c in rows if c.paper is not None], "", paper)
+    measured = [(c.ours, place) for place, c in rows if c.ours is not None]
     if measured:
-        frame.errorbar(values, places, xerr=ends, fmt=".", color=ours, lw=1.2, label="measured")
+        values = [one["value"] for one, _ in measured]
+        ends = [[abs(one["value"] - one[end]) for one, _ in measured] for end in ("low", "high")]
+        style = {"fmt": ".", "color": ours, "lw": 1.2, "label": "measured"}
+        frame.errorbar(values, [place for _, place in measured], xerr=ends, **style)
 
 
 def _line(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     """Draw figures by the numbers that rows are named after."""
-    printed = [(float(c.row), c.paper) for c in cells if c.paper is not None]
-    if printed:
-        style = {"ls": ":", "marker": "o", "mfc": "none", "color": paper, "label": "paper"}
-        frame.plot([x for x, _ in printed], [y for _, y in printed], **style)
+    _rings(frame, [(float(c.row), c.paper) for c in cells if c.paper is not None], ":", paper)
     measured = [(float(c.row), c.ours) for c in cells if c.ours is not None]
-    if not measured:
-        return
-    x = [place for place, _ in measured]
-    low, high = ([one[end] for _, one in measured] for end in ("low", "high"))
-    frame.fill_between(x, low, high, color=ours, alpha=0.18, linewidth=0)
-    frame.plot(x, [one["value"] for _, one in measured], ".-", color=ours, label="measured")
+    if measured:
+        x, figures = zip(*measured, strict=True)
+        style = {"marker": ".", "color": ours, "label": "measured"}
+        _band(frame, x, figures, 1, **style)
+
+
+def _rings(frame: Any, points: Sequence[tuple[float, float]], line: str, colour: str) -> None:
+    if points:
+        style = {"ls": line, "marker": "o", "mfc": "none", "color": colour, "label": "paper"}
+        frame.plot(*zip(*points, strict=True), **style)

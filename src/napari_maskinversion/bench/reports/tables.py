@@ -11,7 +11,7 @@ from ...base.errors import InputError
 from ...demo_model.sprites import UNSEEN_STYLE
 from ...engine.methods.registry import METHODS
 from ..measures.scene_methods import SCENE_METHODS
-from ..paper.tables import METRICS, SETS, TABLES, WITH_SENTENCES
+from ..paper.tables import METRICS, SETS, TABLES, WITH_SENTENCES, Row
 
 Page = dict[str, Any]
 KINDS: Final = {
@@ -64,27 +64,24 @@ def _left_out(skipped: Iterable[str]) -> str:
 
 
 def _methods(page: Page) -> list[str]:
-    s, parts = page["settings"], page["parts"]
-    inversion = s["inversion"]
+    s, parts = page["settings"], page["parts"].values()
     shown = "the whole image" if s["context"] is None else f"a window of {s['context']:g} boxes"
     small = page.get("small", 0)
     left = f" ({small} that are too small left out)" if small else ""
     blocks = [
         f"{s['data']}: {len(s['classes'])} classes, {page['images']} images, {page['regions']} "
-        f"regions{left}; the model sees {shown}; K = {inversion['steps']}, learning rate "
-        f"{inversion['learning_rate']:g}, alpha {inversion['alpha']:g}; {page['date'][:10]}, "
+        f"regions{left}; the model sees {shown}; {_inversion(s)}; {page['date'][:10]}, "
         f"`{page['command']}`. {_INTERVALS} images."
     ]
     for model in s["models"]:
-        mine = [part for part in parts.values() if part["model"] == model]
-        if mine:
+        if mine := [part for part in parts if part["model"] == model]:
             blocks.append(_model(page, model, mine))
     said = [
         [
             *_row(f"{part['title']}, {part['model']}", (one[k] for k in ("acc1", "miou", "oiou"))),
             str(one["count"]),
         ]
-        for part in parts.values()
+        for part in parts
         if (one := part.get("expressions"))
     ]
     head = ["regions found by words, %", "Acc@1", "mIoU", "oIoU", "expressions"]
@@ -101,17 +98,15 @@ def _model(page: Page, model: str, mine: Sequence[Page]) -> str:
     head += ["heatmap IoU"] * overlaps + ["ms a region"]
     rows = []
     for part in mine:
-        if "lacks" in part:
-            row = [part["title"], part["lacks"], *[""] * (len(head) - 2)]
-        else:
+        row = [part["title"], part.get("lacks", "")]
+        if "lacks" not in part:
             row = _row(part["title"], (part[name] for name in columns))
             row += [f"{part['iou']['value']:.2f}" if "iou" in part else ""] * overlaps
             row.append(f"{1000 * part['seconds']:.0f}")
         rows.append(row)
-    chance = 100 / len(page["settings"]["classes"])
-    rows.append(["guessing", f"{chance:.1f}", *[""] * (len(head) - 2)])
-    papers = _paper_column(page["kind"], page["settings"]["data"])
-    if papers:
+    rows.append(["guessing", f"{100 / len(page['settings']['classes']):.1f}"])
+    rows = [row + [""] * (len(head) - len(row)) for row in rows]
+    if papers := _paper_column(page["kind"], page["settings"]["data"]):
         head.append(f"the paper: COCO, 80 classes, {BACKBONE}")
         keys = [*(part["key"] for part in mine), None]
         rows = [[*row, papers.get(key, "")] for row, key in zip(rows, keys, strict=True)]
@@ -121,13 +116,16 @@ def _model(page: Page, model: str, mine: Sequence[Page]) -> str:
 # -- scenes -----------------------------------------------------------------------------------
 
 
+def _inversion(settings: Page) -> str:
+    i = settings["inversion"]
+    return f"K = {i['steps']}, learning rate {i['learning_rate']:g}, alpha {i['alpha']:g}"
+
+
 def _about(page: Page) -> str:
     s, dates = page["settings"], sorted(p["date"] for p in page["parts"].values())
-    inversion = s["inversion"]
     return (
         f"Model {s['model']} (fingerprint {s['fingerprint']}), {s['names']} names, "
-        f"{s['scenes']} scenes of each kind, K = {inversion['steps']}, learning rate "
-        f"{inversion['learning_rate']}, alpha {inversion['alpha']:g}; {dates[-1][:10]}, "
+        f"{s['scenes']} scenes of each kind, {_inversion(s)}; {dates[-1][:10]}, "
         f"`{page['command']}`. {_INTERVALS} scenes or images (not of regions: "
         "those of one image are correlated)."
     )
@@ -137,21 +135,21 @@ def _scenes(page: Page) -> list[str]:
     blocks = [_about(page)]
     lacks = page["settings"].get("lacks", {})
     able = {key: method.title for key, method in SCENE_METHODS.items() if key not in lacks}
-    singles = _parts(page, "single/")
+    singles, real, choices = (_parts(page, start) for start in ("single/", "real/", "choice/"))
     if singles:
         rows = [_row(f"top-{k}, %", (p[f"top{k}"] for p in singles.values())) for k in (1, 5)]
         count = next(iter(singles.values()))["scenes"]
         about = f"one object, image embedding ({count} scenes)"
         blocks.append(markdown_table([about, *(KINDS[k] for k in singles)], rows))
     for kind, title in KINDS.items():
-        counts = _parts(page, f"regions/{kind}/")
-        if counts:
+        if counts := _parts(page, f"regions/{kind}/"):
             head = [f"region top-1, %, {title}", *(f"{n} objects" for n in counts)]
-            blocks.append(markdown_table(head, _named(counts, able, lacks)))
-    real = _parts(page, "real/")
+            parts, rest = counts.values(), [""] * (len(counts) - 1)
+            rows = [_row(able[key], (p["ways"][key]["top1"] for p in parts)) for key in able]
+            rows += [[SCENE_METHODS[key].title, why, *rest] for key, why in lacks.items()]
+            blocks.append(markdown_table(head, [*rows, _overlaps(parts)]))
     if real:
         blocks.append(_real(real, able))
-    choices = _parts(page, "choice/")
     if choices:
         rows = [
             [title, *(_setting(choice[key]["setting"]) for choice in choices.values())]
@@ -163,18 +161,12 @@ def _scenes(page: Page) -> list[str]:
 
 def left_out(page: Page) -> list[str]:
     """Return why ``bench scenes`` left out real images."""
-    return list(
-        dict.fromkeys(w for part in page["parts"].values() for w in part.get("skipped", []))
-    )
+    every = (why for part in page["parts"].values() for why in part.get("skipped", []))
+    return list(dict.fromkeys(every))
 
 
-def _named(counts: Page, able: dict[str, str], lacks: dict[str, str]) -> list[list[str]]:
-    parts = counts.values()
-    return [
-        *(_row(title, (p["ways"][key]["top1"] for p in parts)) for key, title in able.items()),
-        *([SCENE_METHODS[key].title, why, *[""] * (len(counts) - 1)] for key, why in lacks.items()),
-        ["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in parts)],
-    ]
+def _overlaps(parts: Iterable[Page]) -> list[str]:
+    return ["heatmap-to-mask IoU", *(_overlap(part["iou"]) for part in parts)]
 
 
 def _real(real: Page, able: dict[str, str]) -> str:
@@ -187,7 +179,7 @@ def _real(real: Page, able: dict[str, str]) -> str:
         *(_row(title, (p["ways"][key] for p in parts)) for key, title in able.items()),
         _row("size and colour alone (trained)", (p["size_and_colour"] for p in parts)),
         ["most frequent class", *(f"{100 * p['majority']:.1f}" for p in parts)],
-        ["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in parts)],
+        _overlaps(parts),
     ]
     return markdown_table(["test split, macro-averaged top-1, %", *head], rows)
 
@@ -224,20 +216,19 @@ def _curves(page: Page) -> list[str]:
     return [*blocks, paper_tables(page["kind"])]
 
 
+_CAPTIONS: Final = {
+    "class": "nearest name of all is right",
+    "named": "sentence names the right thing",
+    "alone": "sentence names it and nothing else",
+    "as_class": "sentence names the nearest name",
+}
+_REAL: Final = {"aerial": "aerial images", "blood": "blood smears", "nuclei": "nuclei"}
+
+
 def _captions(page: Page) -> list[str]:
     settings, parts = page["settings"], page["parts"]
     titles = {f"regions/{kind}": f"scenes, {title}" for kind, title in KINDS.items()}
-    titles |= {
-        "real/aerial": "aerial images",
-        "real/blood": "blood smears",
-        "real/nuclei": "nuclei",
-    }
-    rows = {
-        "class": "nearest name of all is right",
-        "named": "sentence names the right thing",
-        "alone": "sentence names it and nothing else",
-        "as_class": "sentence names the nearest name",
-    }
+    titles |= {f"real/{kind}": title for kind, title in _REAL.items()}
     dates = sorted(part["date"] for part in parts.values())
     blocks = [
         f"Decoder {settings['decoder']}, model {settings['model']} (fingerprint "
@@ -249,19 +240,17 @@ def _captions(page: Page) -> list[str]:
     if shown:
         measured = shown.values()
         head = ["%", *(f"{title} ({part['regions']} regions)" for title, part in shown.items())]
-        lines = [_row(title, (part[key] for part in measured)) for key, title in rows.items()]
+        lines = [_row(title, (part[key] for part in measured)) for key, title in _CAPTIONS.items()]
         told = "nearest of six colour words is the region's"
         lines.append(_row(told, (part["colour"]["told"] for part in measured)))
         often = (f"{100 * part['colour']['most_frequent']:.1f}" for part in measured)
         blocks.append(markdown_table(head, [*lines, ["the most frequent colour", *often]]))
-    if "texts" in parts:
-        texts = parts["texts"]
+    if texts := parts.get("texts"):
         blocks.append(
             f"Of {texts['texts']} texts about one thing, in words that the decoder was not trained "
             f"on, it names the thing in {percent(texts['named'])} %."
         )
-    examples = [pair for part in shown.values() for pair in part["examples"][:3]]
-    if examples:
+    if examples := [pair for part in shown.values() for pair in part["examples"][:3]]:
         blocks.append(markdown_table(["region shows", "sentence"], examples))
     return blocks
 
@@ -277,14 +266,11 @@ _ALIKE: Final = {
     "masks": ("4", "by mask: COCO, 80 classes"),
     "maps": ("maps", "by map: VOC, 19 classes"),
 }
+_OURS: Final = "maskinversion"
 
 
-def _printed(table: str, metric: str = "acc1") -> dict[tuple[str, str], list[str]]:
-    """Return the paper's figures of a table by method and backbone, one for each of the sets."""
-    return {
-        (row.method, row.backbone): [f"{row.values[name, metric]:.1f}" for name in _COUNTS]
-        for row in TABLES[table].rows
-    }
+def _printed(row: Row, metric: str = "acc1", sets: Iterable[str] = _COUNTS) -> list[str]:
+    return [f"{row.values[name, metric]:.1f}" for name in sets]
 
 
 def _paper_column(kind: str, data: str) -> dict[str | None, str]:
@@ -292,15 +278,13 @@ def _paper_column(kind: str, data: str) -> dict[str | None, str]:
     if data != "coco-panoptic" or kind not in (data, "methods", "masks"):
         return {}
     if kind == "masks":
-        return {
-            f"maskinversion/{row.title}": f"{row.values['coco', 'acc1']:.1f}"
-            for row in TABLES["4"].rows
-        }
-    coco = list(_COUNTS).index("coco")
-    every = {key: values[coco] for key, values in (_printed("2") | _printed("3")).items()}
+        rows = TABLES["4"].rows
+        return {f"{_OURS}/{row.title}": _printed(row, sets=["coco"])[0] for row in rows}
+    rows = (*TABLES["2"].rows, *TABLES["3"].rows)
+    every = {(row.method, row.backbone): _printed(row, sets=["coco"])[0] for row in rows}
     cells: dict[str | None, str] = {name: v for (name, size), v in every.items() if size == "B/16"}
-    others = [f"ViT-{size} {every['maskinversion', size]}" for size in ("B/32", "L/14", "H/14")]
-    cells["maskinversion"] += f" ({', '.join(others)})"
+    others = [f"ViT-{size} {every[_OURS, size]}" for size in ("B/32", "L/14", "H/14")]
+    cells[_OURS] += f" ({', '.join(others)})"
     return cells
 
 
@@ -322,28 +306,20 @@ def paper_tables(kind: str, data: str = "") -> str:
 def _retrieval() -> str:
     head = ["the paper: Acc@1, % (classes)", "backbone"]
     head += [f"{SETS[name]} ({count})" for name, count in _COUNTS.items()]
-    classes, ours = _printed("2"), METHODS["maskinversion"].title
-    rows = [
-        [METHODS[method].title, BACKBONE, *values]
-        for (method, size), values in (classes | _printed("3")).items()
-        if size == "B/16" and method != "maskinversion"
-    ]
-    rows += [
-        [ours, f"ViT-{size}", *values]
-        for (method, size), values in classes.items()
-        if method == "maskinversion"
-    ]
-    for metric in ("acc5", "acc10"):
-        values = _printed("2", metric)["maskinversion", "B/16"]
-        rows.append([f"{ours}, {METRICS[metric]}", BACKBONE, *values])
-    said = next(
-        row for row in TABLES["1"].rows if (row.title, row.backbone) == ("MaskInversion", "B/16")
+    every = (*TABLES["2"].rows, *TABLES["3"].rows)
+    shown = [row for row in every if row.backbone == "B/16" and row.method != _OURS]
+    shown += [row for row in TABLES["2"].rows if row.method == _OURS]
+    rows = [[METHODS[row.method].title, f"ViT-{row.backbone}", *_printed(row)] for row in shown]
+    one, said = (
+        next(row for row in TABLES[table].rows if (row.method, row.backbone) == (_OURS, "B/16"))
+        for table in "21"
     )
+    for metric in ("acc5", "acc10"):
+        title = f"{METHODS[_OURS].title}, {METRICS[metric]}"
+        rows.append([title, BACKBONE, *_printed(one, metric)])
     words = []
     for name in WITH_SENTENCES:
-        figures = [
-            f"{METRICS[m]} {value}" for (one, m), value in said.values.items() if one == name
-        ]
+        figures = [f"{METRICS[m]} {value}" for (on, m), value in said.values.items() if on == name]
         alpha = "5" if name.startswith("refcoco") else "0"
         about = f"MaskInversion, {SETS[name]}, all masks of the image"
         words.append([about, alpha, ", ".join(figures)])

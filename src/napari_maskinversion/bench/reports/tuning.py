@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...base.record_store import RecordStore
 from ...engine.settings import InversionConfig
 from ..measures.entries import Entry
+from ..measures.figures_file import RecordStore
 from ..measures.measuring import MeasuringPlan
 from ..measures.statistics import share
-from ..paper.cells import Cell
-from ..paper.tables import CONVERGED, LAST_STEP, TABLES, Table
+from ..paper.tables import CONVERGED, LAST_STEP, TABLES, Cell, Figure, Table
 from .tables import markdown_table
 
 _STEPS: Final = {row.point: row.values for row in TABLES["steps"].rows if row.point is not None}
@@ -30,7 +29,6 @@ TUNING: Final = Table(
 FLAT: Final = 2.0  # points by which a flat curve may change
 CLOSE: Final = 0.5  # points: fewer steps are preferred to so little
 TIED: Final = 0.05  # points, which the report does not show
-Figure = dict[str, float]
 
 
 def points_to(last: int) -> tuple[int, ...]:
@@ -38,15 +36,7 @@ def points_to(last: int) -> tuple[int, ...]:
     return tuple(sorted({*(step for step in _STEPS if step < last), last}))
 
 
-def tuning_plan(
-    model: str,
-    rates: Sequence[float],
-    last: int,
-    *,
-    resolution: int,
-    limit: int | None,
-    skip_bad: bool,
-) -> MeasuringPlan:
+def tuning_plan(model: str, rates: Sequence[float], last: int, **more: Any) -> MeasuringPlan:
     """Return one entry for each learning rate, each measured after many steps."""
     config = InversionConfig(steps=last)
     entries = [
@@ -58,16 +48,7 @@ def tuning_plan(
         )
         for rate in rates
     ]
-    return MeasuringPlan(
-        models=(model,),
-        entries=tuple(entries),
-        resolution=resolution,
-        keep_aspect=False,
-        pictures_native=True,
-        context=0.0,
-        limit=limit,
-        skip_bad=skip_bad,
-    )
+    return MeasuringPlan.as_in_paper((model,), entries, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +77,8 @@ class Curve:
 
 def curve_of(store: RecordStore, plan: MeasuringPlan, entry: Entry, keys: Sequence[str]) -> Curve:
     """Compute the curve of one learning rate from its records."""
-    records = []
-    for key in keys:
-        record = store.records.get((plan.models[0], entry.key, key))
-        if record is not None and record.get("curve"):
-            records.append((key, record))
+    kept = {key: store.records.get((plan.models[0], entry.key, key), {}) for key in keys}
+    records = [(key, record) for key, record in kept.items() if record.get("curve")]
     images = [image for image, one in records for _ in one["labels"]]
 
     def right(step: int) -> list[float]:
@@ -163,17 +141,16 @@ def verdict(curves: Sequence[Curve]) -> str:
         return f"{paper} cannot be compared: it needs --steps above {CONVERGED}."
     last = max(curves[0].points)
     so_far = f", as far as step {last}" if last < LAST_STEP else ""
-    agreeing = [curve.rate for curve in curves if curve.agrees]
-    if agreeing:
+    if agreeing := [curve.rate for curve in curves if curve.agrees]:
         return f"{paper} agrees with {rates_text(agreeing)}{so_far}."
     least = min(curve.distance for curve in curves)
-    nearest = [curve.rate for curve in curves if curve.distance < least + TIED]
-    away = f"{least:.1f} points away at step {CONVERGED}"
+    nearest = [f"{curve.rate:g}" for curve in curves if curve.distance < least + TIED]
+    which = f"nearest {'is' if len(nearest) == 1 else 'are'} {' and '.join(nearest)},"
     if len(nearest) == len(curves):
-        return f"{paper} agrees with none of these learning rates; all are {away}."
-    are = "is" if len(nearest) == 1 else "are"
-    return f"{paper} agrees with none of these learning rates; nearest {are} " + (
-        f"{' and '.join(f'{rate:g}' for rate in nearest)}, {away}."
+        which = "all are"
+    return (
+        f"{paper} agrees with none of these learning rates; {which} {least:.1f} points away at "
+        f"step {CONVERGED}."
     )
 
 

@@ -22,6 +22,7 @@ from .scenes import (
     Rate,
     SkipBad,
     Steps,
+    at_least_one,
     bench,
     follow,
     subject_of_name,
@@ -30,23 +31,12 @@ from .scenes import (
 if TYPE_CHECKING:
     from ...bench.datasets.base import Dataset
     from ...bench.measures.entries import Entry
+    from ...bench.measures.measuring import Measuring
 
-__all__ = ["bench"]
-
-Models = Annotated[str, typer.Option(help="Model names or folders, separated by commas.")]
-Methods = Annotated[
-    str,
-    typer.Option(help="Methods separated by commas (see the command methods), or all."),
-]
 Weights = Annotated[Path | None, typer.Option(help="Checkpoint of AlphaCLIP.")]
 Data = Annotated[
     Path | None, typer.Option(help="Folder of the sets (default: NAPARI_MASKINVERSION_DATA).")
 ]
-Split = Annotated[
-    str | None,
-    typer.Option(help="Split of the set (default: its first; bench datasets lists them)."),
-]
-On = Annotated[str, typer.Option(help=f"One of scenes, {', '.join(DATASETS)}.")]
 PROMPT = "a photo of a {}"  # the paper's
 Variants = Literal["methods", "maps", "masks"]
 
@@ -55,6 +45,17 @@ Variants = Literal["methods", "maps", "masks"]
 class BenchOptions:
     """Options that all these commands have."""
 
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Methods separated by commas (see the command methods), or all (default: all; "
+            "for masks MaskInversion)."
+        ),
+    ] = None
+    models: Annotated[str, typer.Option(help="Model names or folders, separated by commas.")] = (
+        "demo"
+    )
+    method_weights: Weights = None
     steps: Steps = 10
     learning_rate: Rate = 0.1
     alpha: Alpha = 0.0
@@ -85,14 +86,29 @@ class BenchOptions:
         """Settings of MaskInversion."""
         return InversionConfig(steps=self.steps, learning_rate=self.learning_rate, alpha=self.alpha)
 
-    def check(self, kind: str, *inputs: Path | str | None) -> None:
-        """Raise for values that cannot work, before anything is loaded."""
-        if self.limit is not None and self.limit < 1:
-            raise InputError(f"--limit must be at least 1; got {self.limit}.")
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models, each once."""
+        named = (name.strip() for name in self.models.split(","))
+        return tuple(dict.fromkeys(name for name in named if name))
+
+    def rows(self, kind: str, *inputs: Path | None) -> list[Entry]:
+        """Return the methods; raise for values that cannot work, before anything is loaded."""
+        from ...bench.measures.entries import methods
+
+        at_least_one(limit=self.limit)
         if self.context and not 1 <= self.context <= 100:
             raise InputError(f"--context must be 0, or from 1 to 100; got {self.context:g}.")
-        _ = self.inversion
-        self.output.check(kind, *inputs)
+        self.output.check(kind, *inputs, self.method_weights, *self.names)
+        usual = MASKINVERSION if kind in ("maps", "masks") else "all"
+        if kind == "maps" and self.methods not in (None, usual):
+            raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
+        chosen = usual if self.methods is None else self.methods
+        rows = methods(chosen, self.inversion, self.method_weights)
+        for what, named in (("model", self.names), ("method", rows)):
+            if not named:
+                raise InputError(f"--{what}s names no {what}; leave the option out.")
+        return rows
 
 
 @bench.command("folder")
@@ -109,20 +125,14 @@ def folder_command(
             "image, region, name."
         ),
     ],
-    methods: Methods = "all",
-    models: Models = "demo",
     template: Annotated[str, typer.Option(help="Prompt.")] = PROMPT,
-    method_weights: Weights = None,
     options: BenchOptions,
 ) -> None:
     """Measure on your own images: which method and model names your regions best."""
-    from ...bench.datasets.image_folder import ImageFolder
+    rows = options.rows("folder", images, masks, names)
+    from ...bench.datasets.label_images import ImageFolder
 
-    options.check("folder", images, masks, names, method_weights, *models.split(","))
-    model_names = _model_names(models)
-    rows = _methods(methods, options, method_weights)
-    dataset = ImageFolder(images, masks, names, template=template)
-    _measure("folder", dataset, model_names, rows, options)
+    _measure("folder", ImageFolder(images, masks, names, template=template), rows, options)
 
 
 @bench.command("datasets")
@@ -158,92 +168,60 @@ def _of_a_set(dataset: DatasetSpec) -> None:
     @with_option_groups
     def command(
         *,
-        methods: Methods = "all",
-        models: Models = "demo",
         data: Data = None,
-        split: Split = None,
-        method_weights: Weights = None,
+        split: Annotated[
+            str | None,
+            typer.Option(help="Split of the set (default: its first; bench datasets lists them)."),
+        ] = None,
         options: BenchOptions,
     ) -> None:
         dataset.check_split(split)
-        options.check(dataset.name, data, method_weights, *models.split(","))
-        names = _model_names(models)
-        rows = _methods(methods, options, method_weights)
-        _measure(dataset.name, dataset.open(data, split), names, rows, options)
+        rows = options.rows(dataset.name, data)
+        _measure(dataset.name, dataset.open(data, split), rows, options)
 
 
 for _dataset in DATASETS.values():
     _of_a_set(_dataset)
 
 
-def _of_variants(kind: Variants, usual: str, summary: str) -> None:
+def _of_variants(kind: Variants, summary: str) -> None:
     @bench.command(kind, help=summary)
     @with_paper(context=0.0)
     @with_option_groups
     def command(
         *,
-        on: On = "scenes",
-        methods: Methods = usual,
-        models: Models = "demo",
+        on: Annotated[str, typer.Option(help=f"One of scenes, {', '.join(DATASETS)}.")] = "scenes",
         data: Data = None,
-        method_weights: Weights = None,
         scenes: Annotated[int, typer.Option(help="Scenes, where they are measured on.")] = 40,
         options: BenchOptions,
     ) -> None:
-        options.check(kind, data, method_weights, *models.split(","))
-        names = _model_names(models)
-        if scenes < 1:
-            raise InputError(f"--scenes must be at least 1; got {scenes}.")
+        rows = options.rows(kind, data)
+        at_least_one(scenes=scenes)
         if on not in ("scenes", *DATASETS):
             raise InputError(f"--on takes one of scenes, {', '.join(DATASETS)}; got {on!r}.")
-        if kind == "maps" and methods != usual:
-            raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
-        rows = _methods(methods, options, method_weights)
         from ...bench.datasets.scenes import DrawnScenes
         from ...bench.measures import entries
 
         real = None if on == "scenes" else DATASETS[on].open(data)
-        subject = subject_of_name(names[0], options.device)
+        subject = subject_of_name(options.names[0], options.device)
         if kind == "maps":
             rows = entries.maps(options.inversion, subject.model.num_layers)
         elif kind == "masks":
             rows = entries.masks(rows)
-        _measure(kind, real or DrawnScenes(subject, scenes), names, rows, options)
+        _measure(kind, real or DrawnScenes(subject, scenes), rows, options)
 
 
-_of_variants("methods", "all", "All methods on scenes of drawings, which the bundled model knows.")
-_of_variants("maps", MASKINVERSION, "MaskInversion by each explainability map it can match.")
-_of_variants("masks", MASKINVERSION, "Masks as they are, eroded, dilated, and their boxes.")
+_of_variants("methods", "All methods on scenes of drawings, which the bundled model knows.")
+_of_variants("maps", "MaskInversion by each explainability map it can match.")
+_of_variants("masks", "Masks as they are, eroded, dilated, and their boxes.")
 
 
-def _model_names(models: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
-    if not names:
-        raise InputError("--models names no model; say --models demo.")
-    return names
-
-
-def _methods(names: str, options: BenchOptions, weights: Path | None) -> list[Entry]:
-    from ...bench.measures.entries import methods
-
-    rows = methods(names, options.inversion, weights)
-    if not rows:
-        raise InputError("--methods names no method; say --methods all.")
-    return rows
-
-
-def _measure(
-    kind: str,
-    dataset: Dataset,
-    names: tuple[str, ...],
-    rows: list[Entry],
-    options: BenchOptions,
-) -> None:
+def _measure(kind: str, dataset: Dataset, rows: list[Entry], options: BenchOptions) -> None:
     from ...bench.measures.figures_file import write_figures
     from ...bench.measures.measuring import Measuring, MeasuringPlan, open_records
 
     plan = MeasuringPlan(
-        models=names,
+        models=options.names,
         entries=tuple(rows),
         resolution=options.resolution,
         keep_aspect=options.keep_aspect,
@@ -255,12 +233,17 @@ def _measure(
     output = options.output
     store = open_records(output.json, kind, plan, dataset, overwrite=output.overwrite)
     job = Measuring(dataset, plan, store, lambda name: load(name, None, options.device))
-    try:
-        follow(job.run, store.file, store.records)
-    finally:
-        for line in (*job.notes(), *(f"Left out: {why}" for why in job.skipped.values())):
-            say(line)
+    follow_records(job, store.file)
     page = job.page(kind)
     if output.json is not None:
         write_figures(page, output.json)
     output.show(page)
+
+
+def follow_records(job: Measuring, file: Path | None) -> None:
+    """Measure, and say what is measured again or left out, also after an error."""
+    try:
+        follow(job.run, file, job.store.records)
+    finally:
+        for line in (*job.notes(), *(f"Left out: {why}" for why in job.skipped.values())):
+            say(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,44 +21,61 @@ from ..captions.banks import CaptionSource
 from ..captions.generate import Beams, Memory, SearchOption
 from ..console import echo, say
 from ..loading import load, load_captioner
-from .data_sets import Data, Weights
-from .scenes import Device, ModelName, Rate, SkipBad, Steps, bench, follow, is_ours
+from ..options import with_option_groups
+from .data_sets import Data, Weights, follow_records
+from .scenes import Device, ModelName, Rate, SkipBad, Steps, at_least_one, bench, follow, is_ours
 
 if TYPE_CHECKING:
-    from ...bench.paper.choices import PaperSets
     from ...bench.paper.running import PaperPlan
     from ...engine.models.backbone import Backbone
     from ...language.generation.decoder import CaptionDecoder
 
+__all__ = ["bench"]  # with all its commands
+
 _USUAL: Final = GenerationSettings()
 
-Limit = Annotated[
-    int | None, typer.Option(help="Use only this many images of each set, from the first.")
-]
-NoPlots = Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")]
-Overwrite = Annotated[
-    bool, typer.Option(help="Measure again what is kept, and replace files of others.")
-]
-VocClasses = Annotated[
-    int, typer.Option(help="Classes of VOC: 19, as the paper counts, or all 20.")
-]
-Split = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="SET=SPLIT, such as refcoco=testA; may be repeated (default: the set's first; bench "
-        "datasets lists them)."
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of both commands."""
+
+    data: Data = None
+    voc_classes: Annotated[
+        int, typer.Option(help="Classes of VOC: 19, as the paper counts, or all 20.")
+    ] = 19
+    limit: Annotated[
+        int | None, typer.Option(help="Use only this many images of each set, from the first.")
+    ] = None
+    resolution: Annotated[
+        int,
+        typer.Option(
+            help="Side in pixels of the input of methods that use tokens of the whole image."
+        ),
+    ] = 448
+    overwrite: Annotated[
+        bool, typer.Option(help="Measure again what is kept, and replace files of others.")
+    ] = False
+    no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no plots.")] = False
+    skip_bad: SkipBad = False
+    device: Device = "auto"
+
+    def check(self) -> None:
+        """Raise for numbers that cannot work, before anything is loaded."""
+        at_least_one(limit=self.limit)
+        if self.voc_classes not in VOC_CLASSES:
+            raise InputError(f"--voc-classes takes 19 or 20; got {self.voc_classes}.")
+        if not 32 <= self.resolution <= 4096:
+            raise InputError(f"--resolution must be from 32 to 4096; got {self.resolution}.")
 
 
 @bench.command("paper")
+@with_option_groups
 def paper_command(
     *,
     table: Annotated[
         str,
         typer.Option(help=f"Tables, separated by commas: {', '.join(TABLES)}; or all."),
     ] = "all",
-    data: Data = None,
     models: Annotated[
         str | None,
         typer.Option(
@@ -70,9 +87,13 @@ def paper_command(
     sets: Annotated[
         str | None, typer.Option(help="Only these data sets, separated by commas.")
     ] = None,
-    split: Split = None,
-    voc_classes: VocClasses = 19,
-    limit: Limit = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="SET=SPLIT, such as refcoco=testA; may be repeated (default: the set's first; "
+            "bench datasets lists them)."
+        ),
+    ] = None,
     ties: Annotated[
         str,
         typer.Option(
@@ -80,12 +101,6 @@ def paper_command(
             "first takes the first of them."
         ),
     ] = "last",
-    resolution: Annotated[
-        int,
-        typer.Option(
-            help="Side in pixels of the input of methods that use tokens of the whole image."
-        ),
-    ] = 448,
     steps: Steps = 10,
     learning_rate: Rate = 0.1,
     method_weights: Weights = None,
@@ -120,10 +135,7 @@ def paper_command(
     out: Annotated[
         Path, typer.Option(help="Folder for tables, plots and records; a stopped run continues.")
     ] = Path("paper"),
-    overwrite: Overwrite = False,
-    no_plots: NoPlots = False,
-    skip_bad: SkipBad = False,
-    device: Device = "auto",
+    options: RunOptions,
 ) -> None:
     """Repeat the paper's tables, and show its figures next to the measured ones.
 
@@ -132,17 +144,24 @@ def paper_command(
     data tell you what they need.
     """
     from ...bench.measures.relations import by_words, load_parser
-    from ...bench.measures.retrieval import TIES
-    from ...bench.paper.cells import cells_of
-    from ...bench.paper.choices import captioner, choose, parts_of
+    from ...bench.measures.statistics import TIES
+    from ...bench.paper.choices import (
+        captioner,
+        choose,
+        open_sets,
+        parts_of,
+        read_sets,
+        read_splits,
+    )
     from ...bench.paper.running import PaperBench, PaperPlan
     from ...bench.paper.tables import tables_by_name
     from ...bench.reports import paper_report
+    from ...demo_model.domains import data_folder
 
     tables = tables_by_name(table)
     if ties not in TIES:
         raise InputError(f"--ties takes last or first; got {ties!r}.")
-    check_numbers(limit, voc_classes, resolution)
+    options.check()
     if method_weights is not None and not method_weights.is_file():
         raise InputError(f"There is no file {method_weights}; --method-weights names a checkpoint.")
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
@@ -152,10 +171,16 @@ def paper_command(
     checkpoint = _sam(sam)
     needed = tuple(dict.fromkeys(name for one in tables for name in one.sets))
     backbones = choose(models)
-    opened = _sets(needed, data, sets, split or [], voc_classes)
+    folder, chosen, splits = (
+        options.data or data_folder(),
+        read_sets(sets),
+        read_splits(split or []),
+    )
+    asked = options.data is not None
+    opened = open_sets(folder, needed, chosen, splits, options.voc_classes, some=asked)
 
     def loaded(name: str) -> Backbone:
-        return load(*parts_of(name), device)
+        return load(*parts_of(name), options.device)
 
     how = GenerationSettings(search=search, beams=beams)  # type: ignore[arg-type]
     request, sentences = None, None
@@ -168,32 +193,28 @@ def paper_command(
         bank = request.memory if sentences is None else sentences.bank(model)
         return load_captioner(replace(request, memory=bank), model)
 
-    generator, lacks = captioner(
-        request,
-        backbones,
-        writer,
-        loaded,
-        memory=memory,
-        sentences="" if sentences is None else sentences.sha256,
-    )
+    told = "" if sentences is None else sentences.sha256
+    generator, lacks = captioner(request, backbones, writer, loaded, memory=memory, sentences=told)
     plan = PaperPlan(
         tables=tables,
         backbones=backbones,
         sets=opened,
         inversion=inversion,
-        resolution=resolution,
+        resolution=options.resolution,
         weights=method_weights,
         sam=checkpoint,
         captions=lacks,
-        limit=limit,
-        skip_bad=skip_bad,
+        limit=options.limit,
+        skip_bad=options.skip_bad,
         parser=reads,
     )
-    read = [one for one in (data, method_weights, checkpoint, decoder_file, memory) if one]
-    plots = not no_plots
+    read = [one for one in (options.data, method_weights, checkpoint, decoder_file, memory) if one]
+    plots, overwrite = not options.no_plots, options.overwrite
     paper_report.check_files(tables, out, overwrite=overwrite, inputs=read, plots=plots)
     check_folder(out / "records")  # its files are checked where they are opened
-    job = PaperBench(plan, out, loaded, captioner=generator, device=device, overwrite=overwrite)
+    job = PaperBench(
+        plan, out, loaded, captioner=generator, device=options.device, overwrite=overwrite
+    )
     for why in _left_out(plan):
         say(why)
     try:
@@ -202,7 +223,7 @@ def paper_command(
         for note in dict.fromkeys(job.notes):
             say(note)
         for one in tables:
-            cells = cells_of(job, one, ties)
+            cells = paper_report.cells_of(job, one, ties)
             text = paper_report.markdown(job, one, cells, ties)
             paper_report.write_files(one, cells, text, out, ties, plots=plots)
             echo(text)
@@ -211,33 +232,6 @@ def paper_command(
         why, *others = dict.fromkeys(job.failures.values())
         more = f" ({len(others)} more in the tables)" if others else ""
         raise InputError(f"Not everything was measured: {why}{more}")
-
-
-def check_numbers(limit: int | None, voc_classes: int, resolution: int) -> None:
-    """Raise for numbers that cannot work, before anything is loaded."""
-    if limit is not None and limit < 1:
-        raise InputError(f"--limit must be at least 1; got {limit}.")
-    if voc_classes not in VOC_CLASSES:
-        raise InputError(f"--voc-classes takes 19 or 20; got {voc_classes}.")
-    if not 32 <= resolution <= 4096:
-        raise InputError(f"--resolution must be from 32 to 4096; got {resolution}.")
-
-
-def _sets(
-    needed: tuple[str, ...],
-    data: Path | None,
-    sets: str | None,
-    split: list[str],
-    voc_classes: int,
-) -> PaperSets:
-    from ...bench.paper.choices import PaperSets, open_sets, read_sets, read_splits
-    from ...demo_model.domains import data_folder
-
-    chosen, splits = read_sets(sets), read_splits(split)
-    if not needed:
-        return PaperSets({}, {})
-    folder = data or data_folder()
-    return open_sets(folder, needed, chosen, splits, voc_classes, some=data is not None)
 
 
 def _sam(text: str | None) -> Path | None:
@@ -259,37 +253,29 @@ def _left_out(plan: PaperPlan) -> list[str]:
     """Return lines about what cannot be measured, before the work."""
     lines = [f"{backbone}: {why}." for backbone, why in plan.backbones.lacks.items()]
     lines += [f"{name}: {why}." for name, why in plan.sets.lacks.items()]
-    measurable = plan.backbones.models and (
-        plan.sets.opened or any(not table.sets for table in plan.tables)
-    )
-    if not measurable:
+    timed = any(not table.sets for table in plan.tables)
+    if not (plan.backbones.models and (plan.sets.opened or timed)):
         lines.append("Nothing can be measured: the tables show the paper's figures alone.")
     return lines
 
 
 @bench.command("tune")
+@with_option_groups
 def tune_command(
     *,
     model: ModelName = "ViT-B-16/openai",
-    data: Data = None,
     split: Annotated[
         str, typer.Option(help="Split of VOC; the paper's curve is probably of val.")
     ] = "val",
-    voc_classes: VocClasses = 19,
     rates: Annotated[
         str, typer.Option(help="Learning rates, separated by commas.")
     ] = "0.05,0.1,0.2,0.5,1",
     steps: Annotated[int, typer.Option(help="Last step.")] = 100,
-    resolution: Annotated[int, typer.Option(help="Side of the model's input in pixels.")] = 448,
-    limit: Limit = None,
     out: Annotated[
         Path,
         typer.Option(help="Folder for table, CSV, plots and figures; a stopped run continues."),
     ] = Path("tune"),
-    no_plots: NoPlots = False,
-    overwrite: Overwrite = False,
-    skip_bad: SkipBad = False,
-    device: Device = "auto",
+    options: RunOptions,
 ) -> None:
     """Find learning rate and steps on Pascal VOC, and which of them the paper's curve agrees with.
 
@@ -297,40 +283,42 @@ def tune_command(
     choose your own settings, use --split train, because the tables are measured on val.
     """
     values = _rates(rates)
-    check_numbers(limit, voc_classes, resolution)
+    options.check()
     InversionConfig(steps=steps)
-    spec = DATASETS[VOC_CLASSES[voc_classes]]
+    spec = DATASETS[VOC_CLASSES[options.voc_classes]]
     spec.check_split(split)
-    from ...base.record_store import records_path
     from ...base.targets import check_targets
-    from ...bench.measures.figures_file import figures_page, typed_command, write_figures
+    from ...bench.measures.figures_file import (
+        figures_page,
+        records_path,
+        typed_command,
+        write_figures,
+    )
     from ...bench.measures.measuring import Measuring, open_records
     from ...bench.reports.paper_report import check_files, write_files
     from ...bench.reports.tuning import TUNING, cells_of, curve_of, tuning_markdown, tuning_plan
 
-    json = out / f"{TUNING.file}.json"
-    read = [] if data is None else [data]
-    check_files([TUNING], out, overwrite=overwrite, inputs=read, plots=not no_plots)
+    json, overwrite, plots = out / f"{TUNING.file}.json", options.overwrite, not options.no_plots
+    read = [] if options.data is None else [options.data]
+    check_files([TUNING], out, overwrite=overwrite, inputs=read, plots=plots)
     check_targets([json, records_path(json)], overwrite=overwrite, inputs=read, is_ours=is_ours)
-    dataset = spec.open(data, split)
-    plan = tuning_plan(model, values, steps, resolution=resolution, limit=limit, skip_bad=skip_bad)
+    dataset = spec.open(options.data, split)
+    named = {name: getattr(options, name) for name in ("resolution", "limit", "skip_bad")}
+    plan = tuning_plan(model, values, steps, **named)
     store = open_records(json, "tune", plan, dataset, overwrite=overwrite)
-    job = Measuring(dataset, plan, store, lambda name: load(name, None, device))
-    try:
-        follow(job.run, json, store.records)
-    finally:
-        for line in (*job.notes(), *(f"Left out: {why}" for why in job.skipped.values())):
-            say(line)
+    job = Measuring(dataset, plan, store, lambda name: load(name, None, options.device))
+    follow_records(job, json)
     keys = [key for key in job.keys if key not in job.skipped]
     curves = [curve_of(store, plan, entry, keys) for entry in plan.entries]
-    settings = {"model": model, "data": dataset.name, "images": len(keys), "px": resolution}
+    px = options.resolution
+    settings = {"model": model, "data": dataset.name, "images": len(keys), "px": px}
     parts = {
         f"rate {curve.rate:g}": {"points": curve.points, "drift": curve.drift} for curve in curves
     }
     write_figures(figures_page("tune", settings, parts), json)
     text = tuning_markdown(curves, settings, typed_command())
     echo(text)
-    write_files(TUNING, cells_of(curves, model), text, out, plots=not no_plots)
+    write_files(TUNING, cells_of(curves, model), text, out, plots=plots)
     say(f"Wrote table, CSV and figures to {out}")
 
 

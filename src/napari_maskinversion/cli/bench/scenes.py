@@ -1,4 +1,4 @@
-"""The ``bench`` commands: measure a model on regions with known names."""
+"""The ``bench`` commands on scenes, and what all of them share: options, output, progress."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ import typer
 
 from ...base import progress_words as words
 from ...base.errors import InputError
+from ...engine.methods.registry import Method
 from ...engine.settings import InversionConfig
+from ...pipeline.captions import CaptionRequest
+from ..captions.generate import Decoder, DecoderFile
 from ..console import INTERRUPTED, ProgressBar, ProgressLines, echo, say
-from ..loading import load
+from ..loading import load, load_captioner
 from ..options import setting_option, with_option_groups, with_paper
 
 if TYPE_CHECKING:
-    from ...bench.model_under_test import ModelUnderTest
+    from ...bench.datasets.scenes import ModelUnderTest
+    from ...bench.measures.generated import CaptionsPlan
+    from ...language.generation.decoder import CaptionDecoder
 
 PAPER = InversionConfig()
 SMALL_WIDTH = 256  # of an image tower
 REAL_SETS = ("dubai-aerial", "bccd", "dsb2018-nuclei")
+_MARK = "<!-- napari-maskinversion bench -->"
 
 bench = typer.Typer(
     help="Measure models and methods on regions with known labels.", no_args_is_help=True
@@ -42,25 +48,26 @@ Sprites = Annotated[
         "then the cache folder, fetched with npm)."
     ),
 ]
+Short = Annotated[bool, typer.Option("--short", help="Use only the bundled drawings, offline.")]
 Markdown = Annotated[Path | None, typer.Option(help="Write the tables to this file.")]
 Plots = Annotated[Path | None, typer.Option(help="Folder for the plots as SVG files.")]
 RealImages = Annotated[
     Path | None,
     typer.Option(help="Folder of the real images (default: NAPARI_MASKINVERSION_DATA)."),
 ]
+PerClass = Annotated[int, typer.Option(help="Most real regions of a class.")]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out images that cannot be used, and list them.")
 ]
 
 
-_MARK = "<!-- napari-maskinversion bench -->"
+# -- what all commands share ------------------------------------------------------------------
 
 
 def is_ours(file: Path) -> bool:
     """Return whether an earlier bench command wrote a file."""
-    from ...base.record_store import ENDING
     from ...base.targets import mentions_us
-    from ...bench.measures.figures_file import read_figures
+    from ...bench.measures.figures_file import ENDING, read_figures
 
     if file.suffix == ".svg":
         return mentions_us(file)
@@ -89,8 +96,8 @@ class Output:
 
     def check(self, kind: str, *inputs: Path | str | None) -> None:
         """Raise for files that must not or cannot be written."""
-        from ...base.record_store import records_path
         from ...base.targets import check_targets
+        from ...bench.measures.figures_file import records_path
         from ...bench.reports.plots import check_plots, plot_files
 
         if self.plots is not None and kind == "captions":
@@ -105,221 +112,28 @@ class Output:
         if self.plots is not None:
             check_plots(self.plots)
 
-    def show(self, page: dict[str, Any], figures: Path | None = None) -> None:
-        """Print the tables of figures and plot them; ``figures`` is their file, if any."""
+    def show(self, page: dict[str, Any]) -> None:
+        """Print the tables of figures and plot them."""
         from ...base.atomic_files import atomic_path
-        from ...bench.measures.figures_file import complete_figures
         from ...bench.reports.plots import plot
         from ...bench.reports.tables import markdown
 
-        with complete_figures(figures):
-            text = markdown(page)
+        text = markdown(page)
         echo(text)
         if self.markdown is not None:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
             with atomic_path(self.markdown) as part:
                 part.write_text(f"{_MARK}\n\n{text}", encoding="utf-8")
         if self.plots is not None:
-            with complete_figures(figures):
-                written = plot(page, self.plots)
-            for file in written:
+            for file in plot(page, self.plots):
                 say(f"Wrote {file}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurveScenes:
-    """The model and the scenes of a curve."""
-
-    model: ModelName = "demo"
-    scenes: Scenes = 200
-    objects: Annotated[int, typer.Option(help="Objects in a scene.")] = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurveOptions:
-    """The other options that the commands for curves share."""
-
-    resolution: Annotated[int | None, setting_option("resolution")] = None
-    sprites: Sprites = None
-    device: Device = "auto"
-    output: Output
-    short: Annotated[bool, typer.Option("--short", help="Use only the bundled drawings.")] = False
-
-
-@bench.command("scenes")
-@with_option_groups
-def scenes_command(
-    *,
-    model: ModelName = "demo",
-    scenes: Scenes = 200,
-    objects: Annotated[
-        str, typer.Option(help="Objects in a scene, separated by commas.")
-    ] = "3,4,5",
-    real: Annotated[
-        bool | None,
-        typer.Option("--real/--no-real", help="Also use real images (default: if there are any)."),
-    ] = None,
-    data: RealImages = None,
-    per_class: Annotated[int, typer.Option(help="Most real regions of a class.")] = 100,
-    sprites: Sprites = None,
-    steps: Steps = 10,
-    learning_rate: Rate = PAPER.learning_rate,
-    resolution: Annotated[
-        int | None,
-        typer.Option(
-            help="Side of MaskInversion's input in pixels (default: chosen on other scenes)."
-        ),
-    ] = None,
-    skip_bad: SkipBad = False,
-    device: Device = "auto",
-    output: Output,
-    short: Annotated[
-        bool,
-        typer.Option("--short", help="Use only the bundled drawings: a minute or less, offline."),
-    ] = False,
-) -> None:
-    """Name objects and regions of new scenes and real images by MaskInversion and other methods.
-
-    Each method has the settings that were best on validation scenes (or the validation split of
-    real images), never on those that are measured.
-    """
-    _at_least(1, scenes=scenes, per_class=per_class)
-    counts = _counts(objects)
-    inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
-    folder = None if short else real_folder(real, data)
-    check_sprites(sprites)
-    output.check("scenes", model, folder, sprites)
-    from ...bench.measures.figures_file import FiguresFile
-    from ...bench.measures.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
-    from ...bench.reports.tables import left_out
-
-    subject = subject_of_name(model, device)
-    subject.resolution(resolution)
-    plan = ScenesPlan(
-        scenes=min(scenes, SHORT_SCENES) if short else scenes,
-        objects=(3,) if short else counts,
-        inversion=inversion,
-        resolution=resolution,
-        per_class=per_class,
-        sprites=sprites,
-        real=folder,
-        short=short,
-        skip_bad=skip_bad,
-    )
-    record = FiguresFile(output.json, "scenes", plan.settings(subject), overwrite=output.overwrite)
-    if not short and folder is None:
-        say("Without real images: set NAPARI_MASKINVERSION_DATA, or --data, to their folder.")
-    job = ScenesBench(subject, plan, record)
-    for kind in job.unknown:
-        say(f"{subject.model.name} did not learn the names of kind {kind}; they are left out.")
-    try:
-        follow(job.run, record.file, record.parts)
-    finally:
-        for why in left_out(record.page):
-            say(f"Left out: {why}")
-    output.show(record.page)
-
-
-@bench.command("steps")
-@with_paper(without=("steps",))
-@with_option_groups
-def steps_command(
-    *,
-    drawn: CurveScenes,
-    steps: Annotated[int, typer.Option(help="Last step of the curve.")] = 30,
-    learning_rate: Rate = PAPER.learning_rate,
-    alpha: Alpha = 0.0,
-    options: CurveOptions,
-) -> None:
-    """Measure accuracy, heatmap overlap and loss after every step of the inversion."""
-    inversion = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha)
-    values = tuple(float(k) for k in range(steps + 1))
-    _curve("steps", values, inversion, drawn, options)
-
-
-@bench.command("alpha")
-@with_paper()
-@with_option_groups
-def alpha_command(
-    *,
-    drawn: CurveScenes,
-    steps: Steps = 10,
-    learning_rate: Rate = PAPER.learning_rate,
-    alphas: Annotated[
-        str, typer.Option(help="Weights of the regulariser, separated by commas.")
-    ] = "0,0.25,0.5,1,2,3,5,7.5,10,20,30",
-    options: CurveOptions,
-) -> None:
-    """Measure accuracy and heatmap overlap for several values of alpha."""
-    try:
-        values = tuple(float(a) for a in alphas.split(","))
-    except ValueError:
-        raise InputError(f"--alphas takes numbers such as 0,1,5; got {alphas!r}.") from None
-    inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
-    for value in values:
-        InversionConfig(alpha=value)  # raises for values that cannot be weights
-    _curve("alpha", values, inversion, drawn, options)
-
-
-@bench.command("show")
-def show_command(
-    figures: Annotated[Path, typer.Argument(help="JSON file of another bench command.")],
-    markdown: Markdown = None,
-    plots: Plots = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace files that others wrote.")] = False,
-) -> None:
-    """Print the tables of saved figures, and plot them."""
-    from ...bench.measures.figures_file import read_figures
-
-    page = read_figures(figures)
-    output = Output(markdown=markdown, plots=plots, overwrite=overwrite)
-    output.check(page["kind"], figures)
-    output.show(page, figures)
-
-
-def _curve(
-    kind: str,
-    values: tuple[float, ...],
-    inversion: InversionConfig,
-    drawn: CurveScenes,
-    options: CurveOptions,
-) -> None:
-    _at_least(1, scenes=drawn.scenes)
-    _counts(str(drawn.objects))
-    check_sprites(options.sprites)
-    output = options.output
-    output.check(kind, drawn.model, options.sprites)
-    from ...bench.measures.curves import CurveBench, CurvePlan
-    from ...bench.measures.figures_file import FiguresFile
-    from ...bench.measures.scenes import SHORT_SCENES
-
-    subject = subject_of_name(drawn.model, options.device)
-    plan = CurvePlan(
-        kind=kind,
-        values=values,
-        inversion=inversion,
-        resolution=subject.resolution(options.resolution),
-        scenes=min(drawn.scenes, SHORT_SCENES) if options.short else drawn.scenes,
-        objects=drawn.objects,
-        short=options.short,
-        sprites=options.sprites,
-    )
-    record = FiguresFile(output.json, kind, plan.settings(subject), overwrite=output.overwrite)
-    follow(CurveBench(subject, plan, record).run, record.file, record.parts)
-    output.show(record.page)
-
-
-def check_sprites(folder: Path | None) -> None:
-    """Raise if there is no such folder."""
-    if folder is not None and not folder.is_dir():
-        raise InputError(f"There is no folder {folder}; --sprites names a node_modules folder.")
 
 
 def subject_of_name(model: str, device: str) -> ModelUnderTest:
     """Load a model with the names that it chooses from."""
     import torch
 
-    from ...bench.model_under_test import subject_of
+    from ...bench.datasets.scenes import subject_of
 
     subject = subject_of(load(model, None, device))
     if subject.model.embed_dim <= SMALL_WIDTH:
@@ -327,20 +141,17 @@ def subject_of_name(model: str, device: str) -> ModelUnderTest:
     return subject
 
 
-def _at_least(least: int, **options: int) -> None:
+def at_least_one(**options: int | None) -> None:
+    """Refuse numbers below 1, by the names of their options."""
     for name, value in options.items():
-        if value < least:
-            raise InputError(f"--{name.replace('_', '-')} must be at least {least}; got {value}.")
+        if value is not None and value < 1:
+            raise InputError(f"--{name.replace('_', '-')} must be at least 1; got {value}.")
 
 
-def _counts(text: str) -> tuple[int, ...]:
-    try:
-        counts = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        counts = ()
-    if not counts or counts[0] < 1 or counts[-1] > 5:
-        raise InputError(f"--objects takes numbers from 1 to 5 such as 3,4,5; got {text!r}.")
-    return counts
+def check_sprites(folder: Path | None) -> None:
+    """Raise if there is no such folder."""
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"There is no folder {folder}; --sprites names a node_modules folder.")
 
 
 def real_folder(wanted: bool | None, data: Path | None) -> Path | None:
@@ -382,3 +193,247 @@ def follow(
                 where = f"{len(finished)} finished parts are in {file}; run it again"
             say(f"Stopped: {where}.")
             raise typer.Exit(INTERRUPTED) from None
+
+
+# -- scenes and captions ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a model is shown: drawings, and real images."""
+
+    real: Annotated[
+        bool | None,
+        typer.Option("--real/--no-real", help="Also use real images (default: if there are any)."),
+    ] = None
+    data: RealImages = None
+    sprites: Sprites = None
+    short: Short = False
+
+    def folder(self) -> Path | None:
+        """Return the folder of real images, or None; refuse one that is not there."""
+        check_sprites(self.sprites)
+        return None if self.short else real_folder(self.real, self.data)
+
+
+@bench.command("scenes")
+@with_option_groups
+def scenes_command(
+    *,
+    model: ModelName = "demo",
+    scenes: Scenes = 200,
+    objects: Annotated[
+        str, typer.Option(help="Objects in a scene, separated by commas.")
+    ] = "3,4,5",
+    per_class: PerClass = 100,
+    shown: Shown,
+    steps: Steps = 10,
+    learning_rate: Rate = PAPER.learning_rate,
+    resolution: Annotated[
+        int | None,
+        typer.Option(
+            help="Side of MaskInversion's input in pixels (default: chosen on other scenes)."
+        ),
+    ] = None,
+    skip_bad: SkipBad = False,
+    device: Device = "auto",
+    output: Output,
+) -> None:
+    """Name objects and regions of new scenes and real images by MaskInversion and other methods.
+
+    Each method has the settings that were best on validation scenes (or the validation split of
+    real images), never on those that are measured.
+    """
+    at_least_one(scenes=scenes, per_class=per_class)
+    counts, folder = _counts(objects), shown.folder()
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
+    output.check("scenes", model, folder, shown.sprites)
+    from ...bench.measures.figures_file import FiguresFile
+    from ...bench.measures.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
+    from ...bench.reports.tables import left_out
+
+    subject = subject_of_name(model, device)
+    subject.resolution(resolution)
+    plan = ScenesPlan(
+        scenes=min(scenes, SHORT_SCENES) if shown.short else scenes,
+        objects=(3,) if shown.short else counts,
+        inversion=inversion,
+        resolution=resolution,
+        per_class=per_class,
+        sprites=shown.sprites,
+        real=folder,
+        short=shown.short,
+        skip_bad=skip_bad,
+    )
+    record = FiguresFile(output.json, "scenes", plan.settings(subject), overwrite=output.overwrite)
+    if not shown.short and folder is None:
+        say("Without real images: set NAPARI_MASKINVERSION_DATA, or --data, to their folder.")
+    job = ScenesBench(subject, plan, record)
+    for kind in job.unknown:
+        say(f"{subject.model.name} did not learn the names of kind {kind}; they are left out.")
+    try:
+        follow(job.run, record.file, record.parts)
+    finally:
+        for why in left_out(record.page):
+            say(f"Left out: {why}")
+    output.show(record.page)
+
+
+@bench.command("captions")
+@with_option_groups
+def captions_command(
+    *,
+    model: ModelName = "demo",
+    decoder: Decoder = "demo",
+    decoder_file: DecoderFile = None,
+    scenes: Scenes = 60,
+    per_class: PerClass = 15,
+    shown: Shown,
+    device: Device = "auto",
+    output: Output,
+) -> None:
+    """Measure how often a generated sentence names the object in its region."""
+    request = CaptionRequest(decoder=decoder, file=decoder_file)
+    request.check(model, Method())
+    at_least_one(scenes=scenes, per_class=per_class)
+    folder = shown.folder()
+    output.check("captions", model, decoder_file, folder, shown.sprites)
+    from ...bench.measures.generated import CaptionsPlan
+
+    more = {"sprites": shown.sprites, "real": folder, "short": shown.short}
+    plan = CaptionsPlan(scenes=scenes, per_class=per_class, **more)  # type: ignore[arg-type]
+    subject = subject_of_name(model, device)
+    measure_captions(subject, load_captioner(request, subject.model), plan, output)
+
+
+def measure_captions(
+    subject: ModelUnderTest, decoder: CaptionDecoder, plan: CaptionsPlan, output: Output
+) -> dict[str, Any]:
+    """Measure a decoder's sentences, show the tables, return the page."""
+    from ...bench.measures.figures_file import FiguresFile
+    from ...bench.measures.generated import CaptionsBench
+
+    settings = plan.settings(subject, decoder)
+    record = FiguresFile(output.json, "captions", settings, overwrite=output.overwrite)
+    follow(CaptionsBench(subject, decoder, plan, record).run, record.file, record.parts)
+    output.show(record.page)
+    return record.page
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    try:
+        counts = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        counts = ()
+    if not counts or counts[0] < 1 or counts[-1] > 5:
+        raise InputError(f"--objects takes numbers from 1 to 5 such as 3,4,5; got {text!r}.")
+    return counts
+
+
+# -- curves -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveOptions:
+    """Options that the commands for curves share."""
+
+    model: ModelName = "demo"
+    scenes: Scenes = 200
+    objects: Annotated[int, typer.Option(help="Objects in a scene.")] = 3
+    resolution: Annotated[int | None, setting_option("resolution")] = None
+    sprites: Sprites = None
+    device: Device = "auto"
+    output: Output
+    short: Short = False
+
+
+@bench.command("steps")
+@with_paper(without=("steps",))
+@with_option_groups
+def steps_command(
+    *,
+    steps: Annotated[int, typer.Option(help="Last step of the curve.")] = 30,
+    learning_rate: Rate = PAPER.learning_rate,
+    alpha: Alpha = 0.0,
+    options: CurveOptions,
+) -> None:
+    """Measure accuracy, heatmap overlap and loss after every step of the inversion."""
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha)
+    _curve("steps", tuple(float(k) for k in range(steps + 1)), inversion, options)
+
+
+@bench.command("alpha")
+@with_paper()
+@with_option_groups
+def alpha_command(
+    *,
+    steps: Steps = 10,
+    learning_rate: Rate = PAPER.learning_rate,
+    alphas: Annotated[
+        str, typer.Option(help="Weights of the regulariser, separated by commas.")
+    ] = "0,0.25,0.5,1,2,3,5,7.5,10,20,30",
+    options: CurveOptions,
+) -> None:
+    """Measure accuracy and heatmap overlap for several values of alpha."""
+    try:
+        values = tuple(float(a) for a in alphas.split(","))
+    except ValueError:
+        raise InputError(f"--alphas takes numbers such as 0,1,5; got {alphas!r}.") from None
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
+    for value in values:
+        InversionConfig(alpha=value)  # raises for values that cannot be weights
+    _curve("alpha", values, inversion, options)
+
+
+def _curve(
+    kind: str, values: tuple[float, ...], inversion: InversionConfig, options: CurveOptions
+) -> None:
+    at_least_one(scenes=options.scenes)
+    _counts(str(options.objects))
+    check_sprites(options.sprites)
+    output = options.output
+    output.check(kind, options.model, options.sprites)
+    from ...bench.measures.figures_file import FiguresFile
+    from ...bench.measures.scenes import SHORT_SCENES, CurveBench, CurvePlan
+
+    subject = subject_of_name(options.model, options.device)
+    plan = CurvePlan(
+        kind=kind,
+        values=values,
+        inversion=inversion,
+        resolution=subject.resolution(options.resolution),
+        scenes=min(options.scenes, SHORT_SCENES) if options.short else options.scenes,
+        objects=options.objects,
+        short=options.short,
+        sprites=options.sprites,
+    )
+    record = FiguresFile(output.json, kind, plan.settings(subject), overwrite=output.overwrite)
+    follow(CurveBench(subject, plan, record).run, record.file, record.parts)
+    output.show(record.page)
+
+
+# -- kept figures -----------------------------------------------------------------------------
+
+
+@bench.command("show")
+def show_command(
+    figures: Annotated[Path, typer.Argument(help="JSON file of another bench command.")],
+    markdown: Markdown = None,
+    plots: Plots = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace files that others wrote.")] = False,
+) -> None:
+    """Print the tables of saved figures, and plot them."""
+    from ...bench.measures.figures_file import read_figures
+
+    page = read_figures(figures)
+    output = Output(markdown=markdown, plots=plots, overwrite=overwrite)
+    output.check(page["kind"], figures)
+    try:
+        output.show(page)
+    except InputError:  # it is a ValueError
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{figures} holds no whole figures of a bench command ({type(error).__name__}: "
+            f"{error}); name another file, or measure again."
+        ) from None

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from ...base.cache_folder import cache_folder
+from ...base.download import recorded_weights
 from ...base.errors import ModelError
-from ...base.hub import recorded_weights
 from .specs import (
     CHECKPOINTS,
     MODELS,

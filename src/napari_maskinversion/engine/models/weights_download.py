@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ...base.download import Download, download
-from ...base.hub import announced_file, recorded_weights
+from ...base.download import Download, announced_file, download, recorded_weights
 from .registry import get_spec, model_folder
 from .specs import DEMO, WEIGHTS_FILE, WEIGHTS_FILES, ModelSpec, bundled_folder
 

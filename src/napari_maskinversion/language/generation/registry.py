@@ -9,9 +9,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from ...base.cache_folder import cache_folder
-from ...base.download import Download, RemoteFile, download, size_text
+from ...base.download import (
+    Download,
+    RemoteFile,
+    announced_file,
+    download,
+    hub_url,
+    recorded_weights,
+    size_text,
+)
 from ...base.errors import InputError, ModelError
-from ...base.hub import announced_file, hub_url, recorded_weights
 from ...base.reading import check_file
 from ...engine.models.specs import DEMO, MODELS, bundled_folder
 from .settings import GenerationSettings

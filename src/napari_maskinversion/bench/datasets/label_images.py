@@ -1,7 +1,8 @@
-"""Data sets whose masks are pictures: Pascal VOC, Pascal Context and Open Images."""
+"""Data sets whose masks are pictures: your own folders, Pascal VOC, Pascal Context, Open Images."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...base.errors import InputError
-from ...base.reading import check_file
-from ...base.regions import Region
+from ...base.reading import check_file, read_rows, read_text
+from ...base.regions import Region, Regions
 from .base import (
     BadRecordError,
     Dataset,
@@ -25,8 +26,11 @@ from .base import (
     read_labels,
     read_lines,
 )
-from .registry import DatasetSpec
+from .registry import DatasetSpec, existing_folder
 
+IMAGES: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+LEAST: Final = 30  # smallest connected part that counts as a region, in pixels
+COLUMNS: Final = ("image", "region", "name")
 VOC: Final = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
     *("dining table", "dog", "horse", "motorbike", "person", "potted plant", "sheep", "sofa"),
@@ -44,6 +48,144 @@ _READABLE: Final = {
 }
 _MOST_MAP: Final = 2**28  # bytes of a label map
 _MOST_TABLE: Final = 2**31  # bytes
+
+# -- your own images --------------------------------------------------------------------------
+
+
+class ImageFolder(Dataset):
+    """A folder of images and a folder of label images of the same names, with names of classes."""
+
+    def __init__(
+        self, images: Path, masks: Path, names: Path, *, template: str = Dataset.template
+    ) -> None:
+        if template.count("{}") != 1 or re.search("[{}]", template.replace("{}", "")):
+            raise InputError(
+                "--template needs {} where the class stands, once, and no other braces; got "
+                f"{template!r}."
+            )
+        self.name, self.template = "folder", template
+        self._images = _files(existing_folder(images, "--images"))
+        self._masks = _files(existing_folder(masks, "--masks"))
+        self._file = names
+        if not self._images:
+            raise InputError(f"{images} holds no images ({', '.join(IMAGES)}).")
+        if not set(self._images) & set(self._masks):
+            first = next(iter(self._images))
+            raise InputError(
+                f"No image of {images} has a label image of its name in {masks}, such as "
+                f"{first}.png."
+            )
+        self._rows: dict[str, dict[int, str]] | None = None
+        head = re.split(r"[,;\t]", read_text(names, "list of names").lower().partition("\n")[0])
+        if names.suffix.lower() == ".csv" or {*COLUMNS} <= {cell.strip() for cell in head}:
+            self._rows = _rows(names, self._images)
+            known = sorted({name for rows in self._rows.values() for name in rows.values()})
+        else:
+            known = _classes(names)
+        self.classes = check_classes(known, names)
+
+    def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
+        rows = None if self._rows is None else sorted(self._rows.get(key, {}).items())
+        return [self._masks[key]] if key in self._masks else [], {"rows": rows}
+
+    def _sample(self, key: str, image: NDArray[Any]) -> Sample:
+        if key not in self._masks:
+            raise BadRecordError(
+                f"{key}: {self._images[key].name} has no annotation, a label image {key}.png."
+            )
+        file = self._masks[key]
+        labels = read_labels(file, key, colours="label images have one number a pixel")
+        check_size(labels.shape, image.shape, file, key)
+        drawn = self._parts(key, labels) if self._rows is None else self._listed(key, labels)
+        sample = assemble(image, drawn)
+        if not len(sample.regions):
+            least = f" of {LEAST} px or more" if sample.small else ""
+            raise BadRecordError(f"{key}: there is no region{least} in {file}.")
+        return sample
+
+    def _parts(self, key: str, labels: NDArray[Any]) -> list[tuple[Region | None, int]]:
+        """Return the connected parts of each class; None for those that are too small."""
+        from skimage.measure import label
+
+        wrong = np.setdiff1d(labels, range(len(self.classes) + 1))
+        if len(wrong):
+            raise BadRecordError(
+                f"{key}: {self._masks[key]} holds class {wrong[0]}, but {self._file} lists "
+                f"{len(self.classes)} classes."
+            )
+        drawn: list[tuple[Region | None, int]] = []
+        for region in Regions.from_labels(label(labels, background=0, connectivity=1)):
+            y, x = np.argwhere(region.mask)[0] + region.bbox[:2]
+            drawn.append((region if region.area >= LEAST else None, int(labels[y, x]) - 1))
+        return drawn
+
+    def _listed(self, key: str, labels: NDArray[Any]) -> list[tuple[Region | None, int]]:
+        """Return the regions that the table names."""
+        rows = (self._rows or {}).get(key)
+        if rows is None:
+            raise BadRecordError(f"{key}: {self._file} has no row for this image.")
+        there = {region.id: region for region in Regions.from_labels(labels)}
+        for value in rows:
+            if value not in there:
+                raise BadRecordError(
+                    f"{key}: {self._file} names region {value}, which is not in {self._masks[key]}."
+                )
+        return [(there[value], self.classes.index(name)) for value, name in rows.items()]
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    entries: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        if file.suffix.lower() not in IMAGES or file.name.startswith("."):
+            continue
+        other = entries.setdefault(file.stem, file)
+        if other is not file:
+            raise InputError(
+                f"{folder} holds both {other.name} and {file.name}; images are known by their "
+                "names without ending, so rename one of them."
+            )
+    return dict(sorted(entries.items()))
+
+
+def _classes(file: Path) -> list[str]:
+    """Read one class per line; the line number is the pixel value."""
+    names = [line.strip() for line in read_text(file, "list of names").rstrip().splitlines()]
+    if "" in names:
+        number = names.index("") + 1
+        raise InputError(
+            f"{file}, line {number} is empty: pixels of value {number} would have no name. Remove "
+            "the line, or name the class."
+        )
+    return names
+
+
+def _rows(file: Path, images: dict[str, Path]) -> dict[str, dict[int, str]]:
+    """Read a table of names: those of the regions by image."""
+    rows: dict[str, dict[int, str]] = {}
+    for number, row in read_rows(file, "table of names", needed=COLUMNS):
+        where, name, place = f"{file}, line {number}", row["name"], Path(row["image"])
+        empty = next((column for column in ("image", "name") if not row[column]), "")
+        if empty:
+            raise InputError(f"{where}: the region has no {empty}.")
+        try:
+            value = int(row["region"])
+        except ValueError:
+            raise InputError(f"{where}: region {row['region']!r} is not a number.") from None
+        # A name may itself contain a dot.
+        ending = place.suffix.lower() in IMAGES and place.name not in images
+        image = place.stem if ending else place.name
+        if image not in images:
+            folder = next(iter(images.values())).parent
+            raise InputError(
+                f"{where}: there is no image {image!r} in {folder}; remove the row, or {name!r} "
+                "would be asked among."
+            )
+        if rows.setdefault(image, {}).setdefault(value, name) != name:
+            raise InputError(f"{where}: region {value} of {image} has two names.")
+    return rows
+
+
+# -- Pascal VOC and Context -------------------------------------------------------------------
 
 
 class _ClassMaps(Dataset):
@@ -119,11 +261,9 @@ class PascalContext(_ClassMaps):
         if not isinstance(labels, np.ndarray) or labels.ndim != 2 or labels.dtype.kind not in "ui":
             raise BadRecordError(f"{key}: {file} has no LabelMap of whole numbers.")
         check_size(labels.shape, image.shape, file, key)
-        unknown = np.setdiff1d(labels, range(len(self._places)))
-        if len(unknown):
+        if (most := labels.max(initial=0)) >= len(self._places):
             raise BadRecordError(
-                f"{key}: {file} holds label {unknown[-1]}; labels.txt lists "
-                f"{len(self._places) - 1}."
+                f"{key}: {file} holds label {most}; labels.txt lists {len(self._places) - 1}."
             )
         return class_regions(image, self._places[labels])
 
@@ -137,6 +277,9 @@ def _numbered(file: Path) -> dict[int, str]:
             raise InputError(f"{file} has the line {line[:80]!r}; its lines are like '1: name'.")
         names[int(number)] = name.replace(" ", "")
     return names
+
+
+# -- Open Images ------------------------------------------------------------------------------
 
 
 class OpenImages(Dataset):
@@ -156,27 +299,26 @@ class OpenImages(Dataset):
         if unnamed:
             raise InputError(f"{described} has no name of class {unnamed[0]}, as {codes} has.")
         self.classes = check_classes([words[code] for code in places], described)
-        file = parts["annotations"][0]
-        table = _table(file, ["MaskPath", "ImageID", "LabelName"])
-        for line, code in enumerate(table["LabelName"], 2):
-            if code not in places:
-                raise InputError(f"{file}, line {line}: class {code!r} is not in {codes.name}.")
+        file, columns = parts["annotations"][0], ["MaskPath", "ImageID", "LabelName"]
+        pictures, masks = (
+            {entry.name: entry for folder in parts[name] for entry in folder.iterdir()}
+            for name in ("images", "masks")
+        )
         # By image: the files of its masks, and their labels
         self._masks: dict[str, list[tuple[Path, int]]] = {}
-        pictures, masks = _by_name(parts["images"]), _by_name(parts["masks"])
-        for name, image, code in table[["MaskPath", "ImageID", "LabelName"]].itertuples(
-            index=False
-        ):
+        rows = _table(file, columns)[columns].itertuples(index=False)
+        for line, (name, image, code) in enumerate(rows, 2):
+            if code not in places:
+                raise InputError(f"{file}, line {line}: class {code!r} is not in {codes.name}.")
             mask = masks.get(name, parts["masks"][0] / name)
             self._masks.setdefault(image, []).append((mask, places[code]))
         self._images = {
             key: pictures.get(f"{key}.jpg", parts["images"][0] / f"{key}.jpg")
             for key in sorted(self._masks)
         }
+        every = [mask for rows in self._masks.values() for mask, _ in rows]
         check_there(list(self._images.values()), "images", spec.title)
-        check_there(
-            [mask for rows in self._masks.values() for mask, _ in rows], "masks", spec.title
-        )
+        check_there(every, "masks", spec.title)
 
     def _annotation(self, key: str) -> tuple[list[Path], dict[str, Any]]:
         rows = self._masks[key]
@@ -190,10 +332,6 @@ class OpenImages(Dataset):
             for number, (file, label) in enumerate(self._masks[key], 1)
         ]
         return assemble(image, drawn)
-
-
-def _by_name(folders: tuple[Path, ...]) -> dict[str, Path]:
-    return {entry.name: entry for folder in folders for entry in folder.iterdir()}
 
 
 def _mask(file: Path, shape: tuple[int, int], key: str) -> NDArray[np.bool_]:
