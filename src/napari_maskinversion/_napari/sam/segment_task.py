@@ -168,10 +168,6 @@ def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, No
     return Segmentation(objects, painted)
 
 
-def _update(progress: Any) -> Update:
-    return Update(text=progress.text, fraction=progress.fraction)
-
-
 def _running(segmenter: Segmenter, request: SegmentRequest) -> Generator[Any, None, Any]:
     source = request.picture.source(request.plane, request.view)
     if request.everything is None:
