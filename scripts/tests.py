@@ -33,7 +33,13 @@ SPLIT = ("engine", "_napari")  # their folders are units, so that none is much l
 # Units that are short share a process, since starting one takes 10 s, with a window 25 s. Folders
 # of the panel whose tests open many windows have their own: what windows leave makes others slow.
 TOGETHER = (
-    ("tests/_napari/inputs", "tests/_napari/layers", "tests/_napari/model", "tests/_napari/sam"),
+    (
+        "tests/_napari/inputs",
+        "tests/_napari/layers",
+        "tests/_napari/model",
+        "tests/_napari/plugin",
+        "tests/_napari/sam",
+    ),
     ("tests/_napari/vocabulary", "tests/_napari/widgets", "tests/_napari/workers"),
     ("tests/_napari/results", "tests/_napari/run_requests", "tests/_napari"),
     ("tests/base", "tests/images", "tests/results", "tests/review", "tests/doctor"),

@@ -38,6 +38,5 @@ def demo_command(
     module = import_module("napari_maskinversion._napari.plugin.demo")
     status = module.run_demo(out, screenshot=screenshot or check)
     if check and status == 0:
-        files = import_module("napari_maskinversion._napari.plugin.demo_files")
-        echo("\n".join(files.describe(out)))
+        echo("\n".join(module.describe(out)))
     raise typer.Exit(status)

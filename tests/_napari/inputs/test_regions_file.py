@@ -117,17 +117,6 @@ def test_regions_are_not_chosen_for_an_image_that_was_chosen_meanwhile(
     assert messages[-1].endswith("Choose 'photo' to use them.")
 
 
-def test_boxes_of_voc_are_regions(panel, tmp_path):
-    box = "<bndbox><xmin>2</xmin><ymin>1</ymin><xmax>4</xmax><ymax>3</ymax></bndbox>"
-    size = "<size><height>7</height><width>7</width></size>"
-    (tmp_path / "a.xml").write_text(
-        f"<annotation>{size}<object><name>dog</name>{box}</object></annotation>"
-    )
-    layer = panel.press(tmp_path / "a.xml")
-    assert np.argwhere(layer.data == 1).tolist() == [[y, x] for y in range(3) for x in range(1, 4)]
-    assert names_of(layer)[1] == "dog"
-
-
 def test_of_several_images_the_one_with_the_name_is_taken(panel, tmp_path, monkeypatch):
     monkeypatch.setattr(QInputDialog, "getItem", lambda *_: pytest.fail("nothing to ask"))
     layer = panel.press(coco(tmp_path / "a.json", "cat.png", "train/photo.jpg", "dog.png"))

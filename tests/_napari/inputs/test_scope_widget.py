@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 import zarr
 from napari.components import ViewerModel
+from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.run_requests.preparing import parse_ids, units_of
+from napari_maskinversion._napari.inputs.input_widget import InputWidget
+from napari_maskinversion._napari.run_requests.preparing import parse_ids, prepare, units_of
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.errors import InputError
 from tests._napari.layers.test_coordinates import run_input
 
@@ -24,72 +27,74 @@ def test_numbers_are_typed_singly_or_as_ranges():
             parse_ids(wrong)
 
 
-def test_only_the_label_picked_is_run_on(widget, slow, run_to_end, messages):
-    slow.free = True
-    widget._viewer.layers["cells"].selected_label = 17
-    widget.input.scope.use.setCurrentIndex(1)
-    run_to_end(widget)
-    assert not messages
-    assert widget.results.results.ids == [17]
-    widget.input.scope.ids.setText("3, 7-9")
-    run_to_end(widget)
-    assert widget.results.results.ids == [3, 7, 8, 9]
+@pytest.fixture
+def part(qtbot, scene):
+    """The choice of image and regions, of a viewer without a window."""
+    viewer = ViewerModel()
+    viewer.add_image(scene[0], name="photo")
+    viewer.add_labels(scene[1], name="cells")
+    made = InputWidget(viewer, Session())
+    qtbot.addWidget(made)
+    made.connect_viewer()
+    yield made
+    made.disconnect_viewer()
 
 
-def test_only_shapes_that_are_selected_are_run_on(widget, slow, run_to_end, messages):
-    slow.free = True
-    layer = widget._viewer.add_shapes([SQUARE, SQUARE + 20, SQUARE + 40], name="drawn")
-    widget.input.scope.use.setCurrentIndex(1)
-    run_to_end(widget)
-    assert "No shape is selected" in messages.pop()
+def regions_to_run(part):
+    """Return the regions that a run would take."""
+    return [
+        region for task in prepare(part._viewer, part._session).tasks() for region in task.regions
+    ]
+
+
+def ids_to_run(part):
+    return [region.id for region in regions_to_run(part)]
+
+
+def test_only_the_label_picked_or_numbers_that_are_typed_are_run_on(part):
+    part._viewer.layers["cells"].selected_label = 17
+    part.scope.use.setCurrentIndex(1)
+    assert ids_to_run(part) == [17]
+    part.scope.ids.setText("3, 7-9")
+    assert ids_to_run(part) == [3, 7, 8, 9]
+
+
+def test_only_shapes_that_are_selected_are_run_on(part):
+    layer = part._viewer.add_shapes([SQUARE, SQUARE + 20, SQUARE + 40], name="drawn")
+    part.scope.use.setCurrentIndex(1)
+    with pytest.raises(InputError, match="No shape is selected"):
+        ids_to_run(part)
     layer.selected_data = {0, 2}
-    run_to_end(widget)
-    assert not messages
-    assert widget.results.results.ids == [0, 2]
+    assert ids_to_run(part) == [0, 2]
 
 
 @pytest.mark.parametrize(
     ("typed", "says"), [("999", "no label 999"), ("x", "by number"), ("", "background")]
 )
-def test_regions_that_are_not_there_are_refused_by_number(
-    widget, slow, run_to_end, messages, typed, says
-):
-    slow.free = True
-    widget._viewer.layers["cells"].selected_label = 0
-    widget.input.scope.use.setCurrentIndex(1)
-    widget.input.scope.ids.setText(typed)
-    run_to_end(widget)
-    assert len(messages) == 1
-    assert says in messages[0]
-    assert widget.foot.button.isEnabled()
+def test_regions_that_are_not_there_are_refused_by_number(part, typed, says):
+    part._viewer.layers["cells"].selected_label = 0
+    part.scope.use.setCurrentIndex(1)
+    part.scope.ids.setText(typed)
+    with pytest.raises(InputError, match=says):
+        ids_to_run(part)
 
 
-def test_several_regions_become_one_query(widget, slow, run_to_end, messages):
-    slow.free = True
-    scope = widget.input.scope
-    scope.use.setCurrentIndex(1)
-    scope.ids.setText("4, 2, 9")
-    scope.merge.setChecked(True)
-    run_to_end(widget)
-    assert not messages
-    (region,) = widget.results.results.regions
-    assert region.members == (2, 4, 9)
-    assert region.area == 300
-    assert "merged from 2 4 9" in widget.results.sizes.text()
-    scope.ids.setText("4")
-    run_to_end(widget)
-    assert "two regions or more" in messages[0]
+def test_several_regions_become_one_query(part):
+    part.scope.use.setCurrentIndex(1)
+    part.scope.ids.setText("4, 2, 9")
+    part.scope.merge.setChecked(True)
+    (region,) = regions_to_run(part)
+    assert (region.members, region.area) == ((2, 4, 9), 300)
+    part.scope.ids.setText("4")
+    with pytest.raises(InputError, match="two regions or more"):
+        ids_to_run(part)
     # For all regions there is no merging: the box is off, whatever it says.
-    scope.use.setCurrentIndex(0)
-    run_to_end(widget)
-    assert len(widget.results.results) == 50
+    part.scope.use.setCurrentIndex(0)
+    assert len(ids_to_run(part)) == 50
 
 
-def test_rows_of_the_table_are_picked_for_the_next_run(qtbot, widget, slow, run_to_end):
-    from qtpy.QtCore import Qt
-
-    slow.free = True
-    run_to_end(widget)
+def test_rows_of_the_table_are_picked_for_the_next_run(qtbot, opened, run_to_end):
+    widget = opened()
     table, model = widget.results.table, widget.results.model
     for row, key in ((1, Qt.KeyboardModifier.NoModifier), (4, Qt.KeyboardModifier.ControlModifier)):
         place = table.visualRect(model.index(row, 1)).center()
@@ -162,26 +167,25 @@ def test_planes_are_found_through_the_world():
         run_input(viewer, image, far, planes="each").tasks()
 
 
-def test_shapes_are_taken_of_the_plane_shown_only(widget):
-    viewer = widget._viewer
+def test_shapes_are_taken_of_the_plane_shown_only(part):
+    viewer = part._viewer
     viewer.add_image(np.random.rand(4, 30, 40), name="stack")
     viewer.add_labels(stack(), name="cells 3d")
-    assert widget.input.scope.planes.isEnabled()
+    assert part.scope.planes.isEnabled()
     viewer.add_shapes([np.insert(SQUARE, 0, z, axis=1) for z in (1, 3)], name="drawn")
-    assert not widget.input.scope.planes.isEnabled()
+    assert not part.scope.planes.isEnabled()
     viewer.dims.set_point(0, 3)
-    (task,) = widget.run_controller.request().input.tasks()
-    assert task.regions.ids == [1]
+    assert ids_to_run(part) == [1]
 
 
-def test_a_row_of_another_plane_turns_to_it(qtbot, widget, slow, run_to_end, messages):
+def test_a_row_of_another_plane_turns_to_it(opened, run_to_end, messages):
+    widget = opened()
     viewer = widget._viewer
     viewer.layers.clear()
     image = viewer.add_image(np.random.rand(4, 30, 40), scale=(5, 1, 1), name="stack")
     viewer.add_labels(stack(), scale=(5, 1, 1))
     viewer.dims.axis_labels = ("z", "y", "x")
     widget.input.scope.planes.setCurrentIndex(1)
-    slow.free = True
     run_to_end(widget)
     assert not messages
     assert widget.results.results.to_frame()["z"].tolist() == [1, 3]
@@ -197,11 +201,10 @@ def test_a_row_of_another_plane_turns_to_it(qtbot, widget, slow, run_to_end, mes
 # -- units --------------------------------------------------------------------------------------
 
 
-def test_sizes_come_in_the_layers_unit(widget, slow, run_to_end, tmp_path, export):
-    viewer = widget._viewer
-    for layer in viewer.layers:
+def test_sizes_come_in_the_layers_unit(opened, run_to_end, tmp_path, export):
+    widget = opened()
+    for layer in widget._viewer.layers:
         layer.scale, layer.units = (0.5, 0.25), ("um", "um")
-    slow.free = True
     run_to_end(widget)
     frame = widget.results.results.to_frame()
     assert frame["area_px"][0] == 100

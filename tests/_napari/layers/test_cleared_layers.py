@@ -20,7 +20,7 @@ def test_after_each_clear_nothing_of_the_panel_is_left_to_draw(
 ):
     viewer, slow.free, seen = widget._viewer, True, []
     viewer.show()
-    for _ in range(4):
+    for _ in range(3):
         run_to_end(widget)
         switch_on(qtbot, widget)
         widget.results.table.selectRow(3)

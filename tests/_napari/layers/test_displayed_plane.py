@@ -1,15 +1,20 @@
 """ "As displayed" is what the canvas shows; "this layer" is the layer by itself."""
 
+import threading
+
 import dask.array as da
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.utils.colormaps import Colormap
 
-from napari_maskinversion._napari.layers.coordinates import ViewPoint
+from napari_maskinversion._napari.layers.coordinates import ViewPoint, plane_of
 from napari_maskinversion._napari.layers.pictures import copy_picture
-from napari_maskinversion._napari.run_requests.preparing import background_of, image_layers
+from napari_maskinversion._napari.layers.tasks import ImageFingerprint
+from napari_maskinversion._napari.run_requests.preparing import background_of, image_layers, prepare
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.errors import InputError
+from tests.scenes import label_image, picture
 
 SHAPE = (24, 32)
 ZOOM = 8
@@ -24,8 +29,6 @@ def source_of(viewer, image, channels="displayed"):
         others=image_layers(viewer),
         background=background_of(viewer),
     )
-    from napari_maskinversion._napari.layers.coordinates import plane_of
-
     return picture.source(plane_of(picture.grid, view), view)
 
 
@@ -102,9 +105,18 @@ STACKS = {
 }
 
 
+@pytest.fixture
+def shown(window):
+    """The window of the module, on the screen."""
+    window.show()
+    yield window
+    window.layers.clear()
+    window.theme = "dark"
+
+
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_as_displayed_equals_the_canvas(make_napari_viewer, theme):
-    viewer = make_napari_viewer(show=True)
+def test_as_displayed_equals_the_canvas(shown, theme):
+    viewer = shown
     viewer.theme = theme
     for name, stack in STACKS.items():
         viewer.layers.clear()
@@ -116,8 +128,8 @@ def test_as_displayed_equals_the_canvas(make_napari_viewer, theme):
             raise AssertionError(f"{name}: {error}") from error
 
 
-def test_a_layer_that_lies_elsewhere_is_seen_where_the_canvas_shows_it(make_napari_viewer):
-    viewer = make_napari_viewer(show=True)
+def test_a_layer_that_lies_elsewhere_is_seen_where_the_canvas_shows_it(shown):
+    viewer = shown
     image = viewer.add_image(values("uint8", 1), colormap="green")
     other = viewer.add_image(
         np.random.default_rng(2).integers(0, 255, (9, 7), dtype=np.uint8),
@@ -174,8 +186,6 @@ def test_this_layer_is_grey_between_its_contrast_limits(kind):
 
 @pytest.mark.parametrize("channels", ["layer", "displayed"])
 def test_only_the_box_asked_for_is_read_and_never_on_the_main_thread(channels):
-    import threading
-
     asked = []
 
     def block(block_info=None):
@@ -218,3 +228,15 @@ def test_a_pyramid_is_composed_at_the_level_asked_for():
     np.testing.assert_allclose(small[..., 0], full[::2, ::2][4:20, 6:30], atol=1 / 1000)
     np.testing.assert_allclose(small[..., 2], 0.5, atol=1 / 1000)
     np.testing.assert_allclose(source.read(0, (4, 6, 20, 30))[..., 2], 0.25, atol=1 / 1000)
+
+
+def test_a_renamed_image_is_the_same_and_a_brighter_one_is_not():
+    viewer, session = ViewerModel(), Session()
+    photo = viewer.add_image(picture(40, 40)[:, :, 0], name="photo")
+    cells = viewer.add_labels(label_image(2, 40, 40).astype(np.int32), name="cells")
+    session.choose(image=photo, regions=cells)
+    before = ImageFingerprint.of(prepare(viewer, session))
+    photo.name, cells.name = "photo 1", "nuclei"
+    assert ImageFingerprint.of(prepare(viewer, session)) == before
+    photo.contrast_limits = (0, 100)
+    assert ImageFingerprint.of(prepare(viewer, session)) != before

@@ -47,8 +47,8 @@ def test_bands_have_the_width_asked_for():
 
 
 @pytest.fixture
-def border(make_napari_viewer):
-    viewer = make_napari_viewer()
+def border(window):
+    viewer = window
     image = viewer.add_image(np.zeros((3, 40, 60)), scale=(1, 2, 2), translate=(0, 5, 7))
     viewer.dims.set_point(0, 1)
     view = ViewPoint.of(viewer)
@@ -57,6 +57,7 @@ def border(make_napari_viewer):
     made.show(image, plane, Region(1, (10, 20, 14, 25), np.ones((4, 5), bool)))
     yield viewer, image, made
     made.remove()
+    viewer.layers.clear()
 
 
 def test_the_border_lies_on_the_region_in_two_tones_of_one_width_on_the_screen(border):

@@ -100,15 +100,6 @@ def test_rois_and_segmentations_of_other_programs_open_as_labels(viewer, tmp_pat
     assert get_reader(str(tmp_path / "other.zip")) is None
 
 
-def test_a_broken_file_is_refused_by_record(viewer, tmp_path):
-    path = save(tmp_path, Annotation(region=RING))
-    page = json.loads(path.read_text())
-    page["annotations"][0]["segmentation"]["counts"] = "0"
-    path.write_text(json.dumps(page))
-    with pytest.raises(InputError, match="a.json, annotation 1 is broken"):
-        viewer.open(path, plugin=NAME)
-
-
 @pytest.mark.parametrize("name", ["b.json", "b.geojson"])
 def test_labels_are_saved_and_opened_again(viewer, tmp_path, name):
     labels = np.zeros(SHAPE, int)

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion._napari.panel import widget as panel_module
@@ -12,12 +13,14 @@ from napari_maskinversion._napari.plugin import commands
 from napari_maskinversion._napari.plugin.dock import PanelDock
 from tests._napari.panel.test_file_drops import drop
 
+DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
+
 
 @pytest.fixture
-def viewer(make_napari_viewer):
-    viewer = make_napari_viewer()
-    viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="photo")
-    return viewer
+def viewer(window):
+    window.add_image(np.zeros((40, 40, 3), np.uint8), name="photo")
+    yield window
+    window.layers.clear()
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def made(qtbot, dock):
 
 def test_the_dock_says_that_it_loads_until_the_panel_is_there(opened, qtbot):
     dock = opened()
-    (note,) = dock.findChildren(panel_module.QWidget, options=direct())
+    (note,) = dock.findChildren(panel_module.QWidget, options=DIRECT)
     assert note.text() == "Loading..."
     panel = made(qtbot, dock)
     assert note.isHidden()
@@ -55,15 +58,7 @@ def test_the_dock_says_that_it_loads_until_the_panel_is_there(opened, qtbot):
     assert panel.input.image.layer.name == "photo"
 
 
-def direct():
-    from qtpy.QtCore import Qt
-
-    return Qt.FindChildOption.FindDirectChildrenOnly
-
-
 def test_events_are_handled_between_the_parts(opened, qtbot):
-    from qtpy.QtCore import QTimer
-
     dock, beats = opened(), []
     timer = QTimer()
     timer.timeout.connect(lambda: beats.append(1))
@@ -177,5 +172,5 @@ def test_a_panel_that_cannot_be_made_says_why_and_is_not_tried_again(opened, qtb
         qtbot.wait(100)
     assert [str(error[1]) for error in errors] == ["no such part"]
     assert tries == [1]
-    (note,) = dock.findChildren(panel_module.QWidget, options=direct())[:1]
+    (note,) = dock.findChildren(panel_module.QWidget, options=DIRECT)[:1]
     assert note.text() == "The panel could not be made: no such part"

@@ -1,5 +1,6 @@
 """The real thing: sample scene, bundled model, a mouse and a keyboard."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,15 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
+from skimage.io import imread
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel.panel_state import PanelState, write_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.plugin.demo import run_demo
+from napari_maskinversion._napari.plugin import demo
 from napari_maskinversion._napari.plugin.samples import everyday_1
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene
+
+FILES = [
+    "screenshot.png",
+    "embeddings.npy",
+    "embeddings.json",
+    "regions.csv",
+    "result.json",
+    "heatmaps.tif",
+]
 
 
 @pytest.mark.filterwarnings("error::FutureWarning")
@@ -103,36 +114,19 @@ def test_the_demo_without_a_display_and_network_writes_everything(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "running under a virtual one" in done.stdout
     assert "suggestion" in done.stdout
-    made = done.stdout.splitlines()[-6:]
-    assert [line.split()[0] for line in made] == [
-        "screenshot.png",
-        "embeddings.npy",
-        "embeddings.json",
-        "regions.csv",
-        "result.json",
-        "heatmaps.tif",
-    ]
+    assert [line.split()[0] for line in done.stdout.splitlines()[-6:]] == FILES
     assert kept.read_text() == state
     said = log.read_text().splitlines()
     assert said.count("started") >= 2
     assert set(said) == {"started"}
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {
-        "screenshot.png",
-        "embeddings.npy",
-        "embeddings.json",
-        "regions.csv",
-        "result.json",
-        "heatmaps.tif",
-    }
-    from skimage.io import imread
-
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(FILES)
     picture = imread(tmp_path / "out" / "screenshot.png")
     assert picture.shape[0] >= 800
     assert picture.shape[1] >= 1300
     assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 1000
 
 
+@pytest.mark.full  # another process that loads all
 def test_a_demo_whose_run_takes_too_long_says_so_and_ends_in_order(tmp_path):
     program = (
         "import sys; from napari_maskinversion._napari.plugin import demo; "
@@ -152,4 +146,35 @@ def test_without_any_display_the_demo_says_what_to_install(tmp_path, monkeypatch
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="apt-get install xvfb"):
-        run_demo(tmp_path)
+        demo.run_demo(tmp_path)
+
+
+def test_check_fails_where_the_demonstration_left_something_out(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(demo, "run_demo", lambda out, screenshot: 0 if screenshot else 9)
+    for name in FILES:
+        (tmp_path / name).write_text("made")
+    status, out, _ = call("demo", "--check", "--out", tmp_path)
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()] == FILES
+    for name in FILES:
+        (tmp_path / name).write_text("")
+        status, _, err = call("demo", "--check", "--out", tmp_path)
+        assert status == 2
+        assert name in err
+        (tmp_path / name).write_text("made")
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [({"image": {"file": "image.png"}}, "already has "), ({"sample": "everyday-1"}, "")],
+)
+def test_a_demonstration_replaces_results_of_another_one_only(
+    tmp_path, monkeypatch, source, refused
+):
+    """It ends where a virtual display would start."""
+    monkeypatch.setattr(demo, "_has_display", lambda: False)
+    monkeypatch.setenv("NAPARI_MASKINVERSION_VIRTUAL_DISPLAY", "1")
+    record = {"software": {"napari-maskinversion": "0.2.0"}, "source": source}
+    (tmp_path / "result.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=refused or "The virtual display did not start"):
+        demo.run_demo(tmp_path)

@@ -110,11 +110,10 @@ def test_layers_classify_opens_the_widget_on_the_active_layer(make_napari_viewer
     viewer.window.remove_dock_widget(holder)
 
 
-@pytest.mark.parametrize("maker", ["make_napari_viewer", "make_napari_viewer_proxy"])
-def test_the_raw_viewer_and_napari_s_proxy_serve_alike(
-    request, maker, scene, slow, run_to_end, messages
+def test_napari_s_proxy_of_the_viewer_serves_as_the_viewer_does(
+    make_napari_viewer_proxy, scene, slow, run_to_end, messages
 ):
-    viewer = request.getfixturevalue(maker)()
+    viewer = make_napari_viewer_proxy()
     viewer.add_image(scene[0], name="photo")
     viewer.add_labels(scene[1], name="cells")
     widget = MaskInversionWidget(viewer)
@@ -128,64 +127,52 @@ def test_the_raw_viewer_and_napari_s_proxy_serve_alike(
     widget.shut_down()
 
 
-def test_the_panel_imports_torch_in_the_background_once_it_is_seen():
-    code = (
-        "import sys, threading, time\n"
-        "from qtpy.QtWidgets import QApplication\n"
-        "app = QApplication([])\n"
-        "from napari.components import ViewerModel\n"
-        "from napari_maskinversion._napari.workers import warming\n"
-        "from napari_maskinversion._napari.panel.widget import MaskInversionWidget\n"
-        "threads = []\n"
-        "warm_up = warming.warm_up\n"
-        "warming.warm_up = lambda: (threads.append(threading.current_thread()), warm_up())\n"
-        "widget = MaskInversionWidget(ViewerModel())\n"
-        "done = []\n"
-        "widget.warming.done.connect(lambda: done.append(1))\n"
-        "widget.show()\n"
-        "assert 'torch' not in sys.modules\n"
-        "end = time.monotonic() + 240\n"
-        "while not done and time.monotonic() < end:\n"
-        "    app.processEvents()\n"
-        "    time.sleep(0.01)\n"
-        "assert done and threads[0] is not threading.main_thread()\n"
-        "assert 'napari_maskinversion.engine.models.openclip' in sys.modules\n"
-        "widget.hide(); widget.show()\n"
-        "assert len(threads) == 1\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+TORCH = """
+import sys, threading, time
+import numpy as np
+from qtpy.QtWidgets import QApplication
+app = QApplication([])
+from napari.components import ViewerModel
+from napari_maskinversion._napari.workers import warming
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+threads, done = [], []
+warm_up = warming.warm_up
+warming.warm_up = lambda: (threads.append(threading.current_thread()), warm_up())
+viewer = ViewerModel()
+viewer.add_image(np.random.rand(9, 9))
+viewer.add_labels(np.eye(9, dtype=int))
+widget = MaskInversionWidget(viewer)
+widget.vocabulary.text.setPlainText("cat")
+widget.run_controller.request()
+assert not {"torch", "open_clip", "triton"} & set(sys.modules)
+widget.warming.done.connect(lambda: done.append(1))
+widget.show()
+assert "torch" not in sys.modules
+end = time.monotonic() + 240
+while not done and time.monotonic() < end:
+    app.processEvents()
+    time.sleep(0.01)
+assert done and threads[0] is not threading.main_thread()
+assert "torch" in sys.modules  # what this test looks for can be seen
+assert "napari_maskinversion.engine.models.openclip" in sys.modules
+widget.hide(); widget.show()
+assert len(threads) == 1
+"""
+
+
+def test_the_panel_imports_torch_in_the_background_once_it_is_seen_and_never_before():
+    done = subprocess.run([sys.executable, "-c", TORCH], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_the_widget_loads_no_torch_before_a_model_is_used():
-    code = (
-        "import sys, numpy as np\n"
-        "from qtpy.QtWidgets import QApplication\n"
-        "app = QApplication([])\n"
-        "from napari.components import ViewerModel\n"
-        "from napari_maskinversion._napari.panel.widget import MaskInversionWidget\n"
-        "viewer = ViewerModel()\n"
-        "viewer.add_image(np.random.rand(9, 9))\n"
-        "viewer.add_labels(np.eye(9, dtype=int))\n"
-        "widget = MaskInversionWidget(viewer)\n"
-        "widget.vocabulary.text.setPlainText('cat')\n"
-        "widget.run_controller.request()\n"
-        "assert not {'torch', 'open_clip', 'triton'} & set(sys.modules)\n"
-        "import torch\n"
-        "assert 'torch' in sys.modules  # what this test looks for can be seen\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
-@pytest.mark.parametrize(("button", "key"), [("button", "everyday-1"), ("smear", "bccd-smear")])
-def test_drawings_and_a_real_image_are_one_click_away(
-    make_napari_viewer, plugin, qtbot, button, key
-):
+def test_drawings_and_a_real_image_are_one_click_away(make_napari_viewer, plugin, qtbot):
     viewer = make_napari_viewer()
     _dock, holder = viewer.window.add_plugin_dock_widget(NAME)
     foot = holder.panel().foot
-    qtbot.mouseClick({"button": foot.button, **foot.beside}[button], Qt.MouseButton.LeftButton)
-    scene = load_scene(key)
-    assert [layer.name for layer in viewer.layers] == [scene.title, f"{scene.title}: regions"]
-    assert not foot.beside["smear"].isVisible()
+    for button, key in ((foot.button, "everyday-1"), (foot.beside["smear"], "bccd-smear")):
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+        scene = load_scene(key)
+        assert [layer.name for layer in viewer.layers] == [scene.title, f"{scene.title}: regions"]
+        assert not foot.beside["smear"].isVisible()
+        viewer.layers.clear()

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
-from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_shapes, levels_of
+from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is_shapes, levels_of
 from ..layers.placing import REGIONS_OPACITY, place_of
 from ..session import Bindings, Session
 from ..widgets.layer_list import LayerListWatch
@@ -33,7 +33,7 @@ class InputWidget(QWidget):
         self._viewer, self._session, self._bindings = viewer, session, Bindings()
         self._watched: Any = None
         self.image = LayerCombo(viewer, _is_image, "none open")
-        self.regions = LayerCombo(viewer, _is_regions, "none yet")
+        self.regions = LayerCombo(viewer, is_regions, "none yet")
         for combo in (self.image, self.regions):
             combo.setMinimumContentsLength(4)
         self.image.setToolTip("The plane shown of this layer is used.")
@@ -174,12 +174,6 @@ def _is_image(layer: Any) -> bool:
     from napari.layers import Image
 
     return isinstance(layer, Image) and not is_ours(layer)
-
-
-def _is_regions(layer: Any) -> bool:
-    from napari.layers import Labels, Shapes
-
-    return isinstance(layer, (Labels, Shapes)) and not is_ours(layer)
 
 
 def is_channels_first(image: Any) -> bool:

@@ -19,7 +19,7 @@ from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
-from ..layers.label_layers import draw_label_layers, features_of, words_of
+from ..layers.label_layers import layers_of
 from ..layers.layers import path_of
 from ..layers.placing import box_transform, selection_kept
 from ..session import Bindings, Session
@@ -268,31 +268,16 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
         places[rows], places[columns] = slice(y0, y1), slice(x0, x1)
         return tuple(places)
 
-    label_layers = draw_label_layers(annotations.items, tuple(shape), key)
-    names = (
-        [path.stem]
-        if len(label_layers) == 1
-        else [f"{path.stem} {n + 1}" for n in range(len(label_layers))]
-    )
-    layers = [
-        (
-            label_layer.pixels,
-            {
-                "name": name,
-                "features": features_of(label_layer),
-                "metadata": words_of(annotations),
-            },
+    layers, first = layers_of(annotations, tuple(shape), key, path.stem)
+    count = len(annotations.items)
+    message = f"{count} region{'s' * (count != 1)} of {path.name}."
+    if len(layers) > 1:
+        message += (
+            f" Some overlap, so they lie in {len(layers)} layers; '{layers[0][1]['name']}' with "
+            f"{first} of them is chosen, the others can be under Regions."
         )
-        for name, label_layer in zip(names, label_layers, strict=True)
-    ]
     cut = replace(target.cut, index=tuple(index))
-    return Read(
-        path,
-        target,
-        layers,
-        cut,
-        _message(path, annotations, names, [s.items for s in label_layers]),
-    )
+    return Read(path, target, layers, cut, f"{message} {annotations.notes_text}".strip())
 
 
 def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, int]:
@@ -309,16 +294,3 @@ def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, 
         f"{path} has planes along {', '.join(used)}; '{target.layer.name}' has planes along {has}. "
         "Open the image that the regions were drawn on, or rename its axes."
     )
-
-
-def _message(
-    path: Path, annotations: Annotations, names: Sequence[str], items: Sequence[Sequence[Any]]
-) -> str:
-    count = len(annotations.items)
-    parts = [f"{count} region{'s' * (count != 1)} of {path.name}."]
-    if len(names) > 1:
-        parts.append(
-            f"Some overlap, so they lie in {len(names)} layers; '{names[0]}' with {len(items[0])} "
-            "of them is chosen, the others can be under Regions."
-        )
-    return " ".join([*parts, annotations.notes_text]).strip()

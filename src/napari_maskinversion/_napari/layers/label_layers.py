@@ -82,9 +82,24 @@ def features_of(label_layer: LabelLayer) -> pd.DataFrame:
     return pd.DataFrame(list(rows.values()))
 
 
-def words_of(annotations: Annotations) -> dict[str, Any]:
-    """Names in a file and their numbers, as the metadata of a Labels layer has them."""
-    return {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
+def layers_of(
+    annotations: Annotations,
+    shape: tuple[int, ...],
+    place: Callable[[Annotation], tuple[Any, ...]],
+    name: str,
+) -> tuple[list[tuple[Any, dict[str, Any]]], int]:
+    """Return data of Labels layers and what else to give them, and how many are in the first.
+
+    Their features hold names and scores; their metadata the file's words and numbers.
+    """
+    drawn = draw_label_layers(annotations.items, shape, place)
+    metadata = {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
+    names = [name] if len(drawn) == 1 else [f"{name} {n + 1}" for n in range(len(drawn))]
+    layers = [
+        (one.pixels, {"name": called, "features": features_of(one), "metadata": metadata})
+        for called, one in zip(names, drawn, strict=True)
+    ]
+    return layers, len(drawn[0].items) if drawn else 0
 
 
 def source_names(features: Any) -> dict[int, tuple[str, str]]:

@@ -1,14 +1,19 @@
-"""Shapes to masks, on the pixels of an image plane."""
+"""Regions on the pixels of an image plane: of shapes, and of label images that lie elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import EmptyMaskError
+from ...base.label_blocks import read_blocks
 from ...base.regions import Region, Regions
+from ...images.lazy_plane import ArrayLike
+from ...regions.label_images import areas_of_labels, regions_of_labels
 from .coordinates import Affine2D, FloatArray
 
 BoolArray = npt.NDArray[np.bool_]
@@ -124,3 +129,91 @@ def _stroke(shape: Shape, to_shapes: Affine2D, box: tuple[int, int, int, int]) -
         near = np.square(points - nearest).sum(axis=1) <= reach**2
         mask[low[0] : high[0], low[1] : high[1]] |= near.reshape(rows.shape)
     return mask
+
+
+class LabelsOnPlane:
+    """A label image seen on the pixels of an image plane, cut like an array; 0 outside.
+
+    Shapes: labels (h, w).
+    """
+
+    def __init__(self, labels: ArrayLike, to_labels: Affine2D, shape: tuple[int, int]) -> None:
+        self._labels, self._to_labels = labels, to_labels
+        self.shape, self.dtype = shape, labels.dtype
+
+    def __getitem__(self, key: tuple[slice, slice]) -> npt.NDArray[Any]:
+        """Look up a box: the label whose pixel holds the centre of the image's."""
+        (top, bottom), (left, right) = (
+            part.indices(side)[:2] for part, side in zip(key, self.shape, strict=True)
+        )
+        out = np.zeros((bottom - top, right - left), dtype=self.dtype)
+        columns = np.arange(left, right)
+        # In bands, to limit the memory of coordinates.
+        for start in range(top, bottom, 256):
+            rows = np.arange(start, min(start + 256, bottom))[:, None]
+            self._look_up(rows, columns, out[start - top : start - top + len(rows)])
+        return out
+
+    def _look_up(self, rows: Any, columns: Any, out: npt.NDArray[Any]) -> None:
+        matrix, offset = self._to_labels.matrix, self._to_labels.offset
+        # Half a pixel goes up, always: rounding to even would make blocks of uneven size.
+        y, x = (
+            np.floor(matrix[i, 0] * rows + matrix[i, 1] * columns + offset[i] + 0.5 + 1e-6).astype(
+                np.intp
+            )
+            for i in (0, 1)
+        )
+        height, width = self._labels.shape
+        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        if not inside.any():
+            return
+        y, x = y[inside], x[inside]
+        y0, x0 = int(y.min()), int(x.min())
+        part = np.asarray(self._labels[y0 : int(y.max()) + 1, x0 : int(x.max()) + 1])
+        out[inside] = part[y - y0, x - x0]
+
+
+def regions_on_plane(
+    labels: ArrayLike,
+    to_labels: Affine2D,
+    shape: tuple[int, int],
+    only: Container[int] | None = None,
+) -> Regions:
+    """One region per label, on the image's pixels (nearest label pixel through the world).
+
+    A label too small for any pixel of the image to fall on it becomes the pixels nearest to it, so
+    none that lies on the image is lost.
+    """
+    if to_labels.is_identity() and tuple(labels.shape) == shape:
+        return regions_of_labels(labels, only=only)
+    regions = regions_of_labels(LabelsOnPlane(labels, to_labels, shape), only=only)
+    there = set(areas_of_labels(labels)) - set(regions.ids)
+    missed = [value for value in there if only is None or value in only]
+    if not missed:
+        return regions
+    placed = [*regions, *_nearest_pixels(labels, missed, to_labels, shape)]
+    return Regions(shape, sorted(placed, key=lambda region: region.id))
+
+
+def _nearest_pixels(
+    labels: ArrayLike, values: list[int], to_labels: Affine2D, shape: tuple[int, int]
+) -> list[Region]:
+    """Regions of the pixels nearest to each label's own; none for labels outside the plane."""
+    inverse = to_labels.inverse
+    parts: dict[int, list[npt.NDArray[np.intp]]] = {}
+    for y, x, block in read_blocks(labels):
+        places = np.argwhere(np.isin(block, np.asarray(values, dtype=block.dtype)))
+        names = block[tuple(places.T)]
+        pixels = np.round(inverse(places + np.array([y, x]))).astype(np.intp)
+        inside = ((pixels >= 0) & (pixels < shape)).all(axis=1)
+        names, pixels = names[inside], pixels[inside]
+        for name in np.unique(names):
+            parts.setdefault(int(name), []).append(pixels[names == name])
+    nearest = []
+    for name, pieces in parts.items():
+        pixels = np.concatenate(pieces)
+        (y0, x0), (y1, x1) = pixels.min(axis=0), pixels.max(axis=0) + 1
+        mask = np.zeros((y1 - y0, x1 - x0), dtype=bool)
+        mask[tuple((pixels - (y0, x0)).T)] = True
+        nearest.append(Region(name, (int(y0), int(x0), int(y1), int(x1)), mask))
+    return nearest

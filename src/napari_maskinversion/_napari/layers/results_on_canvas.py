@@ -17,9 +17,16 @@ from ...results.region_result import RegionResult
 from ..workers.notify import inform
 from ..workers.updates import Forming
 from .coordinates import Grid, Plane, ViewPoint, slice_of
-from .crop import Crop, crop_reader
 from .heatmap import HeatmapLayer
-from .overlays import AcceptedText, AcceptedTexts, OutlineLayer, RegionBorder, nearest
+from .overlays import (
+    AcceptedText,
+    AcceptedTexts,
+    Crop,
+    OutlineLayer,
+    RegionBorder,
+    crop_reader,
+    nearest,
+)
 from .tasks import PlaneFinder
 
 Masks = Mapping[int, Region | CompressedRegion]

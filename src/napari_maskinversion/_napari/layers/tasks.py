@@ -23,8 +23,7 @@ from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, pl
 from .label_layers import source_names
 from .layers import copied, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
-from .placed_labels import regions_on_plane
-from .rasterise import Shape, lie_outside, rasterise
+from .rasterise import Shape, lie_outside, rasterise, regions_on_plane
 
 Planes = Literal["shown", "largest", "each"]
 

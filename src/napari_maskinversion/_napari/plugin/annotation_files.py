@@ -10,14 +10,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
-from ..layers.label_layers import (
-    LabelLayer,
-    draw_label_layers,
-    features_of,
-    source_names,
-    whole,
-    words_of,
-)
+from ..layers.label_layers import layers_of, source_names, whole
 
 LayerData = tuple[Any, dict[str, Any], str]
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
@@ -40,35 +33,18 @@ def read_layers(path: Any) -> list[LayerData]:
     annotations = read_annotations(Path(path))
     if annotations.notes_text:
         inform(annotations.notes_text)
-    label_layers = _draw(annotations)
-    name = Path(path).stem
-    return [
-        (
-            label_layer.pixels,
-            {
-                "name": name if len(label_layers) == 1 else f"{name} {number}",
-                "features": features_of(label_layer),
-                "metadata": words_of(annotations),
-            },
-            "labels",
-        )
-        for number, label_layer in enumerate(label_layers, 1)
-    ]
-
-
-def _draw(annotations: Annotations) -> list[LabelLayer]:
-    """Draw regions on arrays of the size of the file's planes."""
+    # Arrays of the size of the file's planes.
     axes = list(dict.fromkeys(axis for item in annotations.items for axis, _ in item.position))
-    sizes = [
-        1 + max(dict(item.position).get(axis, 0) for item in annotations.items) for axis in axes
-    ]
+    places = [dict(item.position) for item in annotations.items]
+    sizes = [1 + max(place.get(axis, 0) for place in places) for axis in axes]
 
     def key(item: Annotation) -> tuple[Any, ...]:
         y0, x0, y1, x1 = item.region.bbox
-        places = dict(item.position)
-        return (*(places.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
+        place = dict(item.position)
+        return (*(place.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
 
-    return draw_label_layers(annotations.items, (*sizes, *annotations.shape), key)
+    layers, _ = layers_of(annotations, (*sizes, *annotations.shape), key, Path(path).stem)
+    return [(pixels, about, "labels") for pixels, about in layers]
 
 
 def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:

@@ -49,13 +49,28 @@ def run_demo(out: Path, *, screenshot: bool = False) -> int:
         return _demonstrate(out, show=show)
 
 
-def _check(out: Path) -> None:
-    from ...base.targets import check_targets
+def _names() -> list[str]:
+    """Return the names of the files that are written."""
     from ...results.export.catalogue import DEFAULT, check_formats
 
-    names = [SCREENSHOT, *check_formats(DEFAULT)]
+    return [SCREENSHOT, *check_formats(DEFAULT)]
+
+
+def describe(out: Path) -> list[str]:
+    """Return one line for each file that was written, with its size."""
+    lines = []
+    for path in (out / name for name in _names()):
+        if not path.is_file() or not path.stat().st_size:
+            raise InputError(f"The demo's file {path} is missing or empty; run the demo again.")
+        lines.append(f"{path.name:<16}{path.stat().st_size / 1e3:>8,.0f} kB")
+    return lines
+
+
+def _check(out: Path) -> None:
+    from ...base.targets import check_targets
+
     # A second demonstration replaces the first one.
-    check_targets([out / name for name in names], overwrite=_is_demonstration(out))
+    check_targets([out / name for name in _names()], overwrite=_is_demonstration(out))
 
 
 def _is_demonstration(out: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ...images.sample_scenes import load_scene
@@ -24,52 +25,20 @@ def open_scene(name: str) -> list[LayerTuple]:
     ]
 
 
-def everyday_1() -> list[LayerTuple]:
-    """Return the first scene."""
-    return open_scene("everyday-1")
-
-
-def everyday_2() -> list[LayerTuple]:
-    """Return the second scene."""
-    return open_scene("everyday-2")
-
-
-def everyday_3() -> list[LayerTuple]:
-    """Return the third scene."""
-    return open_scene("everyday-3")
-
-
-def from_above() -> list[LayerTuple]:
-    """Return the painted satellite image."""
-    return open_scene("from-above")
-
-
-def blood_smear() -> list[LayerTuple]:
-    """Return the painted blood smear."""
-    return open_scene("blood-smear")
-
-
-def bccd_smear() -> list[LayerTuple]:
-    """Return the real blood smear."""
-    return open_scene("bccd-smear")
-
-
-def coffee() -> list[LayerTuple]:
-    """Return a photograph of a cup of coffee, without regions."""
-    return _photograph("coffee", "Coffee")
-
-
-def astronaut() -> list[LayerTuple]:
-    """Return a photograph of an astronaut, without regions."""
-    return _photograph("astronaut", "Astronaut")
-
-
-def ihc() -> list[LayerTuple]:
-    """Return a stained colon tissue section, without regions."""
-    return _photograph("immunohistochemistry", "Immunohistochemistry")
-
-
-def _photograph(function: str, title: str) -> list[LayerTuple]:
+def open_photograph(function: str, title: str) -> list[LayerTuple]:
+    """Return a photograph of scikit-image, without regions."""
     import skimage.data
 
     return [(getattr(skimage.data, function)(), {"name": title, "rgb": True}, "image")]
+
+
+# The manifest names them.
+everyday_1 = partial(open_scene, "everyday-1")
+everyday_2 = partial(open_scene, "everyday-2")
+everyday_3 = partial(open_scene, "everyday-3")
+from_above = partial(open_scene, "from-above")
+blood_smear = partial(open_scene, "blood-smear")
+bccd_smear = partial(open_scene, "bccd-smear")
+coffee = partial(open_photograph, "coffee", "Coffee")
+astronaut = partial(open_photograph, "astronaut", "Astronaut")
+ihc = partial(open_photograph, "immunohistochemistry", "Immunohistochemistry")

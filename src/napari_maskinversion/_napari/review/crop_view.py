@@ -8,7 +8,7 @@ from qtpy.QtCore import QLineF, QRectF, Qt
 from qtpy.QtGui import QColor, QImage, QPainter, QPen
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
-from ..layers.crop import Crop
+from ..layers.overlays import Crop
 
 SIDE: Final = 120
 _TONES: Final = (("black", 3.5), ("white", 1.5))
