@@ -27,7 +27,7 @@ from ...language.labels.label import Label, to_text
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.form import decimals_of
 from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
@@ -43,14 +43,14 @@ _COUNTED_AT_ONCE = 5_000
 _PAUSE = 400  # milliseconds
 
 
-class VocabularyWidget(QWidget):
+class VocabularyWidget(Topic, QWidget):
     """Labels, one per line, their prompts, and when no label fits."""
 
     marked = Signal()  # groups or colours
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session, self._bindings = session, Bindings()
+        self._session = session
         self._prefilled = ""
         self._brought: WeakSet[Any] = WeakSet()  # images whose words were filled in
         self._origin = ""  # the image whose words replaced the user's
@@ -211,18 +211,14 @@ class VocabularyWidget(QWidget):
         self.text.setStyleSheet(style)
         self.templates_widget.own.setStyleSheet(style)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session; words of the chosen layers are filled in."""
-        self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
-        self._bindings.connect(self._session.events.settings, self._follow_settings)
-        self._bindings.connect(self._session.events.record, self._fit)
-        self._bindings.answer(self._session, "take words", self.take)
+        self.after("layers", self.prefill_from_layers)
+        self.after("settings", self._follow_settings)
+        self.after("record", self._fit)
+        self.answer("take words", self.take)
         self.prefill_from_layers()
         self._follow_settings()
-
-    def stop(self) -> None:
-        """Stop following the session."""
-        self._bindings.release()
 
     def prefill_from_layers(self, _: Any = None) -> None:
         """Fill in the words that the chosen layers bring."""
