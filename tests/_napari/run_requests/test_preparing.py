@@ -7,11 +7,10 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_maskinversion._napari.run_requests.preparing import make_request
-from napari_maskinversion._napari.run_requests.run_task import RunTask
 from napari_maskinversion._napari.session import Session
-from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import MaskInversionError
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.pipeline.run import check_tasks
 
 SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
 
@@ -29,6 +28,13 @@ class Work:
     def request(self):
         return make_request(self.viewer, self.session)
 
+    def check(self):
+        """Check what a run checks before it loads a model."""
+        run_input = self.request().input
+        tasks = run_input.tasks()
+        run_input.left_out(tasks)
+        check_tasks(tasks)
+
     def stack(self, **regions):
         """Choose a stack of five planes, and other regions for it."""
         self.session.choose(image=self.viewer.add_image(np.random.rand(5, 160, 200), name="stack"))
@@ -38,8 +44,7 @@ class Work:
 
 
 @pytest.fixture
-def work(scene, monkeypatch):
-    monkeypatch.setattr(ModelStore, "get", lambda *_: pytest.fail("a model was loaded"))
+def work(scene):
     image, labels = scene
     return Work(image.copy(), labels.copy())
 
@@ -109,11 +114,10 @@ BAD = (
 
 
 @pytest.mark.parametrize(("spoil", "says"), BAD)
-def test_what_cannot_be_run_is_refused_in_one_line_before_a_model_is_loaded(work, spoil, says):
+def test_what_cannot_be_run_is_refused_in_one_line(work, spoil, says):
     spoil(work)
     with pytest.raises(MaskInversionError) as refused:
-        for _ in RunTask(work.request(), ModelStore()).steps():
-            pass
+        work.check()
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 
