@@ -73,7 +73,7 @@ class PanelState(BaseModel):
     @classmethod
     def _options_that_work(cls, values: Any, read: Any) -> ReviewOptions:
         try:
-            return read(values)  # type: ignore[no-any-return]
+            return read(values)
         except ValidationError:
             return ReviewOptions()
 
