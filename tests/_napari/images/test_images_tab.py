@@ -13,6 +13,7 @@ from napari_maskinversion._napari.images.images_work import Decided
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion._napari.session import ManyImages
+from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
     Accepted,
     Summary,
@@ -21,8 +22,7 @@ from napari_maskinversion.batch.decided import (
     image_of,
     summarize,
 )
-from napari_maskinversion.batch.drawn_file import is_drawn
-from napari_maskinversion.batch.opened import OpenProject, read_place
+from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, read_project, write_project
 from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
@@ -284,10 +284,10 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
 
     def slow(*_, **__):
         while panel.images.project.folder == project:
-            yield ManyImages("...")
+            show(ManyImages("..."))
             time.sleep(0.01)
         went_on.set()
-        yield Decided("cell-2.png", Summary(regions=2, decided=2))
+        show(Decided("cell-2.png", Summary(regions=2, decided=2)))
         return Accepted(word="car", regions={"cell-2.png": [(1, ())]})
 
     monkeypatch.setattr(across, "accept_work", slow)

@@ -16,6 +16,7 @@ from ...batch.decided import Accepted
 from ...batch.exporting import FILES
 from ..session import ManyImages, Session
 from ..widgets.dialogs import may_replace
+from ..workers.driver import show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
@@ -135,7 +136,7 @@ class AcrossImages(QObject):
         self._here = here, [key for key in before if key not in after]
         self._images.part.undo.setEnabled(False)
         self._asked = rest = replace(last, regions=regions)
-        self._begin(lambda: _taken_back(take_back_work(project, rest)))
+        self._begin(lambda: _TakenBack(take_back_work(project, rest)))
 
     def ask_export(self, formats: list[str]) -> None:
         """Ask for a folder and write one export of all images there."""
@@ -272,16 +273,11 @@ class _TakenBack:
         self.accepted = accepted
 
 
-def _taken_back(work: Any) -> Any:
-    accepted = yield from work
-    return _TakenBack(accepted)
-
-
 def _settled(images: Any, work: Callable[..., Any], *, computed: bool = True) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
     import time
 
     while not (images.writing.idle and (images.ahead.idle or not computed)):
         time.sleep(0.01)
-        yield ManyImages("Starting ...")
-    return (yield from work(images.project))
+        show(ManyImages("Starting ..."))
+    return work(images.project)

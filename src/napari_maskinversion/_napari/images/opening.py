@@ -24,13 +24,12 @@ from ...batch.finished import differences, is_damaged
 from ...batch.image_run import run_task
 from ...batch.image_task import ImageTask
 from ...batch.opened import OpenProject
-from ...images.channels import default_colours
-from ...images.contrast_limits import auto_limits
+from ...images.channels import auto_limits, default_colours
 from ...images.lazy_plane import LazyPlane
 from ...images.opening import open_image
 from ...images.stack import Stack
 from ...pipeline.inputs import open_inputs
-from ...regions.masks.label_images import regions_by_plane, regions_of_labels
+from ...regions.label_images import regions_by_plane, regions_of_labels
 from ...results.export.archive import open_archive
 from ..run_requests.stored_results import painted
 
@@ -85,13 +84,12 @@ def compute(
     project: OpenProject,
     name: str,
     model: Callable[[], Backbone],
-    on_step: Callable[[Any], object],
 ) -> str:
     """Compute an image unless that is done; return why that fails."""
     task = project.task(name)
     if task is None or is_computed(task):
         return ""
-    report = run_task(task, model=model(), on_step=on_step)
+    report = run_task(task, model=model())
     return report.problem
 
 

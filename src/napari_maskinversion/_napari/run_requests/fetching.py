@@ -9,8 +9,9 @@ from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 
+from ...base.progress import Tick, listening
 from ..session import Download, Session, Topic
-from ..workers.driver import show_bytes, stop_requested
+from ..workers.driver import show
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -36,8 +37,8 @@ class Fetching(Topic, QObject):
         part.fetching.cancel.clicked.connect(lambda _=False: session.stop_download())
 
     @staticmethod
-    def fetch(name: str, **how: Any) -> None:
-        """Download what has a name; ``on_progress`` and ``cancelled`` say how. In the worker."""
+    def fetch(name: str) -> None:
+        """Download what has a name, in the worker."""
         raise NotImplementedError
 
     def start(self, name: str) -> None:
@@ -63,10 +64,9 @@ class Fetching(Topic, QObject):
         if download is not None and download.stopping:
             self.worker.cancel()
 
-    def _progressed(self, progress: tuple[int, int]) -> None:
+    def _progressed(self, news: Tick) -> None:
         if self._session.download is not None:
-            done, total = progress
-            self._show(replace(self._session.download, done=done, total=total))
+            self._show(replace(self._session.download, done=news.done, total=news.total))
 
     def _show(self, download: Download | None) -> None:
         if download is not None:
@@ -90,6 +90,7 @@ class Fetching(Topic, QObject):
         self._problem = ""
 
 
-def _fetched(fetch: Callable[..., None], name: str) -> str:
-    fetch(name, on_progress=show_bytes, cancelled=stop_requested)
+def _fetched(fetch: Callable[[str], None], name: str) -> str:
+    with listening(lambda news: show(lambda: news)):
+        fetch(name)
     return name
