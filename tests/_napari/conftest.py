@@ -14,6 +14,7 @@ from napari._qt._qapp_model.qactions import init_qactions
 from napari._qt.threads.status_checker import StatusChecker
 from napari.components import ViewerModel
 from napari.plugins import _initialize_plugins
+from npe2 import PluginManager
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent
 from qtpy.QtWidgets import QApplication, QDockWidget
@@ -164,7 +165,11 @@ def make_napari_viewer(no_shared_window, make_napari_viewer):
 @pytest.fixture
 def viewer(request):
     """The shared window where a test asks for it, else napari's model of a viewer."""
-    return request.getfixturevalue("window") if "window" in request.fixturenames else ViewerModel()
+    if "window" in request.fixturenames:
+        return request.getfixturevalue("window")
+    if "napari" not in (plugins := PluginManager.instance()):  # its readers; a window brings them
+        plugins.discover()
+    return ViewerModel()
 
 
 @pytest.fixture

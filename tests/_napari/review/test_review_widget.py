@@ -111,7 +111,9 @@ def test_escape_gives_the_canvas_its_keys_back(window, qtbot, reviewing):
     assert states(reviewing)[2] == ("rejected", "")
 
 
-def test_keys_with_a_modifier_and_keys_of_the_rest_of_the_panel_are_left_alone(qtbot, reviewing):
+def test_keys_with_a_modifier_and_keys_of_the_rest_of_the_panel_are_left_alone(
+    window, qtbot, reviewing
+):
     where = canvas(reviewing)
     qtbot.keyClick(where, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClicks(reviewing.vocabulary.text, "ars12")
