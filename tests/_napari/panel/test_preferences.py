@@ -13,6 +13,7 @@ from napari_maskinversion._napari.panel import panel_state
 from napari_maskinversion._napari.review.review_options import ReviewOptions
 from napari_maskinversion._napari.session import Scope
 from napari_maskinversion.base import preferences
+from napari_maskinversion.base.cache_folder import make_folder
 from napari_maskinversion.base.preferences import Preferences, load, save
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models.specs import MODELS
@@ -221,15 +222,16 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     widget, own_cache_folder, qtbot, monkeypatch
 ):
     speed = own_cache_folder / "speed" / f"{'a' * 16}.json"
-    foreign = own_cache_folder / "speed" / "notes.txt"
-    speed.parent.mkdir()
-    speed.write_text("x" * 2000)
+    foreign = own_cache_folder / "mine" / "notes.txt"
+    make_folder(speed.parent)
+    speed.write_text("x" * 2_000_000)
+    foreign.parent.mkdir()
     foreign.write_text("mine")
     widget.controller.show_settings("Storage")
     dialog = widget.controller.pages
     qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
-    assert "2.0 kB" in dialog.size.text()
-    assert str(own_cache_folder) in dialog.size.text()
+    assert "2.0 MB" in dialog.sizes.text()
+    assert str(own_cache_folder) in dialog.sizes.text()
     asked = []
 
     def answer(parent, title, text, *more):
@@ -239,7 +241,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
 
     monkeypatch.setattr(QMessageBox, "question", answer)
     qtbot.mouseClick(dialog.clear, LEFT)
-    assert "speeds measured: 2.0 kB" in asked[0]
+    assert "speeds measured: 2.0 MB" in asked[0]
     assert "Review decisions stay" in asked[0]
     assert dialog.clear.isEnabled()  # nothing is under way
     assert speed.exists()
@@ -275,7 +277,7 @@ def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
     dialog = widget.controller.settings
     dialog.resize(dialog.minimumSizeHint())
     notes = [note for note in pages.findChildren(QLabel) if note.isVisibleTo(dialog)]
-    assert pages.size in notes
+    assert pages.sizes in notes
     for note in notes:
         wanted = note.heightForWidth(note.width()) if note.wordWrap() else note.sizeHint().height()
         qtbot.waitUntil(lambda n=note, w=wanted: n.height() >= w, timeout=3000)

@@ -166,10 +166,10 @@ def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_
     assert part.text.toPlainText() == "typed by hand"
     file = tmp_path / "words.txt"
     file.write_text("# comment\nfox\n\nowl\nfox\n")
-    part.read(file)
+    part.files.read(file)
     qtbot.waitUntil(lambda: part.count.text().startswith("2 words"))
     assert part.vocabulary().labels == ("fox", "owl")
-    part.read(tmp_path / "missing.txt")
+    part.files.read(tmp_path / "missing.txt")
     qtbot.waitUntil(lambda: not part.files.busy)
     assert "missing.txt" in messages[-1]
     assert part.vocabulary().labels == ("fox", "owl")

@@ -41,7 +41,7 @@ class StoragePage(QWidget):
         self.form = SettingsForm([settings[key] for key in _CHOICES], parent=self)
         self.cache_folder = QLineEdit()
         self.browse = _button("...", "Choose the folder", self._ask_folder)
-        self.size, self.problem = Note("Counting ..."), Note()
+        self.sizes, self.problem = Note("Counting ..."), Note()
         self.clear = _button(
             "Clear the cache...",
             "Delete files that can be downloaded or computed again; asks first",
@@ -71,12 +71,12 @@ class StoragePage(QWidget):
         self.clear.setEnabled(False)
         self.problem.hide()
         place = (folder.title, line(self.cache_folder, self.browse))
-        below = (self.problem, self.size, self.clear, self.unload, self.forget)
+        below = (self.problem, self.sizes, self.clear, self.unload, self.forget)
         stack(self, form([rows["offline"], place, *below]))
         self.show_preferences(preferences)
         self.form.changed.connect(self._edited)
         self._measuring.done.connect(self._show_usage)
-        self._measuring.failed.connect(self.size.setText)
+        self._measuring.failed.connect(self.sizes.setText)
         self._clearing.done.connect(self._on_cleared)
         self._clearing.failed.connect(refuse)
 
@@ -155,7 +155,7 @@ class StoragePage(QWidget):
     def _show_usage(self, measured: Usage) -> None:
         self.usage = measured
         lines = measured.lines() or ["empty"]
-        self.size.setText(f"{readable(measured.total)} in {measured.folder}\n" + "\n".join(lines))
+        self.sizes.setText(f"{readable(measured.total)} in {measured.folder}\n" + "\n".join(lines))
         self.clear.setEnabled(any(measured.sizes.values()))
 
     def _on_cleared(self, outcome: Any) -> None:
