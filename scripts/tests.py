@@ -30,18 +30,22 @@ TIMES = ROOT / "benchmarks" / "results" / "test-times.json"
 REPORTS = ROOT / ".cache" / "tests"  # a JUnit file a unit
 BIN = Path(sys.executable).parent
 SPLIT = ("engine", "_napari")  # their folders are units, so that none is much longer than others
-# Units that are short share a process, since starting one takes 10 s, with a window 25 s. Folders
-# of the panel whose tests open many windows have their own: what windows leave makes others slow.
+# Units that are short share a process, since starting one takes 10 s, with a window 25 s. Most
+# tests of the panel share one window; folders whose tests open many have a process of their own:
+# what windows leave makes others slow.
 TOGETHER = (
     (
-        "tests/_napari/inputs",
-        "tests/_napari/layers",
-        "tests/_napari/model",
-        "tests/_napari/plugin",
+        *("tests/_napari/panel", "tests/_napari/run", "tests/_napari/run_requests"),
+        *("tests/_napari/model", "tests/_napari/widgets"),
+    ),
+    (
+        *("tests/_napari/review", "tests/_napari/results", "tests/_napari/workers"),
+        *("tests/_napari/vocabulary", "tests/_napari"),
+    ),
+    (
+        *("tests/_napari/inputs", "tests/_napari/layers", "tests/_napari/plugin"),
         "tests/_napari/sam",
     ),
-    ("tests/_napari/vocabulary", "tests/_napari/widgets", "tests/_napari/workers"),
-    ("tests/_napari/results", "tests/_napari/run_requests", "tests/_napari"),
     ("tests/base", "tests/images", "tests/results", "tests/review", "tests/doctor"),
     ("tests/language", "tests/diffusion", "tests/demo_model"),
     ("tests/engine/compute", "tests/engine/encode", "tests/engine/explain", "tests/engine/methods"),

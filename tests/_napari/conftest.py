@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from contextlib import ExitStack
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -10,9 +11,16 @@ import numpy as np
 import pytest
 from napari._app_model._app import NapariApplication, _napari_names
 from napari._qt._qapp_model.qactions import init_qactions
+from napari._qt.threads.status_checker import StatusChecker
+from napari.components import ViewerModel
 from napari.plugins import _initialize_plugins
+from npe2 import PluginManager
+from qtpy.compat import isalive
+from qtpy.QtCore import QEvent
+from qtpy.QtWidgets import QApplication, QDockWidget
 from skimage.io import imsave
 
+from napari_maskinversion._napari import session
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers import notify
 from napari_maskinversion._napari.workers.model_store import ModelStore
@@ -23,10 +31,9 @@ from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.language.ranking.uncertainty import Calibration
 from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.results.export.catalogue import FORMATS
-from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
-from napari_maskinversion.results.run_info import RunInfo
 
+from .made import made_info, made_region
 from .review.reviewing import switch_on
 
 # Some tests import torch on the main thread with the viewer up, which the plugin never does.
@@ -69,17 +76,130 @@ def scene():
     return image, labels
 
 
+class SharedWindow:
+    """The window of all tests of a process: making one takes seconds.
+
+    It has an application of its own, as those of ``make_napari_viewer`` have: that fixture lets
+    napari register plugins again, which an application takes once. It also wants to be alone.
+    """
+
+    def __init__(self):
+        self._viewer, self._patches = None, ExitStack()
+
+    def viewer(self):
+        if self._viewer is None:
+            for registered in (_initialize_plugins, init_qactions):
+                registered.cache_clear()
+            app = NapariApplication("shared")
+            app.injection_store.namespace = _napari_names
+            self._patches.callback(NapariApplication.destroy, "shared")
+            for patched in (
+                patch.object(NapariApplication, "get_app_model", return_value=app),
+                patch.object(StatusChecker, "start", lambda *_: None),
+            ):
+                self._patches.enter_context(patched)
+            self._viewer = napari.Viewer(show=False)
+            self._own_docks = set(self._docks)
+        return self._viewer
+
+    @property
+    def _docks(self):
+        return self._viewer.window._qt_window.findChildren(QDockWidget)
+
+    def empty(self):
+        """Leave nothing of a test in it."""
+        viewer = self._viewer
+        if viewer is not None:
+            delete_later()
+            for dock in set(self._docks) - self._own_docks:
+                inner = dock.widget()
+                viewer.window.remove_dock_widget(dock)  # shuts down a panel
+                if inner is not None:
+                    inner.deleteLater()
+            viewer.layers.clear()
+            viewer.dims.reset()
+            viewer.theme = "dark"
+            viewer.window._qt_window.hide()
+            session._SESSIONS.pop(id(viewer), None)
+            delete_later()
+
+    def close(self):
+        if self._viewer is not None:
+            self._viewer.close()
+            self._viewer = None
+            self._patches.close()
+            delete_later()
+            gc.unfreeze()
+            gc.collect()
+
+
+def delete_later():
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture(scope="session")
+def shared_window(qapp):
+    made = SharedWindow()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def widget(make_napari_viewer, scene):
-    """The widget docked in a viewer that holds the scene, with two labels typed in."""
-    viewer = make_napari_viewer()
+def window(shared_window):
+    """A viewer without layers and docks, in the window that tests share."""
+    yield shared_window.viewer()
+    shared_window.empty()
+
+
+@pytest.fixture
+def no_shared_window(shared_window):
+    shared_window.close()
+
+
+@pytest.fixture
+def make_napari_viewer(no_shared_window, make_napari_viewer):
+    """Make windows whose leaks are looked for."""
+    return make_napari_viewer
+
+
+@pytest.fixture
+def viewer(request):
+    """The shared window where a test asks for it, else napari's model of a viewer."""
+    if "window" in request.fixturenames:
+        return request.getfixturevalue("window")
+    if "napari" not in (plugins := PluginManager.instance()):  # its readers; a window brings them
+        plugins.discover()
+    return ViewerModel()
+
+
+@pytest.fixture
+def dock(qapp, viewer):
+    """Make a panel and dock it, with two words typed in or with those of its last state (None)."""
+    made = []
+
+    def make(viewer=viewer, words="cat\ndog"):
+        panel = MaskInversionWidget(viewer)
+        if hasattr(viewer, "window"):
+            viewer.window.add_dock_widget(panel, name="test")
+        if words is not None:
+            panel.vocabulary.text.setPlainText(words)
+        made.append(panel)
+        return panel
+
+    yield make
+    for panel in made:
+        if isalive(panel):  # its window may be closed
+            panel.shut_down()
+            panel.deleteLater()
+    delete_later()
+
+
+@pytest.fixture
+def widget(viewer, dock, scene):
+    """The panel on a viewer that holds the scene, with two words typed in."""
     viewer.add_image(scene[0], name="photo")
     viewer.add_labels(scene[1], name="cells")
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="test")
-    made.vocabulary.text.setPlainText("cat\ndog")
-    yield made
-    made.shut_down()
+    return dock()
 
 
 class SlowRun:
@@ -102,15 +222,10 @@ class SlowRun:
         chunk_size = settings.chunk_size or 16
         shape = tasks[0].regions.shape
         regions = [(task, region) for task in tasks for region in task.regions]
-        info = RunInfo(
-            fingerprint="0",
-            settings=settings.changed({"model": "fake"}),
-            vocabulary=vocabulary,
-            image_shape=shape,
-            input_size=(64, 80),
-            grid=(4, 5),
-            embed_dim=8,
-            device="cpu",
+        info = made_info(
+            vocabulary,
+            settings.changed({"model": "fake"}),
+            shape=shape,
             units=options.get("units"),
             axes=tuple(name for name, _ in tasks[0].position),
             calibration=self.calibration,
@@ -173,24 +288,14 @@ def _result(region, vocabulary, shape, index, position):
             np.linspace(0.5, 0.1, len(order), dtype=np.float32),
             np.full(len(order), 1 / len(order), np.float32),
         )
-    return RegionResult(
-        id=region.id,
+    return made_region(
+        region.id,
+        shape=shape,
         bbox=region.bbox,
         area=region.area,
-        raw_embedding=np.full(8, float(region.id), np.float32),
         grid_map=grid,
-        losses=np.linspace(1, 0.5, 4, dtype=np.float32),
         ranking=ranking,
-        iou=0.5,
         low_resolution=region.id == 2,
-        window=WindowRecord(
-            box=(0.0, 0.0, float(shape[0]), float(shape[1])),
-            level=0,
-            pixels=shape,
-            input_size=(64, 80),
-            grid=(4, 5),
-            whole=True,
-        ),
         index=index,
         position=position,
         centroid=region.centroid,
@@ -277,46 +382,19 @@ def photo(tmp_path, scene):
     return path
 
 
-@pytest.fixture(scope="module")
-def window(qapp):
-    """One viewer for all tests of a module: making one takes seconds.
-
-    It has an application of its own, as those of ``make_napari_viewer`` have: that fixture lets
-    napari register plugins again, which an application takes once.
-    """
-    app = NapariApplication("module")
-    app.injection_store.namespace = _napari_names
-    with patch.object(NapariApplication, "get_app_model", return_value=app):
-        viewer = napari.Viewer(show=False)
-        yield viewer
-        viewer.close()
-    NapariApplication.destroy("module")
-    for registered in (_initialize_plugins, init_qactions):
-        registered.cache_clear()
-
-
 @pytest.fixture
-def opened(window, scene, photo, slow, run_to_end):
+def opened(viewer, dock, scene, photo, slow, run_to_end):
     """Open the panel on the image file, with 50 regions that have been run."""
     slow.free = True
-    made = []
 
-    def open_one(labels=scene[1], viewer=window):
+    def open_one(labels=scene[1], viewer=viewer):
         viewer.open(str(photo), plugin="napari")
         viewer.add_labels(labels, name="marks")
-        widget = MaskInversionWidget(viewer)
-        dock = viewer.window.add_dock_widget(widget, name="test")
-        widget.vocabulary.text.setPlainText("cat\ndog")
+        widget = dock(viewer)
         run_to_end(widget)
-        made.append((viewer, widget, dock))
         return widget
 
-    yield open_one
-    for viewer, widget, dock in made:
-        widget.shut_down()
-        if viewer is window:
-            window.window.remove_dock_widget(dock)
-            window.layers.clear()
+    return open_one
 
 
 @pytest.fixture

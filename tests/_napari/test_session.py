@@ -3,9 +3,7 @@
 import gc
 import threading
 import weakref
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from napari_maskinversion._napari.session import (
@@ -20,9 +18,9 @@ from napari_maskinversion._napari.session import (
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
-from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
-from napari_maskinversion.results.run_info import RunInfo
+
+from .made import made_info, made_region
 
 ANIMALS = Vocabulary(("cat", "dog"))
 
@@ -34,36 +32,8 @@ class Layer:
 
 
 def results_of(vocabulary=ANIMALS, count=3, settings=None):
-    window = WindowRecord(
-        box=(0.0, 0.0, 8.0, 8.0), level=0, pixels=(8, 8), input_size=(8, 8), grid=(2, 2), whole=True
-    )
-    info = RunInfo(
-        fingerprint="0",
-        settings=settings or Session().settings,
-        vocabulary=vocabulary,
-        image_shape=(8, 8),
-        input_size=(8, 8),
-        grid=(2, 2),
-        embed_dim=2,
-        device="cpu",
-    )
-    regions = tuple(
-        RegionResult(
-            id=number + 1,
-            bbox=(0, 0, 2, 2),
-            area=4,
-            raw_embedding=np.ones(2, np.float32),
-            grid_map=np.ones((2, 2), np.float32),
-            losses=np.ones(1, np.float32),
-            ranking=None,
-            iou=0.5,
-            low_resolution=False,
-            window=window,
-            index=number,
-        )
-        for number in range(count)
-    )
-    return Results(info, regions)
+    info = made_info(vocabulary, settings or Session().settings)
+    return Results(info, tuple(made_region(number + 1) for number in range(count)))
 
 
 class Viewer:
@@ -117,42 +87,6 @@ def ready(session, viewer):
 # -- flows ------------------------------------------------------------------------------------
 
 
-def test_a_first_visit_is_led_from_the_sample_to_the_export(session, viewer):
-    steps = [session.next_step]
-    viewer.add(image=True)
-    steps.append(session.next_step)
-    viewer.add()
-    session.region_count = 3
-    steps.append(session.next_step)
-    session.vocabulary = ANIMALS
-    steps.append(session.next_step)
-    snapshot = session.begin_run(3)
-    steps.append(session.next_step)
-    session.show(ResultRecord(results=results_of(), snapshot=snapshot))
-    session.run = RunState("done", 3, 3)
-    steps.append(session.next_step)
-    session.decided = 3
-    steps.append(session.next_step)
-    assert [step.name for step in steps] == [
-        "OPEN_SAMPLE",
-        "DRAW_REGIONS",
-        "CHOOSE_WORDS",
-        "SUGGEST",
-        "WAIT",
-        "REVIEW",
-        "EXPORT",
-    ]
-
-
-def test_an_own_photograph_with_an_empty_layer_asks_for_regions(session, viewer):
-    viewer.add(image=True)
-    viewer.add()
-    session.region_count, session.vocabulary = 0, ANIMALS
-    assert session.next_step is NextStep.DRAW_REGIONS
-    session.region_count = None  # too large to be counted
-    assert session.next_step is NextStep.SUGGEST
-
-
 def test_an_own_photograph_is_unknown_to_the_demo_until_another_model_is_chosen(session, viewer):
     photograph = viewer.add(image=True)
     assert not session.image_unknown
@@ -180,13 +114,6 @@ def test_an_answer_about_an_image_that_is_gone_warns_of_no_other_one(session, vi
     assert not session.image_unknown
     viewer.add(image=True)
     assert not session.image_unknown
-
-
-def test_a_cancelled_run_says_how_many_of_how_many(session, ready):
-    run(session, 47, total=141)
-    assert session.run.summary == "47 of 141 regions"
-    assert session.undecided == 47
-    assert RunState("done", 1, 1).summary == "1 region"
 
 
 def test_changed_words_make_the_results_stale_and_the_old_words_fresh_again(session, ready):
@@ -273,18 +200,6 @@ def test_after_cancel_the_next_step_is_the_rest(session, ready):
     session.live = False
     session.show(record.changed(results=results_of(count=5)))
     assert session.next_step is NextStep.REVIEW
-
-
-def test_in_an_open_review_the_next_step_is_a_decision(session, ready):
-    record, _ = run(session)
-    session.tab = "review"
-    assert session.next_step is NextStep.REVIEW  # it is not open yet
-    session.review = SimpleNamespace(results=record.results)
-    assert session.next_step is NextStep.DECIDE
-    session.tab = "label"
-    assert session.next_step is NextStep.REVIEW
-    session.tab, session.decided = "review", 3
-    assert session.next_step is NextStep.EXPORT
 
 
 # -- layers -----------------------------------------------------------------------------------

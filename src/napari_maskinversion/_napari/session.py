@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from psygnal import EventedModel
@@ -743,6 +744,41 @@ class Bindings:
         for signal, slot in self._connected:
             signal.disconnect(slot, missing_ok=True)
         self._connected.clear()
+
+
+class Topic:
+    """A part of the panel that follows the session, which outlives it.
+
+    A subclass has `bind`, which connects it by `after` and `answer` each time the panel is docked;
+    `stop` lets go of all this.
+    """
+
+    _session: Session
+
+    @cached_property
+    def _bindings(self) -> Bindings:
+        return Bindings()
+
+    def bind(self) -> None:
+        """Connect to the session, and show what it has."""
+        raise NotImplementedError
+
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.release()
+        self.bind()
+
+    def stop(self) -> None:
+        """Follow the session no more."""
+        self._bindings.release()
+
+    def after(self, names: str, slot: Callable[..., object]) -> None:
+        """Call a function after each of some events of the session: ``"image settings"``."""
+        self._bindings.connect([self._session.events[name] for name in names.split()], slot)
+
+    def answer(self, what: Ask, slot: Callable[[Any], object]) -> None:
+        """Call a function with the value of each request of a kind."""
+        self._bindings.answer(self._session, what, slot)
 
 
 def same_run(one: ResultRecord | None, other: ResultRecord | None) -> bool:

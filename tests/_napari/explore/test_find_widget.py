@@ -6,7 +6,6 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QLabel
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.samples import everyday_1
 from napari_maskinversion._napari.workers import driver
 from napari_maskinversion.images.sample_scenes import load_scene
@@ -20,19 +19,15 @@ CAPTIONS = [
 
 
 @pytest.fixture
-def panel(make_napari_viewer, qtbot):
+def panel(viewer, dock):
     """The widget on the sample scene, with the sections of this file open."""
-    viewer = make_napari_viewer()
     for data, options, kind in everyday_1():
         getattr(viewer, f"add_{kind}")(data, **options)
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made)
+    made = dock(words="grapes\nairplane\nhouse\nfrog")
     made.reveal("explore")
     made.finder.section.open()
-    made.vocabulary.text.setPlainText("grapes\nairplane\nhouse\nfrog")
     made.model.form.set_values({"inversion.steps": 3})
-    yield made
-    made.shut_down()
+    return made
 
 
 def press(qtbot, button):
@@ -159,7 +154,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 
 
 def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
-    qtbot, panel, run_to_end, counted
+    window, qtbot, panel, run_to_end, counted
 ):
     part = panel.finder
     panel._viewer.window.resize(1366, 768)

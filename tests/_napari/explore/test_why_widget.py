@@ -13,7 +13,6 @@ from qtpy.QtCore import Qt
 from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 from napari_maskinversion._napari.explore.work_section import Shared
 from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.progress import tell
@@ -78,25 +77,21 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
 
 
 @pytest.fixture
-def answered(make_napari_viewer, qtbot, monkeypatch, run_to_end):
+def answered(viewer, dock, monkeypatch, run_to_end):
     """Four regions of a picture, answered by the bundled model."""
     monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
     monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
-    viewer = make_napari_viewer()
     viewer.add_image(picture(90, 120), name="photo")
     labels = np.zeros((90, 120), np.uint8)
     for number in range(4):
         y, x = 8 + 44 * (number // 2), 10 + 56 * (number % 2)
         labels[y : y + 30, x : x + 36] = number + 1
     viewer.add_labels(labels, name="cells")
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="test")
-    made.vocabulary.text.setPlainText("apple\ncar\nhouse | building\nfish")
+    made = dock(words="apple\ncar\nhouse | building\nfish")
     made.model.form.set_values({"inversion.steps": 4})
     run_to_end(made)
     assert made.results.model.rowCount() == 4
-    yield made
-    made.shut_down()
+    return made
 
 
 def opened(qtbot, widget, which):

@@ -11,7 +11,7 @@ from qtpy.QtCore import Qt
 from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.images.images_work import Decided
 from napari_maskinversion._napari.review import review_keeper
-from napari_maskinversion._napari.review.review_workers import open_review
+from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (

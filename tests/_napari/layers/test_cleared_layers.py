@@ -16,7 +16,7 @@ def drawn(viewer):
 
 
 def test_after_each_clear_nothing_of_the_panel_is_left_to_draw(
-    qtbot, widget, slow, run_to_end, scene
+    window, qtbot, widget, slow, run_to_end, scene
 ):
     viewer, slow.free, seen = widget._viewer, True, []
     viewer.show()

@@ -9,7 +9,6 @@ import skimage
 from PIL import Image
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers.preload import warm_up
 from napari_maskinversion.engine.models.registry import get_spec, model_state
 from napari_maskinversion.images.sample_scenes import load_scene
@@ -30,15 +29,12 @@ def photograph(widget, qtbot):
     return widget
 
 
-def test_an_image_that_is_open_before_the_panel_is_looked_at(make_napari_viewer, qtbot):
+def test_an_image_that_is_open_before_the_panel_is_looked_at(viewer, dock, qtbot):
     warm_up()  # by the panel of another window
-    viewer = make_napari_viewer()
     with Image.open(Path(skimage.__file__).parent / "data" / "astronaut.png") as opened:
         viewer.add_image(np.asarray(opened.convert("RGB")), name="astronaut")
-    panel = MaskInversionWidget(viewer)
-    qtbot.addWidget(panel)
+    panel = dock()
     qtbot.waitUntil(lambda: panel.session.image_unknown, timeout=60_000)
-    panel.shut_down()
 
 
 def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model_chosen(

@@ -8,7 +8,6 @@ from qtpy.QtWidgets import QFileDialog
 from napari_maskinversion import list_methods, region_embedder
 from napari_maskinversion._napari.model.method_widget import MethodWidget
 from napari_maskinversion._napari.model.model_widget import ModelWidget
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.run_requests.preparing import usable_settings
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
@@ -83,19 +82,16 @@ def test_settings_of_the_inversion_are_off_where_nothing_is_inverted(qtbot):
 
 
 def test_a_run_of_another_method_has_labels_and_no_heatmap(
-    make_napari_viewer, qtbot, monkeypatch, run_to_end, messages
+    viewer, dock, qtbot, monkeypatch, run_to_end, messages
 ):
     monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
     monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
-    viewer = make_napari_viewer()
     image = picture(90, 120)
     viewer.add_image(image, name="photo")
     labels = np.zeros((90, 120), np.uint8)
     labels[8:38, 10:46], labels[50:80, 60:110] = 1, 2
     viewer.add_labels(labels, name="cells")
-    widget = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(widget, name="test")
-    widget.vocabulary.text.setPlainText("apple\ncar\nfish")
+    widget = dock(words="apple\ncar\nfish")
     widget.model.form.set_values({"inversion.steps": 1})
     widget.input.scope.live.setChecked(True)  # heatmaps as they form
     run_to_end(widget)
@@ -126,4 +122,3 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     run_to_end(widget)
     widget.results.table.selectRow(1)
     assert widget.canvas.heatmap.layer.data.max() > 0
-    widget.shut_down()

@@ -28,6 +28,16 @@ def listed(part):
     return [part.device.itemText(row) for row in range(part.device.count())]
 
 
+def test_models_wear_a_badge_and_large_downloads_show_their_progress(part):
+    assert "[bundled]" in part.model.itemText(0)
+    assert part.fetching.button.isHidden()
+    part.choose("ViT-B-16/openai")
+    assert "[599 MB to fetch]" in part.model.currentText()
+    assert not part.fetching.button.isHidden()
+    part.show_fetch((3_000_000_000, 4_000_000_000))  # more than fits Qt's int
+    assert part.fetching.bar.text() == "3000 of 4000 MB"
+
+
 def test_devices_are_listed_at_once_where_pytorch_is_loaded(part):
     assert listed(part) == ["auto", "cpu", "cuda:0", "cuda:1"]
 

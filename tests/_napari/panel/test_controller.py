@@ -89,16 +89,6 @@ def test_every_entry_is_in_its_menu_and_opens_the_panel_at_its_place(viewer, qtb
     panel.shut_down()
 
 
-def test_the_plugins_menu_opens_the_panel_and_other_menus_find_it(viewer):
-    menu_action(viewer.window.plugins_menu, "MaskInversion (MaskInversion)").trigger()
-    (panel,) = panels(viewer)
-    menu_action(
-        viewer.window.layers_menu, "Annotate", "Review suggestions (MaskInversion)"
-    ).trigger()
-    assert panels(viewer) == [panel]
-    panel.shut_down()
-
-
 def test_regions_of_a_file_are_asked_for_from_the_file_menu(viewer, monkeypatch):
     from qtpy.QtWidgets import QFileDialog
 

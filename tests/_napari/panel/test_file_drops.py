@@ -43,10 +43,7 @@ def small(widget, monkeypatch):
     assert opened == []
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("a.json", "panel"), ("a.geojson", "words"), ("a.json", "foot"), ("a.geojson", "find")],
-)
+@pytest.mark.parametrize(("name", "place"), [("a.json", "foot"), ("a.geojson", "words")])
 def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
     small, tmp_path, qtbot, name, place
 ):
@@ -54,18 +51,13 @@ def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
     item = Annotation(region=RING, label="ring")
     write(Annotations(shape=SHAPE, items=(item,), image="photo"), tmp_path / name)
     words = small.vocabulary.text
-    onto = {
-        "panel": small,
-        "words": words.viewport(),
-        "foot": small.foot.status,
-        "find": small.finder.words,
-    }[place]
+    onto = words.viewport() if place == "words" else small.foot.status
     assert drop(onto, tmp_path / name)
     qtbot.waitUntil(lambda: small.session.regions is not None, timeout=20_000)
     qtbot.waitUntil(lambda: not small.from_file.reading.busy, timeout=20_000)
     assert len(small._viewer.layers) == 2
     assert np.count_nonzero(small.session.regions.data) == RING.area
-    assert (words.toPlainText(), small.finder.words.text()) == ("cat\ndog", "")
+    assert words.toPlainText() == "cat\ndog"
 
 
 def test_results_are_opened_again(widget, slow, run_to_end, export, tmp_path, qtbot):

@@ -58,6 +58,8 @@ def test_the_button_is_the_next_step(layers):
     assert "appears twice" in step_of(session).hint
     session.change_words(Vocabulary(("cat", "dog")))
     assert step_of(session).title == "Suggest words for 1 region"
+    session.region_count = None  # too large to be counted
+    assert step_of(session).title == "Suggest words for regions"
     session.region_count = 1234
     assert step_of(session).title == "Suggest words for 1,234 regions"
     assert {step_of(session).action, "sample", "smear", "draw", "words"} <= ACTIONS.keys()
@@ -90,6 +92,7 @@ def test_after_cancel_comes_the_rest_and_after_an_edit_both_at_once(session):
 def test_in_the_review_the_button_accepts_or_goes_on(session):
     session.record = record_of(session, 43, 43)
     session.tab, session.decided = "review", 12
+    assert step_of(session).action == "review"  # it is not open yet
     review = SimpleNamespace(results=session.results, acceptable="red blood cell", row=3)
     session.review = review
     assert step_of(session).title == "Accept 'red blood cell'"
@@ -102,6 +105,8 @@ def test_in_the_review_the_button_accepts_or_goes_on(session):
     assert step_of(session).title == "Accept 'a word that is far too…'"
     review.acceptable = ""  # it is decided, or nothing is suggested
     assert step_of(session).action == "undecided"
+    session.tab = "label"
+    assert step_of(session).action == "review"
 
 
 def test_after_a_run_come_update_review_and_export(session):

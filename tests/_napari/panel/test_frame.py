@@ -87,7 +87,7 @@ def test_few_controls_are_in_view_and_each_has_a_name_and_a_tip(qtbot, widget, s
     check()
 
 
-def test_the_panel_is_whole_in_a_window_of_1366_x_768_and_320_pixels_wide(qtbot, reviewed):
+def test_the_panel_is_whole_in_a_window_of_1366_x_768_and_320_pixels_wide(window, qtbot, reviewed):
     for area in reviewed.tabs.areas.values():
         assert area.widget().minimumSizeHint().width() <= NARROW - 20  # beside a scroll bar
     reviewed.session.say("This cannot be done because of a long list of reasons. " * 5, "error")
@@ -187,12 +187,6 @@ def test_draw_regions_makes_a_layer_with_the_brush_ready(widget):
     widget.foot.button.click()  # drawn, but not counted yet: the same layer again
     assert viewer.layers.selection.active is layer
     assert layer.selected_label == 2
-
-
-def test_the_review_tab_counts(widget):
-    assert widget.tabs.tabText(1) == "Review"
-    widget.tabs.set_note("review", "12/43")
-    assert widget.tabs.tabText(1) == "Review 12/43"
 
 
 def test_bars_go_from_0_to_1_and_names_are_whole(qtbot):

@@ -26,7 +26,7 @@ def press(key, modifier=Qt.KeyboardModifier.NoModifier):
     QTest.keyClick(front.windowHandle(), getattr(Qt.Key, f"Key_{key}"), modifier)
 
 
-def test_words_are_typed_after_the_one_button_and_its_key_goes_on(qtbot, widget, slow):
+def test_words_are_typed_after_the_one_button_and_its_key_goes_on(window, qtbot, widget, slow):
     bring(qtbot, widget)
     widget.vocabulary.text.clear()
     assert widget.foot.button.text() == "Choose words"
@@ -44,7 +44,7 @@ def test_words_are_typed_after_the_one_button_and_its_key_goes_on(qtbot, widget,
     assert widget.session.results.regions[0].ranking is not None
 
 
-def test_the_lists_of_words_are_one_press_away(qtbot, widget):
+def test_the_lists_of_words_are_one_press_away(window, qtbot, widget):
     bring(qtbot, widget)
     widget.vocabulary.text.clear()
     assert widget.foot.beside["presets"].isVisible()
@@ -89,7 +89,7 @@ def reaches(one, reached):
 
 
 def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
-    qtbot, widget, slow, run_to_end, photo
+    window, qtbot, widget, slow, run_to_end, photo
 ):
     slow.free = True
     run_to_end(widget)
@@ -123,7 +123,7 @@ def test_tab_reaches_every_control_of_every_tab_from_head_to_foot(
         qtbot.waitUntil(check, timeout=20_000)  # what a worker tells may show a control meanwhile
 
 
-def test_tab_reaches_every_setting_and_every_control_of_sam(qtbot, widget):
+def test_tab_reaches_every_setting_and_every_control_of_sam(window, qtbot, widget):
     bring(qtbot, widget)
     settings = widget.controller.settings
     for row in range(settings.list.count()):

@@ -64,27 +64,6 @@ def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, wid
     assert widget.foot.button.isEnabled()
 
 
-def test_forgetting_a_model_does_not_wait_for_its_loading(monkeypatch):
-    started, go = threading.Event(), threading.Event()
-
-    def load(name, device):
-        started.set()
-        go.wait(20)
-        return object()
-
-    monkeypatch.setattr(backbone, "load_model", load)
-    store = ModelStore()
-    loading = threading.Thread(target=store.get, args=("demo", "cpu"))
-    loading.start()
-    assert started.wait(20)
-    begun = time.perf_counter()
-    store.clear()
-    assert time.perf_counter() - begun < 5
-    go.set()
-    loading.join(20)
-    assert not store.has("demo", "cpu")
-
-
 class ToldLock:
     """A lock that says when two have asked for it."""
 
@@ -118,7 +97,9 @@ def test_a_forgotten_model_stays_away_though_another_task_waits_for_it(monkeypat
     assert started.wait(20)
     tasks[1].start()
     assert lock.both.wait(20)
-    store.clear()
+    begun = time.perf_counter()
+    store.clear()  # without waiting for the loading
+    assert time.perf_counter() - begun < 5
     go.set()
     for task in tasks:
         task.join(20)
@@ -156,8 +137,7 @@ def test_rows_that_are_added_leave_the_others_alone(qtbot, widget, slow, run_to_
 
 
 @pytest.mark.parametrize(
-    ("typed", "written"),
-    [("run_v1.2", "run_v1.2.npy"), ("run.npy", "run.npy"), ("run", "run.npy")],
+    ("typed", "written"), [("run_v1.2", "run_v1.2.npy"), ("run.npy", "run.npy")]
 )
 def test_a_dot_in_a_chosen_name_is_kept(
     qtbot, widget, slow, run_to_end, tmp_path, monkeypatch, typed, written
@@ -181,11 +161,3 @@ def test_the_region_selected_stays_selected_when_rows_change_places(widget, slow
     widget.session.show(widget.session.record.changed(results=turned, table=None))
     assert widget.results.row == 42
     assert turned.regions[42].id == results.regions[7].id
-
-
-def test_labels_with_commas_survive_the_text_field(qtbot, widget, tmp_path):
-    file = tmp_path / "labels.txt"
-    file.write_text('"cup, red"\nplate')
-    widget.vocabulary.files.read(file)
-    qtbot.waitUntil(lambda: not widget.vocabulary.files.busy)
-    assert widget.vocabulary.vocabulary().labels == ("cup, red", "plate")

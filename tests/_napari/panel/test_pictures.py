@@ -4,15 +4,11 @@ import json
 
 import pytest
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-
 
 @pytest.fixture
-def panel(make_napari_viewer):
+def panel(dock):
     """The panel as it opens, without an image."""
-    made = MaskInversionWidget(make_napari_viewer())
-    yield made
-    made.shut_down()
+    return dock(words="")
 
 
 def test_pictures_show_the_names_that_the_panel_has_now(panel, scripts):

@@ -9,9 +9,8 @@ from npe2 import PluginManifest
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtWidgets import QLabel, QMessageBox
 
-import napari_maskinversion
 from napari_maskinversion._napari.panel import panel_state
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.review.review_options import ReviewOptions
 from napari_maskinversion._napari.session import Scope
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.cache_folder import make_folder
@@ -26,11 +25,10 @@ from .test_controller import NAME, PANEL
 LEFT = Qt.MouseButton.LeftButton
 
 
-def another(viewer):
-    """The panel as it starts next time."""
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="next")
-    return made
+@pytest.fixture
+def another(dock):
+    """Open the panel as it starts next time."""
+    return lambda: dock(words=None)
 
 
 @pytest.fixture
@@ -62,6 +60,8 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(
     slow.free = True
     run_to_end(widget)
     before = widget.canvas.heatmap.layer.colormap
+    assert not pages.cache_folder.isEnabled()
+    assert "NAPARI_MASKINVERSION_CACHE" in pages.cache_folder.toolTip()
     monkeypatch.delenv("NAPARI_MASKINVERSION_CACHE")
     widget.controller.show_settings("Display")
     widget.controller.show_settings("Storage")  # whose folder no variable sets any more
@@ -94,12 +94,12 @@ def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow,
     qtbot.waitUntil(lambda: not widget.store.has("demo", "cpu"), timeout=20_000)
 
 
-def test_the_panel_starts_as_preferred(widget):
+def test_the_panel_starts_as_preferred(another, widget):
     # As the dialog writes them: into the file and, if there is one, onto the page.
     widget.controller.page.show(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
     assert not widget.live.on  # it is for the next start
     widget.shut_down()
-    made = another(widget._viewer)
+    made = another()
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
     assert made.live.on
@@ -118,11 +118,6 @@ def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
     assert set(widget.review.state.colors().values()).isdisjoint(SAFE_COLORS)
     save(Preferences(palette=preferences.SAFE))
     assert set(widget.review.state.colors().values()) <= set(SAFE_COLORS)
-
-
-def test_a_variable_that_decides_the_folder_is_named(pages):
-    assert not pages.cache_folder.isEnabled()
-    assert "NAPARI_MASKINVERSION_CACHE" in pages.cache_folder.toolTip()
 
 
 # -- napari's page ------------------------------------------------------------------------------
@@ -161,7 +156,7 @@ def page():
 @pytest.fixture
 def without_page(monkeypatch):
     """A napari that shows no page, as where the plugin is disabled."""
-    monkeypatch.setattr("napari_maskinversion._napari.panel.napari_page._page", lambda: None)
+    monkeypatch.setattr("napari_maskinversion._napari.panel.controller._page", lambda: None)
 
 
 def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
@@ -176,17 +171,16 @@ def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
     assert load().heatmap == "hot"
 
 
-def test_napari_s_page_wins_when_the_panel_starts(widget, page):
+def test_napari_s_page_wins_when_the_panel_starts(another, widget, page):
     widget.shut_down()
     page().heatmap = "inferno"
     page().device = "cpu"
     save(Preferences(heatmap="magma", live=True))  # by something that does not know the page
-    made = another(widget._viewer)
+    made = another()
     assert load() == Preferences(device="cpu", heatmap="inferno")
     assert page().heatmap == "inferno"
     assert made.model.device.currentText() == "cpu"
     assert not made.live.on
-    made.shut_down()
 
 
 def test_a_value_the_page_cannot_mean_yet_is_ignored(widget, page, tmp_path):
@@ -196,13 +190,12 @@ def test_a_value_the_page_cannot_mean_yet_is_ignored(widget, page, tmp_path):
 
 
 def test_a_model_that_does_not_exist_is_not_chosen_and_the_panel_says_so(
-    widget, messages, without_page
+    another, widget, messages, without_page
 ):
     save(Preferences(model="no/such"))
-    made = another(widget._viewer)
+    made = another()
     assert made.model.spec.name == "demo"
     assert messages == ["Model 'no/such' is not available; 'demo' stays chosen."]
-    made.shut_down()
 
 
 def test_napari_s_window_of_preferences_has_our_page(widget, page):
@@ -215,12 +208,11 @@ def test_napari_s_window_of_preferences_has_our_page(widget, page):
     shown.close()
 
 
-def test_without_such_pages_the_panel_s_own_window_serves(without_page, widget, qtbot):
-    made = another(widget._viewer)
+def test_without_such_pages_the_panel_s_own_window_serves(another, without_page, widget, qtbot):
+    made = another()
     assert not made.controller.page.available
     made.controller.pages.form["offline"].setChecked(True)
     assert load().offline
-    made.shut_down()
 
 
 # -- the cache ----------------------------------------------------------------------------------
@@ -230,15 +222,16 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     widget, own_cache_folder, qtbot, monkeypatch
 ):
     speed = own_cache_folder / "speed" / f"{'a' * 16}.json"
-    foreign = own_cache_folder / "notes.txt"
+    foreign = own_cache_folder / "mine" / "notes.txt"
     make_folder(speed.parent)
-    speed.write_text("x" * 2000)
+    speed.write_text("x" * 2_000_000)
+    foreign.parent.mkdir()
     foreign.write_text("mine")
     widget.controller.show_settings("Storage")
     dialog = widget.controller.pages
     qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
-    assert "2.0 kB" in dialog.size.text()
-    assert str(own_cache_folder) in dialog.size.text()
+    assert "2.0 MB" in dialog.sizes.text()
+    assert str(own_cache_folder) in dialog.sizes.text()
     asked = []
 
     def answer(parent, title, text, *more):
@@ -248,7 +241,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
 
     monkeypatch.setattr(QMessageBox, "question", answer)
     qtbot.mouseClick(dialog.clear, LEFT)
-    assert "speeds measured: 2.0 kB" in asked[0]
+    assert "speeds measured: 2.0 MB" in asked[0]
     assert "Review decisions stay" in asked[0]
     assert dialog.clear.isEnabled()  # nothing is under way
     assert speed.exists()
@@ -274,6 +267,7 @@ def arrange(widget, qtbot):
     widget.results.columns.actions["probability"].setChecked(False)
     header = widget.results.table.horizontalHeader()
     header.moveSection(header.visualIndex(3), 0)
+    widget.review.part.form.set_values({"order": "smallest"})
     widget.reveal("explore")
 
 
@@ -282,8 +276,8 @@ def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
     qtbot.waitUntil(lambda: pages.usage is not None, timeout=20_000)
     dialog = widget.controller.settings
     dialog.resize(dialog.minimumSizeHint())
-    notes = [note for note in pages.storage.findChildren(QLabel) if note.isVisibleTo(dialog)]
-    assert pages.size in notes
+    notes = [note for note in pages.findChildren(QLabel) if note.isVisibleTo(dialog)]
+    assert pages.sizes in notes
     for note in notes:
         wanted = note.heightForWidth(note.width()) if note.wordWrap() else note.sizeHint().height()
         qtbot.waitUntil(lambda n=note, w=wanted: n.height() >= w, timeout=3000)
@@ -291,7 +285,7 @@ def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
     assert area.widget().width() <= area.viewport().width()
 
 
-def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
+def test_the_next_start_is_as_the_last_one_ended(another, widget, qtbot, messages):
     arrange(widget, qtbot)
     widget.results.columns.apply(
         panel_state.ColumnState(
@@ -299,7 +293,7 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
         )
     )
     widget.shut_down()
-    made = another(widget._viewer)
+    made = another()
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
     assert made.session.settings.inversion.alpha == 5.0
@@ -309,9 +303,9 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
     assert header.visualIndex(3) == 0
     assert header.isSectionHidden(2)
     assert header.sectionSize(5) == 90
+    assert made.review.part.options.order == "smallest"
     assert made.tabs.shown == "explore"
     assert not messages
-    made.shut_down()
 
 
 SETTINGS = {
@@ -345,7 +339,7 @@ def test_every_form_follows_the_settings_of_the_session(widget):
     assert widget.session.settings == wanted.changed({"inversion.steps": 3})
 
 
-def test_every_setting_comes_back_but_live_does_not(widget, messages):
+def test_every_setting_comes_back_but_live_does_not(another, widget, messages):
     wanted = RunSettings().changed({"device": "cpu", **SETTINGS})
     scope = widget.input.scope
     widget.session.settings = wanted
@@ -357,7 +351,7 @@ def test_every_setting_comes_back_but_live_does_not(widget, messages):
     assert session.settings == wanted
     assert session.live
     widget.shut_down()
-    made = another(widget._viewer)
+    made = another()
     assert session.settings == wanted
     assert session.scope.channels == "displayed"
     assert session.outlined
@@ -368,43 +362,9 @@ def test_every_setting_comes_back_but_live_does_not(widget, messages):
     assert session.settings == RunSettings()
     assert session.scope == Scope()
     assert not session.outlined
-    made.shut_down()
 
 
-def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first(widget, messages):
-    settings = {
-        "inversion.steps": 25,
-        "inversion.alpha": 1e9,
-        "inversion.layers": "all",
-        "method": {"name": "gone"},
-        "device": "abacus",
-        "window": [],
-        "colour": "blue",
-    }
-    text = json.dumps({"format": 1, "settings": settings, "channels": "ultraviolet", "tab": "?"})
-    panel_state.FILE.path.write_text(text)
-    made = another(widget._viewer)
-    usable = {
-        "inversion.steps": 25,
-        "inversion.alpha": 1e9,
-    }  # farther than the slider goes at first
-    assert made.session.settings == RunSettings().changed(usable)
-    assert made.session.scope.channels == "layer"
-    assert not messages
-    made.shut_down()
-
-
-def test_a_file_of_the_version_before_is_read(widget, messages):
-    values = {"format": 1, "model": "ViT-B-16/openai", "device": "cpu", "alpha": 3.0}
-    panel_state.FILE.path.write_text(json.dumps(values))
-    made = another(widget._viewer)
-    wanted = {"model": "ViT-B-16/openai", "device": "cpu", "inversion.alpha": 3.0}
-    assert made.session.settings == RunSettings().changed(wanted)
-    assert not messages
-    made.shut_down()
-
-
-def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
+def test_groups_colours_and_threshold_come_back_too(another, widget, qtbot):
     words = widget.vocabulary
     words.text.setPlainText("cat | kitten\ndog\nsofa")
     words.open_dialog()
@@ -421,7 +381,7 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
         ("", ""),
     ]
     widget.shut_down()
-    made = another(widget._viewer)
+    made = another()
     assert made.vocabulary.vocabulary() == before
     assert before.threshold == 0.31
     # Labels of a layer leave what is remembered of the user's own.
@@ -429,31 +389,53 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
     made.model.form.set_values({"inversion.alpha": 1})
     made.shut_down()
     assert panel_state.read_state()[0].marks == {"cat": ("animal", ""), "dog": ("", "#ff8000")}
-    again = another(widget._viewer)
+    again = another()
     again.controller.forget()
     assert not again.vocabulary.none.isChecked()
     again.vocabulary.text.setPlainText("cat")
     assert again.vocabulary.vocabulary().full_labels[0].group == ""
-    again.shut_down()
 
 
-def test_it_is_written_while_the_panel_is_open_too(widget, qtbot):
-    widget.model.form.set_values({"inversion.alpha": 2})
-    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
-    written = json.loads(panel_state.FILE.path.read_text())
-    assert written["settings"] == {"inversion.alpha": 2.0}
-
-
-def test_labels_of_a_layer_take_the_place_of_remembered_ones_for_that_time(widget, scene):
+def test_labels_of_a_layer_take_the_place_of_remembered_ones_for_that_time(another, widget, scene):
     widget.vocabulary.text.setPlainText("remembered")
     widget.shut_down()
-    made = another(widget._viewer)
+    made = another()
     assert made.vocabulary.text.toPlainText() == "remembered"
     made._viewer.add_labels(scene[1], name="own words", metadata={"vocabulary": ["a", "b"]})
     assert made.vocabulary.text.toPlainText() == "a\nb"
     made.model.form.set_values({"inversion.alpha": 1})
     made.shut_down()
     assert panel_state.read_state()[0].labels == "remembered"
+
+
+def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first():
+    settings = {
+        "inversion.steps": 25,
+        "inversion.alpha": 1e9,  # farther than the slider goes at first
+        "inversion.layers": "all",
+        "method": {"name": "gone"},
+        "device": "abacus",
+        "window": [],
+        "colour": "blue",
+    }
+    panel_state.FILE.write({"settings": settings, "review": {"order": "?"}, "tab": "?"})
+    state, problem = panel_state.read_state()
+    usable = {key: settings[key] for key in ("inversion.steps", "inversion.alpha")}
+    assert state.settings.changed({"device": "auto"}) == RunSettings().changed(usable)
+    assert state.review == ReviewOptions()
+    assert problem == ""
+
+
+def test_files_of_earlier_versions_are_read():
+    panel_state.FILE.write({"model": "ViT-B-16/openai", "device": "cpu", "alpha": 3.0})
+    panel_state.EARLIER.write({"order": "largest", "learn": True})
+    state, problem = panel_state.read_state()
+    wanted = {"model": "ViT-B-16/openai", "device": "cpu", "inversion.alpha": 3.0}
+    assert state.settings == RunSettings().changed(wanted)
+    assert state.review == ReviewOptions(order="largest", learn=True)
+    assert problem == ""
+    panel_state.write_state(state.model_copy(update={"review": ReviewOptions()}))
+    assert panel_state.read_state()[0].review == ReviewOptions()  # the new file counts
 
 
 @pytest.mark.parametrize(
@@ -464,32 +446,37 @@ def test_labels_of_a_layer_take_the_place_of_remembered_ones_for_that_time(widge
         ('{"format": 99, "model": "x"}', "newer version"),
     ],
 )
-def test_a_broken_or_newer_memory_is_ignored_in_one_line(widget, messages, text, said):
+def test_a_broken_or_newer_memory_is_ignored_in_one_line(another, widget, messages, text, said):
     panel_state.FILE.path.write_text(text)
-    made = another(widget._viewer)
+    made = another()
     assert made.model.spec.name == "demo"
     (line,) = messages
     assert said in line
     assert "\n" not in line
-    made.shut_down()
 
 
-def test_forgetting_returns_to_the_first_start(widget, qtbot, monkeypatch):
+def test_forgetting_returns_to_the_first_start(another, widget, qtbot, monkeypatch):
     widget.vocabulary.text.setPlainText("")
     widget.shut_down()
-    made = another(widget._viewer)
+    made = another()
     arrange(made, qtbot)
-    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
+    panel_state.EARLIER.write({"order": "largest"})
+    wanted = {"model": "ViT-B-16/openai", "device": "cpu", "inversion.alpha": 5.0}
+
+    def written():  # while the panel is open
+        return json.loads(panel_state.FILE.path.read_text())["settings"] == wanted
+
+    qtbot.waitUntil(written, timeout=20_000)
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
     qtbot.mouseClick(made.controller.pages.forget, LEFT)
-    assert not panel_state.FILE.path.exists()
+    assert panel_state.read_state() == (panel_state.PanelState(), "")
     assert made.model.spec.name == "demo"
     assert made.model.device.currentText() == "auto"
     assert made.session.settings.inversion.alpha == 0
     assert made.vocabulary.text.toPlainText() == ""
     assert made.results.columns.state == panel_state.ColumnState()
+    assert made.review.part.options.order == "margin"
     assert made.tabs.shown == "label"
-    made.shut_down()
 
 
 def test_columns_are_dragged_and_arranged_by_key(widget, slow, run_to_end, qtbot):
@@ -518,11 +505,3 @@ def test_columns_are_dragged_and_arranged_by_key(widget, slow, run_to_end, qtbot
     assert widget.results.row == 0
     widget.results.columns.reset()
     assert widget.results.columns.state == panel_state.ColumnState()
-
-
-def test_nothing_is_written_outside_the_tests_own_folders(own_config_folder):
-    import napari.settings
-
-    assert str(own_config_folder) in str(panel_state.FILE.path)
-    assert str(own_config_folder) in str(getattr(napari.settings, "_CFG_PATH", own_config_folder))
-    assert napari_maskinversion.__version__

@@ -10,10 +10,9 @@ from qtpy.QtWidgets import QLabel
 
 from napari_maskinversion import _napari
 from napari_maskinversion._napari.panel import topics
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
 
-def test_a_new_topic_is_a_package_and_a_name(make_napari_viewer, monkeypatch):
+def test_a_new_topic_is_a_package_and_a_name(dock, monkeypatch):
     stopped, shown, page = [], QLabel("notes"), QLabel("how notes are taken")
 
     def content(panel):
@@ -24,9 +23,7 @@ def test_a_new_topic_is_a_package_and_a_name(make_napari_viewer, monkeypatch):
     topic.TAB, topic.content, topic.pages = "explore", content, lambda _: {"Notes": page}
     monkeypatch.setitem(sys.modules, "napari_maskinversion._napari.notes", topic)
     monkeypatch.setattr(topics, "_TOPICS", ("notes", *topics._TOPICS))
-    viewer = make_napari_viewer()
-    widget = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(widget, name="test")
+    widget = dock()
     assert widget.tabs.areas["explore"].isAncestorOf(shown)
     assert widget.controller.settings.isAncestorOf(page)
     assert widget.controller.settings.list.item(0).text() == "Notes"

@@ -3,18 +3,15 @@
 import gc
 import json
 import weakref
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QMessageBox
+from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.session import session_of
-from napari_maskinversion.base.progress import tick
-from napari_maskinversion.results.export.catalogue import FORMATS
 
 
 def row_click(qtbot, widget, row):
@@ -51,20 +48,15 @@ def test_rare_choices_are_pages_of_the_settings_and_open_by_keyboard(qtbot, widg
     assert widget.run_controller.request().input.merge
 
 
-def test_the_line_names_the_plane_of_a_stack(make_napari_viewer, qtbot):
-    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-
-    viewer = make_napari_viewer()
+def test_the_line_names_the_plane_of_a_stack(viewer, dock, qtbot):
     labels = np.zeros((4, 20, 30, 30), dtype=int)
     labels[3, 12, 5:9, 5:9] = 1
     viewer.add_image(np.random.rand(4, 20, 30, 30))
     viewer.add_labels(labels)
     viewer.dims.axis_labels = ("t", "z", "y", "x")
-    widget = MaskInversionWidget(viewer)
-    qtbot.addWidget(widget)
+    widget = dock()
     viewer.dims.set_point((0, 1), (3, 12))
     qtbot.waitUntil(lambda: widget.input.line.text() == "1 region on this plane (t 3, z 12)")
-    widget.shut_down()
 
 
 def test_layers_are_offered_as_they_come_and_go(widget):
@@ -106,13 +98,17 @@ def test_the_row_selected_drives_heatmap_bars_and_view(qtbot, widget, slow, run_
         assert np.array_equal(layer.data, data)
 
 
-def test_a_region_out_of_sight_is_brought_into_view(qtbot, widget, slow, run_to_end):
-    viewer = widget._viewer
+def test_a_region_out_of_sight_that_the_user_selects_is_brought_into_view(
+    window, widget, slow, run_to_end
+):
     slow.free = True
+    camera, image = window.scene.camera, window.layers["photo"]
+    image.corner_pixels = np.array([[100, 100], [130, 130]])  # what a zoomed view would leave
+    camera.center = (0, 115, 115)
     run_to_end(widget)
-    camera = viewer.scene.camera
-    image = viewer.layers["photo"]
-    image.corner_pixels = np.array([[0, 0], [30, 30]])  # what a zoomed view would leave
+    assert widget.results.row == 0  # by the panel: the view stays
+    assert camera.center[-2:] == pytest.approx((115, 115))
+    image.corner_pixels = np.array([[0, 0], [30, 30]])
     widget.results.table.selectRow(49)
     y0, x0, y1, x1 = widget.results.results.regions[49].bbox
     assert camera.center[-2:] == pytest.approx(((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2))
@@ -120,56 +116,6 @@ def test_a_region_out_of_sight_is_brought_into_view(qtbot, widget, slow, run_to_
     camera.center = (0, 50, 50)
     widget.results.table.selectRow(3)  # in view: nothing moves
     assert camera.center[-2:] == pytest.approx((50, 50))
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (lambda w: w.vocabulary.text.setPlainText(" \n"), "no words"),
-        (lambda w: w._viewer.layers.clear(), "Open an image first"),
-        (lambda w: w._viewer.layers.remove("cells"), "no regions"),
-        (lambda w: w._viewer.layers["cells"].data.fill(0), "no regions"),
-        (lambda w: w._viewer.layers["photo"].data.fill(7), "same value"),
-        (lambda w: w.model.choose("ViT-B-16/openai"), "press Fetch"),
-    ],
-)
-def test_what_cannot_be_run_is_refused_in_words(
-    qtbot, widget, slow, messages, run_to_end, spoil, says
-):
-    slow.free = True
-    spoil(widget)
-    run_to_end(widget)
-    assert len(messages) == 1
-    assert says in messages[0]
-    assert widget.foot.button.isEnabled()
-    assert widget.results.model.rowCount() == 0
-
-
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_nan_is_shown_as_black_and_refused_where_there_is_nothing_else(
-    qtbot, make_napari_viewer, scene, slow, messages, run_to_end, everywhere
-):
-    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-
-    viewer, slow.free = make_napari_viewer(), True
-    data = np.random.rand(160, 200)
-    data[3, 3], data[4, 4] = np.nan, np.inf
-    if everywhere:
-        data[:] = np.nan
-    viewer.add_image(data, contrast_limits=(0, 1))
-    viewer.add_labels(scene[1])
-    widget = MaskInversionWidget(viewer)
-    qtbot.addWidget(widget)
-    widget.vocabulary.text.setPlainText("cat")
-    run_to_end(widget)
-    if everywhere:
-        assert "no finite value" in messages[0]
-    else:
-        seen = slow.tasks[0].source.read(0, (0, 0, 160, 200))
-        assert seen[3, 3] == 0
-        assert seen[4, 4] == 1
-        assert widget.results.model.rowCount() == 50
-    widget.shut_down()
 
 
 def test_export_writes_what_the_table_shows(
@@ -209,38 +155,6 @@ def test_export_writes_what_the_table_shows(
     assert sidecar["embeddings"]["ids"] == shown.ids
 
 
-def test_export_asks_before_it_replaces(
-    qtbot, widget, slow, run_to_end, tmp_path, monkeypatch, messages
-):
-    slow.free = True
-    run_to_end(widget)
-    (tmp_path / "embeddings.json").write_text("mine")
-    asked = []
-
-    def question(parent, title, text):
-        asked.append(text)
-        return QMessageBox.StandardButton.No
-
-    monkeypatch.setattr(QMessageBox, "question", question)
-    monkeypatch.setattr(
-        QFileDialog, "getSaveFileName", lambda *_, **__: (str(tmp_path / "embeddings.npy"), "")
-    )
-    widget.exports.ask(FORMATS["npy"])
-    assert not widget.exports.saving.busy
-    assert "embeddings.json" in asked[0]
-    assert [path.name for path in tmp_path.iterdir()] == ["embeddings.json"]
-    assert (tmp_path / "embeddings.json").read_text() == "mine"
-
-
-def test_export_to_a_place_that_cannot_be_written_is_refused(
-    widget, slow, run_to_end, tmp_path, messages, export
-):
-    slow.free = True
-    run_to_end(widget)
-    export(widget, tmp_path / "nowhere", "csv")
-    assert "cannot be written" in messages[-1]
-
-
 def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_path, messages):
     part = widget.vocabulary
     part.text.setPlainText("")
@@ -252,69 +166,13 @@ def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_
     assert part.text.toPlainText() == "typed by hand"
     file = tmp_path / "words.txt"
     file.write_text("# comment\nfox\n\nowl\nfox\n")
-    part.read(file)
+    part.files.read(file)
     qtbot.waitUntil(lambda: part.count.text().startswith("2 words"))
     assert part.vocabulary().labels == ("fox", "owl")
-    part.read(tmp_path / "missing.txt")
+    part.files.read(tmp_path / "missing.txt")
     qtbot.waitUntil(lambda: not part.files.busy)
     assert "missing.txt" in messages[-1]
     assert part.vocabulary().labels == ("fox", "owl")
-
-
-def test_settings_reach_the_run(widget):
-    widget.model.form.set_values({"inversion.alpha": 5})
-    widget.model.form.set_values({"inversion.steps": 7})
-    widget.model.form.set_values({"chunk_size": 5})
-    widget.model.form.set_values({"keep_aspect": False})
-    request = widget.run_controller.request()
-    assert request.settings.inversion.alpha == 5
-    assert request.settings.inversion.steps == 7
-    assert (request.settings.chunk_size, request.settings.keep_aspect) == (5, False)
-
-
-def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkeypatch):
-    from napari_maskinversion.engine.models import weights_download
-
-    assert "[bundled]" in widget.model.model.itemText(0)
-    assert widget.model.fetching.button.isHidden()
-    widget.model.choose("ViT-B-16/openai")
-    assert "[599 MB to fetch]" in widget.model.model.currentText()
-    assert not widget.model.fetching.button.isHidden()
-    seen = []
-
-    def fetch(name):
-        seen.append(name)
-        while True:
-            tick("bytes", 3_000_000_000, 4_000_000_000)  # more than fits Qt's int
-            qtbot_wait.wait(0.01)
-
-    import threading
-
-    qtbot_wait = threading.Event()
-    monkeypatch.setattr(weights_download, "fetch", fetch)
-    qtbot.mouseClick(widget.model.fetching.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.model.fetching.bar.text() == "3000 of 4000 MB")
-    qtbot.mouseClick(widget.model.fetching.cancel, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.download.worker.busy)
-    assert seen == ["ViT-B-16/openai"]
-    assert not widget.model.fetching.button.isHidden()
-
-
-def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
-    monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
-    widget.model.choose("ViT-B-16/openai")
-    qtbot.mouseClick(widget.model.fetching.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.download.worker.busy, timeout=20_000)
-    assert len(messages) == 1
-    assert "demo" in messages[0]
-
-
-def test_the_panel_fits_360_pixels(widget, slow, run_to_end):
-    slow.free = True
-    run_to_end(widget)
-    for area in widget.tabs.areas.values():
-        assert area.widget().minimumSizeHint().width() <= 360
-    assert widget.minimumSizeHint().width() <= 360
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -326,54 +184,9 @@ def test_colours_follow_the_theme(widget, theme):
     assert widget.results.bars.text_color.name() == text
 
 
-def test_results_stay_when_an_image_is_added_and_come_back_with_theirs(widget, slow, run_to_end):
-    viewer, session = widget._viewer, widget.session
-    slow.free = True
-    run_to_end(widget)
-    photo, cells = session.layers
-    other = viewer.add_image(np.random.rand(50, 60), name="other")
-    assert widget.input.image.layer is photo
-    widget.input.image.choose(other)
-    assert widget.results.model.rowCount() == 0
-    widget.input.image.choose(photo)
-    assert widget.input.regions.layer is cells
-    assert widget.results.model.rowCount() == 50
-
-
-def test_a_cancelled_run_says_how_many_regions_of_how_many_are_done(
-    qtbot, widget, slow, monkeypatch
+def test_a_closed_dock_frees_the_models_and_gives_back_its_results(
+    window, widget, dock, slow, run_to_end
 ):
-    clock = SimpleNamespace(monotonic=lambda: 10 * len(slow.reached))  # each step is shown
-    for module in ("workers.driver", "run_requests.run_task"):
-        monkeypatch.setattr(f"napari_maskinversion._napari.{module}.time", clock)
-    widget.model.form.set_values({"chunk_size": 10})
-    widget.start()
-    slow.go.release(4 + 3 + 1)  # the encoding, the first ten regions, and a step of the next
-    qtbot.waitUntil(lambda: widget.session.run.done == 10, timeout=20_000)
-    widget.stop()
-    slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
-    assert widget.session.run.phase == "cancelled"
-    assert widget.session.run.summary == "10 of 50 regions"
-    assert widget.foot.status.text().startswith("10 of 50 regions done.")
-    assert widget.results.model.rowCount() == 10
-
-
-def test_results_that_are_selected_by_the_panel_do_not_move_the_view(widget, slow, run_to_end):
-    viewer = widget._viewer
-    slow.free = True
-    camera = viewer.scene.camera
-    viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])  # zoomed in
-    camera.center = (0, 115, 115)
-    run_to_end(widget)
-    assert widget.results.row == 0
-    assert camera.center[-2:] == pytest.approx((115, 115))
-    viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])
-    widget.results.table.selectRow(1)  # by the user
-    assert camera.center[-2:] != pytest.approx((115, 115))
-
-
-def test_a_closed_dock_frees_the_models_and_keeps_the_session(widget, slow, run_to_end):
     class Weights:
         """Stands in for a model on a device."""
 
@@ -383,25 +196,13 @@ def test_a_closed_dock_frees_the_models_and_keeps_the_session(widget, slow, run_
     models.clear()
     slow.free = True
     run_to_end(widget)
+    widget.results.select(7)
     results = widget.session.results
-    widget._viewer.window.remove_dock_widget(widget)
+    window.window.remove_dock_widget(widget)
     gc.collect()
     assert [one() for one in gone] == [None, None]
-    assert session_of(widget._viewer).results is results
-    assert len(results) == 50
-
-
-def test_a_closed_dock_gives_back_its_results_and_one_heatmap(widget, slow, run_to_end):
-    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-
-    viewer = widget._viewer
-    slow.free = True
-    run_to_end(widget)
-    widget.results.select(7)
-    viewer.window.remove_dock_widget(widget)
-    again = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(again, name="again")
+    assert session_of(window).results is results
+    again = dock()
     assert again.results.model.rowCount() == 50
     assert again.results.row == 7
-    assert [layer.name for layer in viewer.layers if is_ours(layer)] == ["heatmap: photo"]
-    again.shut_down()
+    assert [layer.name for layer in window.layers if is_ours(layer)] == ["heatmap: photo"]

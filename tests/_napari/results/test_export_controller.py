@@ -14,7 +14,6 @@ from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import FORMATS
@@ -133,18 +132,15 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
 
 @pytest.mark.parametrize("live", [False, True])
 def test_the_place_on_earth_of_a_geotiff_reaches_every_file(
-    qtbot, make_napari_viewer, tmp_path, run_to_end, live
+    qtbot, viewer, dock, tmp_path, run_to_end, live
 ):
     geotiff(tmp_path / "utm.tif", keys=UTM)
-    viewer = make_napari_viewer()
     (image,) = viewer.open(tmp_path / "utm.tif", plugin="napari")
     labels = np.zeros(image.data.shape[:2], int)
     labels[4:8, 8:16] = 1
     viewer.add_labels(labels)
-    panel = MaskInversionWidget(viewer)
-    qtbot.addWidget(panel)
+    panel = dock()
     panel.model.form.set_values({"inversion.steps": 1})
-    panel.vocabulary.text.setPlainText("cat\ndog")
     if live:
         panel.live.part.switch.setChecked(True)
         qtbot.waitUntil(lambda: panel.session.results is not None, timeout=60_000)
@@ -160,7 +156,6 @@ def test_the_place_on_earth_of_a_geotiff_reaches_every_file(
     assert (table["world_x"][0], table["world_y"][0]) == (500_006.0, 4_199_998.5)
     record = json.loads(save(qtbot, panel, "json", tmp_path).read_text("utf-8"))
     assert record["regions"][0]["world_xy"] == [500_006.0, 4_199_998.5]
-    panel.shut_down()
 
 
 def test_every_export_is_told_although_others_follow(qtbot, ran, tmp_path, messages):
@@ -223,17 +218,6 @@ def test_suggestions_join_the_columns_of_the_layer(ran, messages):
     assert "'cells' now has the columns label, roi_id, suggestion_2, similarity" in messages[-1]
 
 
-def test_decisions_join_the_columns_of_the_layer_too(ran, qtbot):
-    ran.review.part.switch.click()
-    qtbot.waitUntil(lambda: ran.review.state is not None, timeout=20_000)
-    ran.review.act("pick 2")
-    ran.exports.to_features()
-    features = ran._viewer.layers["cells"].features.set_index("index")
-    first = ran.results.results.regions[0]
-    assert features.loc[first.id, "decision"] == first.ranking.labels[1]
-    assert set(features["decision"].drop([first.id, 0], errors="ignore")) == {""}
-
-
 def test_the_layers_features_follow_runs_and_decisions_where_that_is_switched_on(
     qtbot, ran, run_to_end
 ):
@@ -287,14 +271,3 @@ def test_results_of_other_regions_are_not_written_into_the_layer(ran, messages):
     ran.exports.to_features()
     assert list(layer.features) == before
     assert "to other regions" in messages[-1]
-
-
-def test_open_results_is_reached_by_keyboard_and_named(widget, tmp_path, monkeypatch, qtbot):
-    button = widget.exports.part.open
-    assert button.toolTip()
-    assert button.accessibleName() == "Open results"
-    asked = []
-    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a: asked.append(a) or ("", ""))
-    button.setFocus()
-    qtbot.keyClick(button, Qt.Key.Key_Space)
-    assert asked

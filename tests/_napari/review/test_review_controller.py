@@ -54,7 +54,7 @@ def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, re
     assert states(reviewing) == {}
 
 
-def test_ctrl_z_is_the_reviews_where_it_has_the_focus_and_else_the_layers(qtbot, reviewing):
+def test_ctrl_z_is_the_reviews_where_it_has_the_focus_and_else_the_layers(window, qtbot, reviewing):
     marks = reviewing.session.regions
     before = marks.data.copy()
     press(qtbot, canvas(reviewing), "AA")
@@ -118,7 +118,7 @@ def test_decisions_of_an_earlier_day_count_before_the_review_is_opened(qtbot, op
 
 @pytest.mark.parametrize("name", ["cells", "marks"])
 def test_a_review_ends_with_its_layers_and_comes_back_with_them(
-    qtbot, reviewing, photo, name, run_to_end
+    window, qtbot, reviewing, photo, name, run_to_end
 ):
     part, viewer = reviewing.review.part, reviewing._viewer
     press(qtbot, canvas(reviewing), "A")
@@ -188,7 +188,7 @@ def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing,
     assert not part.body.isVisible()
 
 
-def test_the_heatmap_leaves_the_object_visible_while_its_region_is_reviewed(qtbot, opened):
+def test_the_heatmap_leaves_the_object_visible_while_its_region_is_reviewed(window, qtbot, opened):
     widget = opened()
     heatmap = widget.canvas.heatmap
     assert heatmap.layer.opacity == OPACITY
@@ -225,7 +225,7 @@ def test_options_come_back_after_a_restart(qtbot, opened):
     switch_on(qtbot, second)
     assert [button._key.text() for button in second.review.part.suggestions[:2]] == ["1", "2"]
     assert second.review.part.suggestions[0].label.text() == "cat"  # first of the list
-    second.review.forget_options()
+    second.controller.forget()
     assert second.review.part.options.order == "margin"
 
 

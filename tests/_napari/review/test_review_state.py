@@ -11,17 +11,13 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import ImageIdentity, RegionIdentity, RegionKey
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.ranking import Ranking
-from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
-from napari_maskinversion.results.run_info import RunInfo
-from napari_maskinversion.results.settings import RunSettings
 from napari_maskinversion.review.exemplars import Learner
 from napari_maskinversion.review.queue import ReviewQueue
 from napari_maskinversion.review.review import Review
 
-WINDOW = WindowRecord(
-    box=(0.0, 0.0, 8.0, 8.0), level=0, pixels=(8, 8), input_size=(8, 8), grid=(2, 2), whole=True
-)
+from ..made import made_info, made_region
+
 CELLS = ("red", "white", "platelet")
 
 
@@ -42,33 +38,15 @@ def make(tmp_path):
         while opened:
             opened.pop().close()
         rows = [
-            RegionResult(
-                id=number,
-                bbox=(0, 0, 2, 2),
-                area=4,
+            made_region(
+                number,
                 raw_embedding=np.eye(4, dtype=np.float32)[number % 4],
-                grid_map=np.zeros((2, 2), np.float32),
-                losses=np.ones(2, np.float32),
                 # Nothing reaches this threshold: none of these.
                 ranking=ranking(words, best or words[0], confidence, None if best else 0.9),
-                iou=0.5,
-                low_resolution=False,
-                window=WINDOW,
-                index=number - 1,
-                centroid=(1.0, 1.0),
             )
             for number, (best, confidence) in enumerate(suggested, 1)
         ]
-        info = RunInfo(
-            fingerprint="0",
-            settings=RunSettings(model="made up"),
-            vocabulary=Vocabulary(words),
-            image_shape=(8, 8),
-            input_size=(8, 8),
-            grid=(2, 2),
-            embed_dim=4,
-            device="cpu",
-        )
+        info = made_info(Vocabulary(words), embed_dim=4)
         results = Results(info, tuple(rows))
         image = ImageIdentity("cells", (8, 8), "uint8", "0" * 32)
         regions = [RegionIdentity(RegionKey(r.id), f"{r.id:032}", r.bbox) for r in rows]

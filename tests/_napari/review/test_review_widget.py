@@ -13,13 +13,13 @@ from napari.layers import Labels, Shapes
 from qtpy.QtCore import Qt
 from skimage.io import imsave
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.review.decided_layer import LIGHT, DecidedLayer
 from napari_maskinversion._napari.review.learning import KnownRegions, learn
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion.base.identity import RegionKey, identify_image
 from napari_maskinversion.review.review import Review
 
+from ..made import made_info
 from .reviewing import canvas, kept, press, results_of, settled, show, switch_on
 
 
@@ -47,7 +47,7 @@ def selected(widget):
 
 
 def test_keys_on_the_canvas_decide_and_go_on_and_every_decision_is_on_the_disk(
-    qtbot, reviewing, photo
+    window, qtbot, reviewing, photo
 ):
     viewer, cells = reviewing._viewer, reviewing._viewer.layers["marks"]
     viewer.layers.selection.active = cells
@@ -80,7 +80,7 @@ def test_keys_on_the_canvas_decide_and_go_on_and_every_decision_is_on_the_disk(
     assert cells.mode == "pan_zoom"  # 2 is the brush, elsewhere
 
 
-def test_the_region_that_a_key_decides_about_is_outlined_on_the_canvas(qtbot, reviewing):
+def test_the_region_that_a_key_decides_about_is_outlined_on_the_canvas(window, qtbot, reviewing):
     marks = np.asarray(reviewing._viewer.layers["marks"].data)
     border, layers = reviewing.canvas.border, list(reviewing._viewer.layers)
     for key in "AN2":
@@ -94,7 +94,7 @@ def test_the_region_that_a_key_decides_about_is_outlined_on_the_canvas(qtbot, re
     assert not border.visible
 
 
-def test_escape_gives_the_canvas_its_keys_back(qtbot, reviewing):
+def test_escape_gives_the_canvas_its_keys_back(window, qtbot, reviewing):
     cells = reviewing._viewer.layers["marks"]
     reviewing._viewer.layers.selection.active = cells
     where = canvas(reviewing)
@@ -111,7 +111,9 @@ def test_escape_gives_the_canvas_its_keys_back(qtbot, reviewing):
     assert states(reviewing)[2] == ("rejected", "")
 
 
-def test_keys_with_a_modifier_and_keys_of_the_rest_of_the_panel_are_left_alone(qtbot, reviewing):
+def test_keys_with_a_modifier_and_keys_of_the_rest_of_the_panel_are_left_alone(
+    window, qtbot, reviewing
+):
     where = canvas(reviewing)
     qtbot.keyClick(where, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClicks(reviewing.vocabulary.text, "ars12")
@@ -220,7 +222,9 @@ def test_figures_in_the_table_are_those_of_the_label_shown(qtbot, reviewing):
 # -- nothing is lost ----------------------------------------------------------------------------
 
 
-def test_decisions_survive_a_panel_that_is_closed_without_warning(qtbot, opened, photo, scene):
+def test_decisions_survive_a_panel_that_is_closed_without_warning(
+    window, qtbot, opened, photo, scene
+):
     first = opened(viewer=napari.Viewer(show=False))
     switch_on(qtbot, first)
     press(qtbot, canvas(first), "A2R")
@@ -301,23 +305,7 @@ def test_an_image_reviewed_elsewhere_is_refused_until_that_ends(qtbot, opened, p
     switch_on(qtbot, widget)
     widget.shut_down()
     # Others may go on now.
-    Review(other.image, [], other_info(other), file=photo).close()
-
-
-def other_info(review):
-    from napari_maskinversion.results.run_info import RunInfo
-    from napari_maskinversion.results.settings import RunSettings
-
-    return RunInfo(
-        fingerprint="0",
-        settings=RunSettings(model="fake"),
-        vocabulary=None,
-        image_shape=(160, 200),
-        input_size=(64, 80),
-        grid=(4, 5),
-        embed_dim=8,
-        device="cpu",
-    )
+    Review(other.image, [], made_info(), file=photo).close()
 
 
 @pytest.mark.parametrize(
@@ -345,9 +333,9 @@ def test_a_file_that_is_not_ours_or_newer_is_told_and_left_alone(
 def ghost(photo, scene):
     """A decision about region 1 that was made when the image had other pixels."""
     other = identify_image("old cells", scene[0][::2])
-    with Review(other, [], other_info(None), file=photo) as review:
+    with Review(other, [], made_info(), file=photo) as review:
         review.save()
-    with Review(other, _identities(scene[1]), other_info(None), file=photo) as review:
+    with Review(other, _identities(scene[1]), made_info(), file=photo) as review:
         review.accept(_identities(scene[1])[0].key, "ghost")
 
 
@@ -355,6 +343,8 @@ def test_decisions_about_other_pixels_are_used_where_that_is_asked_for(qtbot, op
     widget = opened()
     part = widget.review.part
     switch_on(qtbot, widget)
+    assert states(widget) == {}
+    assert "another image" in part.status.text()
     assert "80 x 200" in part.status.text()
     assert not part.others.isHidden()
     press(qtbot, canvas(widget), "S")
@@ -376,22 +366,10 @@ def test_decisions_that_were_taken_over_stay(qtbot, opened, photo, scene, ghost)
     press(qtbot, canvas(widget), "2")
     widget.shut_down()
     image = identify_image("cells.png", scene[0])
-    with Review(image, _identities(scene[1]), other_info(None), file=photo) as review:
+    with Review(image, _identities(scene[1]), made_info(), file=photo) as review:
         labels = {key.id: decision.label for key, decision in review.decisions.items()}
         assert labels == {1: "ghost", 2: "dog"}
         assert not review.restored.unused  # nobody is asked again
-
-
-def test_decisions_about_another_image_are_not_used(qtbot, opened, photo, scene, ghost):
-    widget = opened()
-    switch_on(qtbot, widget)
-    assert states(widget) == {}
-    assert "another image" in widget.review.part.status.text()
-    press(qtbot, canvas(widget), "A")
-    assert [line.get("label") for line in sidecar(photo) if line["kind"] == "decision"] == [
-        "ghost",
-        "dog",
-    ]
 
 
 def _identities(labels):
@@ -442,14 +420,11 @@ def test_a_new_run_is_followed(qtbot, reviewing, run_to_end, scene, photo):
     assert "set aside: region 2 (rejected)" in reviewing.review.part.status.text()
 
 
-def test_there_is_nothing_to_review_before_a_run(qtbot, window):
-    widget = MaskInversionWidget(window)
-    part = widget.review.part
+def test_there_is_nothing_to_review_before_a_run(dock):
+    part = dock().review.part
     assert not part.switch.isEnabled()
     assert part.body.isHidden()
     assert "there are no suggestions" in part.hint.text()
-    widget.shut_down()
-    widget.deleteLater()
 
 
 # -- labels on the layer ------------------------------------------------------------------------
@@ -749,33 +724,6 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     assert model.index(3, 1).data() == "cat *"
     part.form["learn"].click()
     assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
-
-
-def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, tmp_path, scene):
-    widget = opened()
-    part, model = widget.review.part, widget.results.model
-    part.form.set_values({"order": "given"})
-    show(qtbot, widget, results_of(widget))
-    press(qtbot, canvas(widget), "12")
-    qtbot.keyClicks(part.label, "wolf")
-    qtbot.keyClick(part.label, Qt.Key.Key_Return)
-    other = tmp_path / "other.png"
-    imsave(other, scene[0][::-1])
-    (layer,) = widget._viewer.open(str(other), plugin="napari")
-    widget.input.image.choose(layer)
-    part.form["learn"].setChecked(True)
-    show(qtbot, widget, results_of(widget, seed=1))
-    settled(qtbot, widget)
-    assert states(widget) == {}  # another image
-    assert model.index(1, 1).data() == "cat *"
-    state = widget.review.state
-    assert "wolf" not in {one.label for row in range(50) for one in state.top(row)}
-    part.form.set_values({"other_words": True})
-    settled(qtbot, widget)
-    assert "wolf" in {one.label for row in range(50) for one in state.top(row)}
-    show(qtbot, widget, results_of(widget, fingerprint="model b"))
-    settled(qtbot, widget)
-    assert model.index(1, 1).data() == "dog"  # embeddings of two models cannot be compared
 
 
 @pytest.fixture

@@ -3,25 +3,20 @@
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from tests.scenes import demo_model, picture
 
 
 @pytest.fixture
-def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
+def panel(viewer, dock, qtbot, monkeypatch, inverted):
     """Two regions of a picture; live mode is off."""
     monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
     monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
-    viewer = make_napari_viewer()
     viewer.add_image(picture(90, 120), name="photo")
     labels = np.zeros((90, 120), np.uint8)
     labels[8:38, 10:46], labels[52:82, 66:102] = 1, 2
     viewer.add_labels(labels, name="cells")
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="test")
-    made.vocabulary.text.setPlainText("apple\ncar\nhouse\nfish")
+    made = dock(words="apple\ncar\nhouse\nfish")
     made.model.form.set_values({"inversion.steps": 2})
     qtbot.wait(50)
-    yield made
-    made.shut_down()
+    return made

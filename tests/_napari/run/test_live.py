@@ -8,7 +8,6 @@ from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.run import live_controller
 from napari_maskinversion.engine.invert.inverter import MaskInverter
-from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from tests.scenes import picture
 
 
@@ -34,14 +33,6 @@ def live(qtbot, panel, inverted):
 def shown(panel):
     frame = panel.results.model.frame
     return [] if frame is None else frame["region"].tolist()
-
-
-def test_off_means_off(qtbot, panel, inverted):
-    panel._viewer.layers["cells"].paint((20, 90), 3)
-    qtbot.wait(live_controller.LATEST + 50)
-    settled(qtbot, panel)
-    assert inverted == []
-    assert panel.results.results is None
 
 
 def test_a_stroke_updates_its_row_and_no_other(qtbot, live, inverted):
@@ -102,7 +93,7 @@ def test_shapes_that_are_added_moved_and_removed_are_followed(qtbot, live, inver
     assert shown(live) == [0]
 
 
-def test_a_shape_that_is_drawn_is_an_outline_and_its_row_is_selected(qtbot, live):
+def test_a_shape_that_is_drawn_is_an_outline_and_its_row_is_selected(window, qtbot, live):
     square = np.array([(10, 10), (10, 40), (40, 40), (40, 10)])
     shapes = live._viewer.add_shapes([square], name="drawn")  # napari's look: filled with white
     settled(qtbot, live)
@@ -199,24 +190,15 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
     qtbot.waitUntil(lambda: len(asked) == 1, timeout=2000)
 
 
-def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
+def test_other_words_and_limits_are_judged_without_inverting(qtbot, live, inverted):
+    live.vocabulary.uncertainty.form.set_values({"unsure.overlap": 1.0})
+    settled(qtbot, live)
+    assert live.results.results.info.unsure.overlap == 1.0
+    assert all("low overlap" in status for status in live.results.model.frame["status"])
     live.vocabulary.text.setPlainText("key\nbus")
     settled(qtbot, live)
     assert inverted == []
     assert set(live.results.model.frame["suggestion"]) <= {"key", "bus"}
-
-
-def test_other_limits_judge_without_inverting(qtbot, live, inverted):
-    before = live.results.results
-    live.vocabulary.uncertainty.form.set_values({"unsure.overlap": 1.0})
-    settled(qtbot, live)
-    after = live.results.results
-    assert inverted == []
-    assert [before.info.unsure.overlap, after.info.unsure.overlap] == [
-        UncertaintyConfig().overlap,
-        1.0,
-    ]
-    assert all("low overlap" in status for status in live.results.model.frame["status"])
 
 
 def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):

@@ -9,7 +9,6 @@ from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, pla
 from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.layers.overlays import OutlineLayer
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.images.windows import WindowConfig
 
 AFFINE = np.array([[1.2, 0.1, 5], [-0.2, 0.9, -3], [0, 0, 1]])
@@ -129,21 +128,17 @@ def test_the_outline_is_the_windows_edge():
 
 
 @pytest.fixture
-def large(make_napari_viewer, qtbot):
+def large(viewer, dock):
     """The widget on an image of 1,500 pixels with three small regions far apart."""
-    viewer = make_napari_viewer()
     image = np.random.default_rng(0).integers(0, 255, (1500, 1500, 3), dtype=np.uint8)
     labels = np.zeros((1500, 1500), np.uint16)
     for value, (y, x) in {7: (100, 1200), 300: (1300, 80), 12: (700, 700)}.items():
         labels[y : y + 20, x : x + 20] = value
     viewer.add_image(image, name="photo")
     viewer.add_labels(labels, name="cells")
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="test")
-    made.vocabulary.text.setPlainText("cat\ndog")
+    made = dock()
     made.model.form.set_values({"inversion.steps": 1})
-    yield made
-    made.shut_down()
+    return made
 
 
 def test_small_regions_of_a_large_image_are_seen_in_windows(qtbot, large, run_to_end, messages):
@@ -220,14 +215,17 @@ def test_the_line_says_why_a_run_would_be_refused(qtbot, widget):
 
 def test_heatmaps_are_shown_while_they_form_if_asked_for(qtbot, widget, slow):
     widget.input.scope.live.setChecked(True)
+    slow.steps = 1000
     widget.start()
-    slow.go.release(5)  # the encoding, one step
-    qtbot.waitUntil(lambda: len(slow.reached) == 6, timeout=60_000)
-    slow.go.release()
     heat = widget.canvas.heatmap
-    qtbot.waitUntil(lambda: heat.layer is not None and heat.layer.data[3, 4] == 1, timeout=60_000)
+
+    def formed():
+        slow.go.release()  # a step, of which ten a second at most are shown
+        return heat.layer is not None and heat.layer.data[3, 4] == 1
+
+    qtbot.waitUntil(formed, timeout=60_000)
     assert widget.results.model.rowCount() == 0
-    slow.free = True
+    slow.steps, slow.free = 3, True
     slow.go.release(100)
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
     # Back to the row selected, which is the first one.

@@ -8,23 +8,17 @@ import pytest
 from qtpy.QtCore import Qt
 from skimage.io import imsave
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
 
 
 @pytest.fixture
-def panel(make_napari_viewer, scene, slow, tmp_path):
+def panel(viewer, dock, scene, slow, tmp_path):
     """The panel with an image file, 50 regions and two labels; of each region the best is 0.5."""
     slow.free, slow.calibration = True, None
     imsave(tmp_path / "cells.png", scene[0])
-    viewer = make_napari_viewer()
     viewer.open(str(tmp_path / "cells.png"), plugin="napari")
     viewer.add_labels(scene[1], name="marks")
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="test")
-    made.vocabulary.text.setPlainText("cat\ndog")
-    yield made
-    made.shut_down()
+    return dock()
 
 
 def type_into(qtbot, box, text):

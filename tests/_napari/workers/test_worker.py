@@ -364,21 +364,6 @@ def test_texts_become_updates_and_every_phase_is_shown(qtbot, make):
     assert heard == [*told, ("progressed", (3, 4)), ("done", 5), "ended"]
 
 
-def test_quick_steps_are_made_and_shown_ten_times_a_second_at_most(qtbot, make):
-    worker, heard = make("single")
-    made = []
-
-    def steps():
-        start = time.monotonic()
-        while time.monotonic() - start < 1:
-            show(lambda: made.append(1) or "step")
-
-    worker.start(steps)
-    finish(qtbot, worker)
-    shown = [entry for entry in heard if entry[0] == "progressed"]
-    assert 2 <= len(shown) == len(made) <= 11  # how many depends on how fast the window draws
-
-
 def test_the_first_quick_step_is_shown_right_after_a_phase(qtbot, make):
     worker, heard = make("single")
 

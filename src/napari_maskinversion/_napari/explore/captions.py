@@ -46,7 +46,7 @@ class CaptionsSection(ProgressSection):
     title, tip = "Captions", "Sentences about regions, from a file or generated"
     work, kept = "The caption bank", "The captions that are embedded are kept."
     doing, cancel_tip = "captions", "Stop; captions already embedded are kept"
-    follows = ("settings", "record")
+    follows = "settings record"
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -141,9 +141,9 @@ class CaptionsSection(ProgressSection):
 
     # -- for the panel ------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        super().follow()
+        super().bind()
         self.generated.follow()
 
     def stop(self) -> None:

@@ -44,7 +44,7 @@ class CompareSection(RegionSection):
     """Computes the selected region with the current settings and with one of them changed."""
 
     title, tip = "Compare", "The region with another model, method or setting"
-    work, source, follows = "The comparison", "compare", ("settings",)
+    work, source, follows = "The comparison", "compare", "settings"
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)

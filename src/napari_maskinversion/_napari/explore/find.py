@@ -128,13 +128,11 @@ class FindSection(ProgressSection):
 
     # -- for the panel ------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        super().follow()
-        events = self._session.events
-        names = ("layers", "settings", "scope", "live")
-        self._bindings.connect([events[name] for name in names], self.estimator.later)
-        self._bindings.connect(events.edits, self._edited)
+        super().bind()
+        self.after("layers settings scope live", self.estimator.later)
+        self.after("edits", self._edited)
 
     def stop(self) -> None:
         """Follow the session no more, and release image and results."""

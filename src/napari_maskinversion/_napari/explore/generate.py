@@ -42,7 +42,7 @@ class GenerateSection(ProgressSection):
     title, opened = "Generate", True
     work = "Writing captions"
     doing, cancel_tip = "writing captions", "Stop; the results stay as they are"
-    follows = ("record",)
+    follows = "record"
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -133,10 +133,10 @@ class GenerateSection(ProgressSection):
 
     # -- for the panel ------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        super().follow()
-        self._bindings.connect(self._session.events.row, self._show_sentence)
+        super().bind()
+        self.after("row", self._show_sentence)
 
     def use_memory(self, bank: CaptionBank | None) -> None:
         """Use a bank as the memory of DeCap checkpoints."""

@@ -59,7 +59,7 @@ class ImagineSection(ProgressSection):
     """Decoder, prompt and numbers; what they need; the pictures."""
 
     title, tip = "What the embedding shows", "Pictures drawn from the region's embedding"
-    work, source, follows = "The drawing", "imagine", ("record", "row", "settings")
+    work, source, follows = "The drawing", "imagine", "record row settings"
     doing, cancel_tip = "drawing", "Stop after the current step"
 
     def __init__(self, shared: Shared) -> None:

@@ -11,7 +11,7 @@ from ...base import progress_words as words
 from ...base.errors import InputError
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run_requests.run_source import RunSource
-from ..session import Bindings, ResultRecord, RunState, Session, same_regions, same_run
+from ..session import ResultRecord, RunState, Session, Topic, same_regions, same_run
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import Note, Section
 from ..workers import notify
@@ -34,7 +34,7 @@ class Shared:
     store: ModelStore
 
 
-class WorkSection(QWidget):
+class WorkSection(Topic, QWidget):
     """A form, the work that it starts outside the GUI thread, and the answer.
 
     A subclass has the form, `run`, which calls `start`, and `answered`.
@@ -42,7 +42,7 @@ class WorkSection(QWidget):
 
     title = tip = ""  # of the section
     opened = False  # at first
-    follows: tuple[str, ...] = ()  # events of the session after which it is refreshed
+    follows = ""  # events of the session after which it is refreshed
     work, kept = "", ""  # what messages call the work, and what stays of it after an error
     work_mode: Mode = "single"
     source = ""  # of what it refuses, which stays in the status line until it is settled
@@ -51,7 +51,6 @@ class WorkSection(QWidget):
         super().__init__()
         self._viewer, self._session = shared.viewer, shared.session
         self._canvas, self._store = shared.canvas, shared.store
-        self._bindings = Bindings()
         self.section = Section(self.title, self, opened=self.opened, tip=self.tip)
         self.worker = Worker(self.work_mode, self.work, kept=self.kept, parent=self)
         self.worker.progressed.connect(self.show_progress)
@@ -61,15 +60,14 @@ class WorkSection(QWidget):
 
     # -- for the panel ------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        events = self._session.events
-        self._bindings.connect([events[name] for name in self.follows], self.refresh)
+        self.after(self.follows, self.refresh)
         self.refresh()
 
     def stop(self) -> None:
         """Follow the session no more, and release what the work was about."""
-        self._bindings.release()
+        super().stop()
         self.drop()
 
     # -- for a subclass -----------------------------------------------------------------------
@@ -163,13 +161,12 @@ class RegionSection(WorkSection):
         """Whether the section is open."""
         return bool(self.section.isExpanded())
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        super().follow()
-        events = self._session.events
-        self._bindings.connect(events.record, self._show_record)
-        self._bindings.connect(events.row, self._show_row)
-        self._bindings.connect(events.run, self._run_changed)
+        super().bind()
+        self.after("record", self._show_record)
+        self.after("row", self._show_row)
+        self.after("run", self._run_changed)
         self._show_record(self._session.record)
 
     def stop(self) -> None:

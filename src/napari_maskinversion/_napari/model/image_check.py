@@ -12,7 +12,7 @@ from ...engine.models.specs import DEMO
 from ..layers.coordinates import ViewPoint, plane_of
 from ..layers.pictures import Picture, copy_picture
 from ..run_requests.preparing import background_of, image_layers
-from ..session import Bindings, Session, Snapshot
+from ..session import Session, Snapshot, Topic
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.preload import is_warm
@@ -21,7 +21,7 @@ from ..workers.worker import Worker
 _QUIET: Final = 300  # milliseconds without a change
 
 
-class ImageCheck(QObject):
+class ImageCheck(Topic, QObject):
     """Shows the demo model each image that is chosen with it, in a worker."""
 
     def __init__(
@@ -29,24 +29,22 @@ class ImageCheck(QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
-        self._bindings = Bindings()
         self.checked: Snapshot | None = None
         self._watched: Any = None
         self.worker = Worker("latest", "Looking at the image", parent=self)
         self.worker.done.connect(self._answered)
         self._pause = debouncer(self, _QUIET, self._start)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        events = self._session.events
-        self._bindings.connect(events.image, self._watch)
-        self._bindings.connect((events.image, events.settings), self.later)
+        self.after("image", self._watch)
+        self.after("image settings", self.later)
         self._watch(self._session.image)
         self.later()
 
     def stop(self) -> None:
         """Follow the session no more."""
-        self._bindings.release()
+        super().stop()
         self._watch(None)
         self._pause.cancel()
         self.worker.drop()

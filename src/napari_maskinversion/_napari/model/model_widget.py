@@ -22,7 +22,7 @@ from ...engine.models.registry import (
 from ...engine.models.specs import CHECKPOINTS, MODELS, ModelSpec
 from ...results.settings import RunSettings, fields_of
 from ..run_requests.preparing import check_on_disk
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.dialogs import file_filter
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow
@@ -40,12 +40,12 @@ _ALPHA: Final = "inversion.alpha"
 _FIRST: Final = "choose it"
 
 
-class ModelWidget(QWidget):
+class ModelWidget(Topic, QWidget):
     """Model, device and settings of the inversion."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session, self._bindings = session, Bindings()
+        self._session = session
         self._specs: list[ModelSpec] = []
         self._own: tuple[ModelSpec, str | None] | None = None  # not listed, and its architecture
         self._wanted = ""  # a device that may be offered once PyTorch is loaded
@@ -138,14 +138,10 @@ class ModelWidget(QWidget):
                 return
         self._wanted = name
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.settings, self.show_settings)
+        self.after("settings", self.show_settings)
         self.show_settings(self._session.settings)
-
-    def stop(self) -> None:
-        """Follow the session no more."""
-        self._bindings.release()
 
     def show_settings(self, settings: RunSettings) -> None:
         """Show settings; model and device stay where they are not offered here."""

@@ -12,7 +12,7 @@ from ...base import progress_words as words
 from ...base.progress import tell
 from ...engine.models.registry import model_state, unread_spec
 from ..run_requests.fetching import Fetching
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform
 from ..workers.preload import start_torch
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...engine.models.specs import ModelSpec
 
 
-class OwnModel(QObject):
+class OwnModel(Topic, QObject):
     """Chooses a model of the user's own once it has been read in a worker."""
 
     def __init__(
@@ -31,7 +31,6 @@ class OwnModel(QObject):
     ) -> None:
         super().__init__(parent)
         self._session, self._part, self._store = session, part, store
-        self._bindings = Bindings()
         self.worker = Worker("latest", "Reading the model", parent=self)
         self.worker.progressed.connect(lambda update: part.own.problem.say(f"{update.text} ..."))
         self.worker.done.connect(self._read)
@@ -40,9 +39,9 @@ class OwnModel(QObject):
         self._listing.done.connect(part.own.offer)
         part.own.asked.connect(self._ask)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.settings, self._tell_store)
+        self.after("settings", self._tell_store)
         self._tell_store()
 
     def list_architectures(self) -> None:
@@ -51,7 +50,7 @@ class OwnModel(QObject):
 
     def stop(self) -> None:
         """Follow the session no more."""
-        self._bindings.release()
+        super().stop()
         self.worker.drop()
         self._listing.drop()
 

@@ -1,28 +1,30 @@
-"""Keys, preferences, last state and settings of the panel."""
+"""Keys, preferences (also on napari's page), last state and settings of the panel."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import psygnal
 from qtpy.QtCore import QObject, Signal
 
-from ...base.preferences import FILE, LAST, Preferences, load
+from ...base.preferences import FILE, LAST, Preferences, load, save
 from ...images.known_images import INSTEAD
 from ...results.settings import RunSettings
-from ..session import Bindings, session_of
+from ..session import Topic
 from ..widgets.sections import form
 from ..workers.notify import inform, refuse
-from .doctor_dialog import DoctorDialog
 from .header import PanelHeader
-from .keys_dialog import KeysDialog
-from .napari_page import NapariPage
-from .preferences_pages import PreferencesPages
-from .settings_dialog import SettingsDialog
-from .state_keeper import StateKeeper
-from .topics import settings_pages
+from .help_dialogs import DoctorDialog, KeysDialog
+from .panel_state import StateKeeper
+from .storage_page import StoragePage
+from .topics import SettingsDialog, settings_pages
+
+PLUGIN: Final = "napari-maskinversion"
+GROUP: Final = "panel"
+_NAMES: Final = tuple(Preferences.model_fields)
 
 
-class PanelController(QObject):
+class PanelController(Topic, QObject):
     """Controls what concerns the whole panel."""
 
     heatmap_changed = Signal()
@@ -34,7 +36,7 @@ class PanelController(QObject):
         self._panel, self._model = panel, panel.model
         self.keys: KeysDialog | None = None
         self.doctor: DoctorDialog | None = None
-        self._session, self._bindings = session_of(panel.viewer), Bindings()
+        self._session = panel.session
         self.page = NapariPage()
         self.preferences = load()
         self.part = PanelHeader(panel, panel.input, self._session)
@@ -42,12 +44,12 @@ class PanelController(QObject):
         self.part.settings.clicked.connect(lambda _=False: self.show_settings())
         self.part.change.clicked.connect(lambda _=False: self.show_settings("Model"))
         self.part.photographs.clicked.connect(lambda _=False: panel.download.choose(INSTEAD))
-        self.pages = PreferencesPages(self.preferences, panel)
+        self.pages = StoragePage(self.preferences)
         self.pages.changed.connect(self._save)
         self.pages.cleared.connect(panel.model.fill)
         self.pages.forget_asked.connect(self.forget)
         display = form([*self.pages.display, *panel.input.scope.shown, panel.exports.features])
-        pages = {**settings_pages(panel), "Display": display, "Storage": self.pages.storage}
+        pages = {**settings_pages(panel), "Display": display, "Storage": self.pages}
         self.settings = SettingsDialog(pages, panel)
         self._state = StateKeeper(panel)
         self._started = False
@@ -64,19 +66,20 @@ class PanelController(QObject):
         self.pages.show_preferences(self.preferences)
         self._state.start()
         self._started = True
-        self._follow()
+        self.follow()
 
     def resume(self) -> None:
         """Follow napari's page again after the panel is docked again."""
         if self._started:
             self._connect_page()
-            self._follow()
+            self.follow()
             self._state.follow()
 
-    def _follow(self) -> None:
+    def bind(self) -> None:
+        """Follow napari's page and the session."""
         self.part.follow()
         self.page.changed.connect(self._read_again, unique=True)
-        self._bindings.answer(self._session, "take settings", self._take_settings)
+        self.answer("take settings", self._take_settings)
 
     def keep(self) -> None:
         """Write the last state, since the window closes."""
@@ -85,7 +88,7 @@ class PanelController(QObject):
 
     def stop(self) -> None:
         """Write the last state and stop following napari's page."""
-        self._bindings.release()
+        super().stop()
         self.pages.stop()
         self.part.stop()
         self.page.disconnect()
@@ -157,3 +160,74 @@ class PanelController(QObject):
     def show_settings(self, page: str = "") -> None:
         """Open the settings, at a page if one is named."""
         self.settings.bring(page)
+
+
+class NapariPage:
+    """Our page in napari's Preferences, copied into our file, which everything else reads.
+
+    The page wins: at the start of the panel, and whenever the user changes it. `show` writes both.
+    A value the page cannot mean yet (a folder that is still being typed) is ignored.
+    """
+
+    changed = psygnal.Signal()  # The user has changed something on the page
+
+    def __init__(self) -> None:
+        self._page: Any = None
+        self._writing = False
+
+    @property
+    def available(self) -> bool:
+        """Whether napari shows the page."""
+        return self._page is not None
+
+    def connect(self) -> None:
+        """Copy the page into our file, and follow its changes from now on."""
+        page = _page()
+        if page is self._page:
+            return
+        self.disconnect()
+        self._page = page
+        if page is not None:
+            for name in _NAMES:
+                getattr(page.events, name).connect(self._on_change)
+            self._copy()
+
+    def disconnect(self) -> None:
+        """Stop following the page."""
+        if self._page is not None:
+            for name in _NAMES:
+                getattr(self._page.events, name).disconnect(self._on_change)
+        self._page = None
+
+    def show(self, preferences: Preferences) -> None:
+        """Write preferences to our file, and to the page if there is one."""
+        save(preferences)
+        if self._page is None:
+            return
+        self._writing = True
+        try:
+            for name, value in preferences:
+                setattr(self._page, name, value)
+        finally:
+            self._writing = False
+
+    def _on_change(self, event: Any = None) -> None:
+        if not self._writing and self._copy():
+            self.changed.emit()
+
+    def _copy(self) -> bool:
+        """Write the page's values to our file; return whether anything was new."""
+        before = load()
+        after = before.updated({name: getattr(self._page, name) for name in _NAMES})
+        if after != before:
+            save(after)
+        return after != before
+
+
+def _page() -> Any:
+    from napari.settings import get_plugin_settings
+
+    try:
+        return getattr(get_plugin_settings(PLUGIN), GROUP)
+    except (KeyError, AttributeError):  # the plugin is not installed, or disabled
+        return None

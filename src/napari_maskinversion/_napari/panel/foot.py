@@ -10,39 +10,19 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QPushButton
 
 from ...base import progress_words as words
-from ..session import Bindings, NextStep, Session, Staleness
+from ..session import NextStep, Session, Staleness, Topic
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar
 _FOLLOWED: Final = (
-    "layers",
-    "region_count",
-    "settings",
-    "settings_problem",
-    "scope",
-    "vocabulary",
-    "words_problem",
-    "run",
-    "record",
-    "row",
-    "rows",
-    "tab",
-    "review",
-    "decided",
-    "decisions",
-    "changed_regions",
-    "image_changed",
-    "others_picked",
-    "live",
-    "download",
-    "project",
-    "many",
-    "notice",
+    "layers region_count settings settings_problem scope vocabulary words_problem run record row "
+    "rows tab review decided decisions changed_regions image_changed others_picked live download "
+    "project many notice"
 )
 # A message stays until the user changes one of these.
-_ANSWERS: Final = ("layers", "region_count", "settings", "scope", "vocabulary", "words_problem")
+_ANSWERS: Final = "layers region_count settings scope vocabulary words_problem"
 ACTIONS: Final = {
     "sample": "Open a sample",
     "smear": "Blood smear",
@@ -164,7 +144,7 @@ def _decide(session: Session) -> Step:
     return Step(f"Accept {what}", "accept", hint, ("run",))
 
 
-class Foot(QFrame):
+class Foot(Topic, QFrame):
     """Status line, progress and buttons. It never scrolls."""
 
     asked = Signal(str)  # A key of `ACTIONS`, by a button
@@ -172,7 +152,7 @@ class Foot(QFrame):
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session, self._bindings = session, Bindings()
+        self._session = session
         self._action, self._notice_action = "", ""
         self.estimate = ""
         self._colors: dict[str, str] = {}
@@ -209,17 +189,12 @@ class Foot(QFrame):
 
     # -- the session --------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        events = self._session.events
-        self._bindings.connect([events[name] for name in _FOLLOWED], self.show_state)
-        self._bindings.connect([events[name] for name in _ANSWERS], self._answered)
-        self._bindings.connect(events.tab, self._turned)
+        self.after(_FOLLOWED, self.show_state)
+        self.after(_ANSWERS, self._answered)
+        self.after("tab", self._turned)
         self.show_state()
-
-    def stop(self) -> None:
-        """Stop following the session."""
-        self._bindings.release()
 
     def _turned(self, _: str) -> None:
         """Leave what was said about another tab behind, but no refusal."""

@@ -13,7 +13,7 @@ from ...base.cache_folder import is_offline
 from ...engine.models.registry import get_spec, model_state, short_name
 from ...engine.models.specs import DEMO
 from ...images.known_images import INSTEAD, UNKNOWN, how_to_bring
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, line, stack
 
@@ -23,12 +23,12 @@ ABOUT_DEMO: Final = (
 STILL_DEMO: Final = "The suggestions are still from the demo model."
 
 
-class PanelHeader(QWidget):
+class PanelHeader(Topic, QWidget):
     """Image, regions, model, and the ways to settings and help."""
 
     def __init__(self, panel: QWidget, inputs: QWidget, session: Session) -> None:
         super().__init__()
-        self._session, self._bindings = session, Bindings()
+        self._session = session
         self._colors: dict[str, str] = {}
         key = named(PANEL)["help"]
         self.keys = _button(
@@ -59,16 +59,10 @@ class PanelHeader(QWidget):
         stack(self, top, self.chip, margins=(2, 0, 2, 4), spacing=2)
         self.show_model()
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        events = self._session.events
-        names = ("settings", "image", "doubt", "download", "record")
-        self._bindings.connect([events[name] for name in names], self.show_model)
+        self.after("settings image doubt download record", self.show_model)
         self.show_model()
-
-    def stop(self) -> None:
-        """Stop following the session."""
-        self._bindings.release()
 
     def set_colors(self, colors: Mapping[str, str]) -> None:
         """Follow the theme: "amber" behind the demo model's line, "on amber" for its text."""

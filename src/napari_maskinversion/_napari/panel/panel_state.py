@@ -1,4 +1,4 @@
-"""What the panel restores at its next start. No Qt here."""
+"""What the panel restores at its next start, in one file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,23 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from qtpy.QtCore import QObject
 
 from ...base.errors import ConfigError
-from ...base.preferences import ConfigFile
+from ...base.preferences import LAST, ConfigFile, load
 from ...results.settings import RunSettings, settings_by_key, without_dropped
 from ..results.results_columns import ColumnState
+from ..review.review_options import ReviewOptions
+from ..session import Topic
+from ..widgets.sections import debouncer
+from ..workers.notify import inform
+from ..workers.worker import Worker
 
 FILE: Final = ConfigFile("panel.json", 1)
+EARLIER: Final = ConfigFile("review.json", 1)  # the review's options in 0.2.0.dev0
+# Milliseconds after the last change until the state is written.
+QUIET: Final = 1500
+_WHERE: Final = ("model", "architecture", "device")
 
 
 class PanelState(BaseModel):
@@ -46,6 +56,7 @@ class PanelState(BaseModel):
     own_prompts: str = ""
     columns: ColumnState = Field(default_factory=ColumnState)
     tab: str = ""  # The tab in view
+    review: ReviewOptions = Field(default_factory=ReviewOptions)
 
     @model_validator(mode="before")
     @classmethod
@@ -56,6 +67,14 @@ class PanelState(BaseModel):
             earlier = {key: values.get(name) for name, key in names.items()}
             return {**values, "settings": {key: one for key, one in earlier.items() if one}}
         return values
+
+    @field_validator("review", mode="wrap")
+    @classmethod
+    def _options_that_work(cls, values: Any, read: Any) -> ReviewOptions:
+        try:
+            return read(values)
+        except ValidationError:
+            return ReviewOptions()
 
     @field_validator("settings", mode="before")
     @classmethod
@@ -92,6 +111,7 @@ def _keys() -> list[str]:
 def read_state() -> tuple[PanelState, str]:
     """Return the last state, and one line that says why it was ignored."""
     values, problem = FILE.read()
+    values.setdefault("review", EARLIER.read()[0])
     try:
         return PanelState(**values), problem
     except ValidationError:
@@ -101,3 +121,145 @@ def read_state() -> tuple[PanelState, str]:
 def write_state(state: PanelState) -> None:
     """Write the state to its file; raises OSError if that fails."""
     FILE.write(state.model_dump(mode="json"))
+
+
+class StateKeeper(Topic, QObject):
+    """Restores the last state when the panel opens, and writes it when it changes."""
+
+    def __init__(self, panel: Any) -> None:
+        super().__init__(panel)
+        self._panel, self._session = panel, panel.session
+        self._model, self._vocabulary = panel.model, panel.vocabulary
+        self._columns, self._review = panel.results.columns, panel.review.part.form
+        self._writing = Worker("queue", "Saving the panel", parent=self)
+        self._unsaved = False
+        self._saving = debouncer(self, QUIET, self._write)
+        self._first, self._last = PanelState(), PanelState()
+
+    def start(self) -> None:
+        """Restore the last state, then follow changes."""
+        self._first = self._gather()
+        state, problem = read_state()
+        if problem:
+            inform(problem)
+        self._restore(state)
+        self._last = state
+        for changed in (
+            self._vocabulary.text.textChanged,
+            self._vocabulary.marked,
+            self._vocabulary.none.toggled,
+            self._vocabulary.threshold.valueChanged,
+            self._vocabulary.templates_widget.changed,
+            self._columns.changed,
+            self._review.changed,
+            self._panel.tabs.currentChanged,
+        ):
+            changed.connect(self._on_change)
+        self.follow()
+
+    def bind(self) -> None:
+        """Follow the session."""
+        self.after("settings scope outlined forming features", self._on_change)
+
+    def stop(self) -> None:
+        """Write unsaved changes and follow the session no more; the panel is being closed."""
+        super().stop()
+        self.keep()
+
+    def keep(self) -> None:
+        """Write unsaved changes now."""
+        if self._unsaved:
+            self._cancel()
+            with suppress(OSError):
+                write_state(self._gather())
+
+    def forget(self) -> None:
+        """Return the panel to its first start, and delete the file."""
+        self._last = PanelState()
+        self._restore(self._first, forget=True)
+        self._cancel()
+        for file in (FILE, EARLIER):
+            with suppress(OSError):
+                file.remove()
+
+    def choose_model(self, name: str, architecture: str | None = None) -> None:
+        """Choose a model, or tell the user that it is not available."""
+        self._model.choose(name, architecture)
+        if self._model.spec.name != name:
+            inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
+
+    def show_settings(self, settings: RunSettings) -> None:
+        """Show settings in the dialog; the session has them already."""
+        self.choose_model(settings.model, settings.architecture)
+        for part in (self._model, self._panel.input.scope, self._vocabulary.uncertainty):
+            part.show_settings(settings)
+        if settings.threshold is not None:
+            self._vocabulary.threshold.setValue(settings.threshold)
+        self._vocabulary.none.setChecked(settings.threshold is not None)
+
+    def _on_change(self, *_: object) -> None:
+        self._unsaved = True
+        self._saving.throttle()
+
+    def _cancel(self) -> None:
+        self._unsaved = False
+        self._saving.cancel()
+
+    def _write(self) -> None:
+        self._unsaved = False
+        self._last = state = self._gather()
+
+        def write() -> None:
+            with suppress(OSError):  # affects only the next start
+                write_state(state)
+
+        self._writing.start(write)
+
+    def _gather(self) -> PanelState:
+        vocabulary, prompts = self._vocabulary, self._vocabulary.templates_widget
+        # Labels of a layer are not the user's.
+        foreign = vocabulary.prefilled
+        return PanelState(
+            settings=self._session.settings,
+            channels=self._session.scope.channels,
+            outlined=self._session.outlined,
+            forming=self._session.forming,
+            features=self._session.features,
+            labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
+            marks=self._last.marks if foreign else vocabulary.marks,
+            none=vocabulary.none.isChecked(),
+            threshold=vocabulary.threshold.value(),
+            prompts=str(prompts.sets.currentData()),
+            own_prompts=prompts.own.toPlainText(),
+            columns=self._columns.state,
+            tab=self._panel.tabs.shown,
+            review=self._panel.review.part.options,
+        )
+
+    def _restore(self, state: PanelState, *, forget: bool = False) -> None:
+        preferred, settings = load(), state.settings
+        scope = self._panel.input.scope
+        if preferred.model == LAST:
+            self.choose_model(settings.model, settings.architecture)
+        else:
+            self.choose_model(preferred.model)
+        device = settings.device if preferred.device == LAST else preferred.device
+        self._model.choose_device(device)
+        where = {key: self._session.settings.get(key) for key in _WHERE}
+        self._session.settings = settings.changed(where)
+        scope.choose_channels(state.channels)
+        scope.outline.setChecked(state.outlined)
+        scope.live.setChecked(state.forming)
+        self._panel.exports.features.setChecked(state.features)
+        self._vocabulary.restore(state.labels, state.marks, forget=forget)
+        if state.threshold is not None:
+            self._vocabulary.threshold.setValue(state.threshold)
+            self._vocabulary.none.setChecked(state.none)
+        prompts = self._vocabulary.templates_widget
+        if state.own_prompts or forget:
+            prompts.own.setPlainText(state.own_prompts)
+        if state.prompts:
+            prompts.sets.setCurrentIndex(max(prompts.sets.findData(state.prompts), 0))
+        self._columns.apply(state.columns)
+        self._review.set_values(state.review.model_dump())
+        self._panel.tabs.show_tab(state.tab)

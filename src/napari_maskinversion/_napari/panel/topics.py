@@ -7,14 +7,23 @@ name to `_TOPICS`. A topic that holds workers stops them on ``panel.closed``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, cast
 
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QScrollArea, QTabWidget, QVBoxLayout, QWidget
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QListWidget,
+    QScrollArea,
+    QStackedWidget,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
-from ..widgets.sections import scrolled
+from ..widgets.dialogs import ToolDialog
+from ..widgets.sections import line, scrolled
 
 TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore", "images": "Images"}
 _TOPICS: Final = ("model", "inputs", "vocabulary", "run", "results", "review", "explore", "images")
@@ -53,7 +62,7 @@ class Tabs(QTabWidget):
         inside = self.areas[name].widget()
         layout = cast(QVBoxLayout, inside.layout())
         for topic in _topics():
-            if _tab(topic) == name:
+            if getattr(topic, "TAB", "") == name:
                 layout.insertWidget(layout.count() - 1, topic.content(self._panel))  # above a space
         self.filled.emit(name)
 
@@ -86,5 +95,31 @@ def _topics() -> list[ModuleType]:
     return [import_module(f"...{name}", __name__) for name in _TOPICS]
 
 
-def _tab(topic: ModuleType) -> str:
-    return str(getattr(topic, "TAB", ""))
+class SettingsDialog(ToolDialog):
+    """Pages of settings, which act at once."""
+
+    def __init__(self, pages: Mapping[str, QWidget], parent: QWidget) -> None:
+        self.list, self.pages = QListWidget(), QStackedWidget()
+        content = line(self.list, self.pages, shares=(0, 1))
+        super().__init__("Settings of MaskInversion", content, parent, scrolls=False)
+        self.list.setAccessibleName("Pages of the settings")
+        self.list.setSpacing(3)
+        self.list.addItems(list(pages))
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._areas = [scrolled(page) for page in pages.values()]
+        for area in self._areas:
+            self.pages.addWidget(area)
+        self.list.currentRowChanged.connect(self.pages.setCurrentIndex)
+        self.list.setCurrentRow(0)
+        self.resize(580, 520)
+
+    def bring(self, page: str = "") -> None:
+        """Show the window, at a page if one is named."""
+        for item in self.list.findItems(page, Qt.MatchFlag.MatchExactly):
+            self.list.setCurrentItem(item)
+        self.list.setFixedWidth(self.list.sizeHintForColumn(0) + 28)
+        # Pages scroll downwards only.
+        widest = max(area.widget().minimumSizeHint().width() for area in self._areas)
+        bar = self._areas[0].verticalScrollBar().sizeHint().width()
+        self.pages.setMinimumWidth(widest + bar)
+        super().bring()

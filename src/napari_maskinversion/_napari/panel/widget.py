@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from weakref import ref
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
-from qtpy.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from qtpy.compat import isalive
+from qtpy.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QShortcut
-from qtpy.QtWidgets import QPushButton, QWidget
+from qtpy.QtWidgets import QMainWindow, QPushButton, QWidget
 
 from ..explore.captions import CaptionsSection
 from ..explore.compare import CompareSection
@@ -37,7 +39,7 @@ from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import Asked, Bindings, RunState, session_of
+from ..session import RunState, Topic, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.focus_ring import FocusRing
@@ -48,15 +50,20 @@ from ..workers.model_store import ModelStore, give_back_memory
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
 from ..workers.worker import when_idle
-from .closing import WindowClosing
-from .colors import colors_of
 from .controller import PanelController
 from .file_drops import FileDrops
 from .foot import ACTIONS, Foot
 from .topics import TABS, Tabs
 
+# What is bound to the session, in the order in which it follows changes.
+_TOPICS: Final = (
+    "model own_model download vocabulary run_controller from_file results region why compare "
+    "captions finder imagine live rerank changes segment review images exports image_check foot "
+    "ring"
+)
 
-class MaskInversionWidget(QWidget):
+
+class MaskInversionWidget(Topic, QWidget):
     """Choose an image and regions, type labels, run, and read the suggestions."""
 
     closed = Signal()
@@ -76,8 +83,7 @@ class MaskInversionWidget(QWidget):
     def _make(self) -> Iterator[bool]:
         """Make the parts; each takes less than a tenth of a second."""
         self.store = ModelStore()
-        self.session = session = session_of(self._viewer)
-        self._bindings = Bindings()
+        self.session = self._session = session = session_of(self._viewer)
         self.input = InputWidget(self._viewer, session)
         yield False
         self.model = ModelWidget(session)
@@ -160,13 +166,10 @@ class MaskInversionWidget(QWidget):
         """Narrow, and as tall as there is room."""
         return QSize(360, 760)
 
-    def _connect_images(self) -> None:
+    def _connect_parts(self) -> None:
         for name, step in (("previous image", -1), ("next image", 1)):
             key = QShortcut(shortcut(PANEL, name), self)  # also from the canvas
             key.activated.connect(partial(self.images.move, step))
-
-    def _connect_parts(self) -> None:
-        self._connect_images()
         self.estimator.ready.connect(self.foot.show_estimate)
         self.foot.asked.connect(self.do)
         self.tabs.filled.connect(self._order_foot)
@@ -180,7 +183,6 @@ class MaskInversionWidget(QWidget):
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
         self.controller.palette_changed.connect(self.results.recolor)
-        self.controller.forgotten.connect(self.review.forget_options)
         self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
         self.controller.forgotten.connect(self.vocabulary.prefill_from_layers)
@@ -197,47 +199,19 @@ class MaskInversionWidget(QWidget):
             listen(self._hear)
             self.closing.watch()
             self.input.connect_viewer()
-            for part in self._followers():
-                part.follow()
-            self._follow_session()
+            for name in _TOPICS.split():
+                getattr(self, name).follow()
+            self.follow()
 
-    def _followers(self) -> tuple[Any, ...]:
-        """Return what is bound to the session, in the order in which it follows changes."""
-        return (
-            self.model,
-            self.own_model,
-            self.download,
-            self.vocabulary,
-            self.run_controller,
-            self.from_file,
-            self.results,
-            self.region,
-            self.why,
-            self.compare,
-            self.captions,
-            self.finder,
-            self.imagine,
-            self.live,
-            self.rerank,
-            self.changes,
-            self.segment,
-            self.review,
-            self.images,
-            self.exports,
-            self.image_check,
-            self.foot,
-            self.ring,
-        )
-
-    def _follow_session(self) -> None:
-        events = self.session.events
-        names = ("layers", "settings", "scope", "live")
-        self._bindings.connect([events[name] for name in names], self.estimator.later)
-        self._bindings.connect(events.edits, self._edited)
-        self._bindings.connect(events.run, self._run_changed)
-        self._bindings.connect((events.record, events.decided), self._count_decided)
-        self._bindings.connect(events.project, self._count_images)
-        self._bindings.connect(events.asked, self._show_asked)
+    def bind(self) -> None:
+        """Follow the session."""
+        self.after("layers settings scope live", self.estimator.later)
+        self.after("edits", self._edited)
+        self.after("run", self._run_changed)
+        self.after("record decided", self._count_decided)
+        self.after("project", self._count_images)
+        self.answer("open images", lambda _: self.reveal("images"))
+        self.answer("review", lambda _: self._begin_review())
         self._running = False
         self._count_decided()
         self._count_images()
@@ -277,13 +251,13 @@ class MaskInversionWidget(QWidget):
             self.closed.emit()
             self.closing.release()
             self.controller.stop()
-            self._bindings.release()
+            super().stop()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
             # The other way round: an export still has its review, a review its canvas.
-            for part in reversed(self._followers()):
-                part.stop()
+            for name in reversed(_TOPICS.split()):
+                getattr(self, name).stop()
             ignore(self._hear)
             self.store.clear()  # last: nothing loads the model again
             when_idle(give_back_memory)
@@ -404,13 +378,6 @@ class MaskInversionWidget(QWidget):
         """Open a project, a folder of images, or images, on the tab Images."""
         self.session.ask("open images", paths)
 
-    def _show_asked(self, asked: Asked | None) -> None:
-        """Bring into view what one topic asks of another."""
-        if asked is not None and asked.what == "open images":
-            self.reveal("images")
-        elif asked is not None and asked.what == "review":
-            self._begin_review()
-
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
         for combo in (self.input.image, self.input.regions):
@@ -481,3 +448,56 @@ def _open_menu(button: QPushButton) -> None:
     menu = button.menu()
     if menu is not None:
         menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
+
+
+class WindowClosing(QObject):
+    """Notices when somebody closes the window of a panel, also if it stays open then."""
+
+    closing = Signal()
+
+    def __init__(self, panel: QWidget) -> None:
+        super().__init__(panel)
+        self._panel = panel
+        self._window: Callable[[], QMainWindow | None] = _nothing
+
+    def watch(self) -> None:
+        """Begin to watch, once the panel is docked."""
+        QTimer.singleShot(0, self._find)
+
+    def _find(self) -> None:
+        if not isalive(self._panel):  # PySide calls this also if the panel is gone meanwhile
+            return
+        window = self._panel.window()
+        if isinstance(window, QMainWindow):
+            self._window = ref(window)  # a closed window is to be freed
+            window.installEventFilter(self)
+
+    def release(self) -> None:
+        """Watch no more."""
+        window, self._window = self._window(), _nothing
+        if window is not None and isalive(window):
+            window.removeEventFilter(self)
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+        """Tell of it, and let the window close."""
+        if event.type() == QEvent.Type.Close:
+            self.closing.emit()
+        return False
+
+
+def _nothing() -> None:
+    """Stand in for the reference to a window."""
+
+
+def colors_of(theme: Any) -> dict[str, str]:
+    """Return the colours of head and foot by name, readable on the theme's background."""
+    dark = sum(theme.background.as_rgb_tuple()[:3]) < 3 * 128
+    return {
+        "accent": theme.current.as_hex(),
+        "text": theme.text.as_hex(),
+        "line": theme.primary.as_hex(),
+        "error": "#ff9d8f" if dark else "#a80010",
+        "warning": "#ffcf66" if dark else "#7a4b00",
+        "amber": "#5a4200" if dark else "#ffdf94",
+        "on amber": "#ffe2a0" if dark else "#3d2900",
+    }

@@ -1,16 +1,11 @@
 """The table of results, its export, and saved results opened again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QWidget
+from typing import Any
 
 TAB = "label"
 
 
-def content(panel: Any) -> QWidget:
+def content(panel: Any) -> Any:
     """Return the content of the tab."""
     from ..widgets.sections import column
 

@@ -18,7 +18,7 @@ from ...results.columns import columns_in
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.dialogs import may_replace
 from ..widgets.sections import debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
@@ -51,12 +51,12 @@ class ExportWidget(QWidget):
         stack(self, row, margins=(6, 0, 2, 0))
 
 
-class ExportController(QObject):
+class ExportController(Topic, QObject):
     """Writes and opens results in workers."""
 
     def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._viewer, self._session, self._bindings = viewer, session, Bindings()
+        self._viewer, self._session = viewer, session
         self.part = ExportWidget()
         self.features = QCheckBox("Suggestions in the layer's features")
         self.features.setToolTip(
@@ -93,13 +93,11 @@ class ExportController(QObject):
         menu.addAction("Into the regions' layer", self.to_features)
         self.part.export.setMenu(menu)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        events = self._session.events
-        self._bindings.connect(events.record, self._show)
-        self._bindings.answer(self._session, "open results", self.open_file)
-        names = ("record", "reviewable", "decisions", "features")
-        self._bindings.connect([events[name] for name in names], self._changed)
+        self.after("record", self._show)
+        self.answer("open results", self.open_file)
+        self.after("record reviewable decisions features", self._changed)
         self._show()
 
     def _changed(self, _: object) -> None:
@@ -116,7 +114,7 @@ class ExportController(QObject):
 
     def stop(self) -> None:
         """Abandon pending work; files are complete or absent."""
-        self._bindings.release()
+        super().stop()
         self._features_later.flush()
         self.saving.drop()
         self.opening.drop()

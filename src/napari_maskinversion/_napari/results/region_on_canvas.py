@@ -6,34 +6,33 @@ from typing import TYPE_CHECKING
 
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..session import Bindings, ResultRecord, RunState, Session, same_run
+from ..session import ResultRecord, RunState, Session, Topic, same_run
 
 if TYPE_CHECKING:
     from ..layers.results_on_canvas import Masks
     from ..session import ResultRecord
 
 
-class RegionOnCanvas:
+class RegionOnCanvas(Topic):
     """Follows the session: heatmap and view are those of its row."""
 
     def __init__(self, session: Session, canvas: ResultsOnCanvas) -> None:
-        self._session, self._canvas, self._bindings = session, canvas, Bindings()
+        self._session, self._canvas = session, canvas
         self._record: ResultRecord | None = None
         self._region: RegionResult | None = None
         self._formed = False  # heatmaps that form were shown instead
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Show what the session shows."""
-        events = self._session.events
-        self._bindings.connect(events.record, self._show_record)
-        self._bindings.connect(events.row, self._show_row)
-        self._bindings.connect(events.outlined, self.show)
-        self._bindings.connect(events.run, self._run_changed)
+        self.after("record", self._show_record)
+        self.after("row", self._show_row)
+        self.after("outlined", self.show)
+        self.after("run", self._run_changed)
         self._show_record(self._session.record)
 
     def stop(self) -> None:
         """Release the layers, and follow the session no more."""
-        self._bindings.release()
+        super().stop()
         self._record = self._region = None
         self._canvas.forget()
 

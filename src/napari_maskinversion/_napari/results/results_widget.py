@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from ...base.identity import RegionKey
 from ...language.labels.colors import colors_of
-from ..session import Bindings, ResultRecord, Session, same_run
+from ..session import ResultRecord, Session, Topic, same_run
 from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
 from ..workers.notify import inform
 from .region_details import SHOWN, Bars, CaptionList
@@ -27,12 +27,12 @@ _ROWS_SHOWN = 8
 _CHIP = 10  # pixels
 
 
-class ResultsWidget(QWidget):
+class ResultsWidget(Topic, QWidget):
     """The table, with sizes and bars of the selected region."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session, self._bindings = session, Bindings()
+        self._session = session
         self._record: ResultRecord | None = None
         self._filling = False  # a selection made meanwhile is not the user's
         self.model = ResultsModel(session, self)
@@ -66,18 +66,13 @@ class ResultsWidget(QWidget):
         parts = (self.empty, table, self.sizes, self.bars, self.captions, self._bottom)
         stack(self, *parts, margins=MARGINS, spacing=4)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Show the session's results."""
-        events = self._session.events
-        self._bindings.connect(events.record, self._show)
-        self._bindings.connect(events.row, self._show_row)
-        self._bindings.connect((events.decisions, events.review), self.recolor)
-        self._bindings.connect((events.changed_regions, events.image_changed), self._mark_changed)
+        self.after("record", self._show)
+        self.after("row", self._show_row)
+        self.after("decisions review", self.recolor)
+        self.after("changed_regions image_changed", self._mark_changed)
         self._show(self._session.record)
-
-    def stop(self) -> None:
-        """Follow the session no more."""
-        self._bindings.release()
 
     @property
     def results(self) -> Results | None:

@@ -1,15 +1,10 @@
 """Review of suggestions: accept, correct, reject, undo."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QWidget
+from typing import Any
 
 TAB = "review"
 
 
-def content(panel: Any) -> QWidget:
+def content(panel: Any) -> Any:
     """Return the content of the tab."""
     return panel.review.part

@@ -31,6 +31,7 @@ FloatArray = npt.NDArray[np.float32]
 class Learned:
     """Suggestions by text and exemplars together."""
 
+    results: Results
     scores: Scores
     best: list[str]  # The best suggestion of each row
     margins: FloatArray  # (N,). Of the scores.
@@ -58,7 +59,7 @@ def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Result
         best.append(label if other else region.suggestion)
         if other:
             changed.append(row)
-    return Learned(scores, best, scores.margins, scores.entropies, frozenset(changed))
+    return Learned(results, scores, best, scores.margins, scores.entropies, frozenset(changed))
 
 
 def text_best(region: RegionResult) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
@@ -16,7 +15,7 @@ from ...base.identity import RegionKey
 from ..layers.layers import is_shapes
 from ..layers.overlays import AcceptedText
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..session import Bindings, ResultRecord, RunState, Snapshot, same_regions, same_run, session_of
+from ..session import ResultRecord, RunState, Snapshot, Topic, same_regions, same_run, session_of
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
@@ -24,42 +23,30 @@ from .decided_layer import seen_on
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
 from .review_learning import ReviewLearning
-from .review_options import (
-    BY_WORD,
-    DIMMED,
-    INSIDE,
-    ReviewOptions,
-    read_options,
-    write_options,
-)
+from .review_options import BY_WORD, DIMMED, INSIDE, ReviewOptions
 from .review_state import ReviewState
 from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
     from ...review.decisions import Step
 
+_LEARNING: Final = {"learn", "weight", "other_words"}  # options
 _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
-_OPTIONS_PAUSE: Final = 1000  # milliseconds after the last change until options are kept
 
 
-class ReviewController(QObject):
+class ReviewController(Topic, QObject):
     """Reviews the results of the session."""
 
     def __init__(self, canvas: ResultsOnCanvas, parent: QWidget) -> None:
         super().__init__(parent)
         self._canvas, self._panel = canvas, parent
-        self._session, self._bindings = session_of(canvas.viewer), Bindings()
+        self._session = session_of(canvas.viewer)
         self._record: ResultRecord | None = None  # the last results
         self._expected: Snapshot | None = None  # of the run whose layers are known
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
         self.learning = ReviewLearning(self._session, self)
-        self._options = read_options()
-        self.learning.options = self._options
-        self.part.form.set_values(self._options.model_dump())
-        self._unsaved = False  # whether options have changed since they were kept
-        self._keeping = Worker("queue", "Keeping the options", parent=self)
-        self._options_timer = debouncer(self, _OPTIONS_PAUSE, self._keep_options)
+        self._options = ReviewOptions()
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
@@ -94,15 +81,14 @@ class ReviewController(QObject):
         state: ReviewState | None = self._session.reviewed
         return state
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        events = self._session.events
-        self._bindings.connect(events.run, self._run_changed)
-        self._bindings.connect(events.record, self._record_changed)
-        self._bindings.connect(events.row, self._row_selected)
-        self._bindings.answer(self._session, "accept word", self._accept_word)
-        self._bindings.answer(self._session, "take back", self._take_back)
-        self._bindings.answer(self._session, "show decisions", self._show_decisions)
+        self.after("run", self._run_changed)
+        self.after("record", self._record_changed)
+        self.after("row", self._row_selected)
+        self.answer("accept word", self._accept_word)
+        self.answer("take back", self._take_back)
+        self.answer("show decisions", self._show_decisions)
         self._record_changed(self._session.record)
 
     def _run_changed(self, run: RunState) -> None:
@@ -150,7 +136,7 @@ class ReviewController(QObject):
 
     def stop(self) -> None:
         """Close the review and release the layers."""
-        self._bindings.release()
+        super().stop()
         self._record = self._expected = None
         self.keys.end()
         self.learning.stop()
@@ -166,11 +152,6 @@ class ReviewController(QObject):
         self.part.crop.show_crop(None)
         self.part.show_ready(False)
         self.part.show_switch(False)
-        if self._unsaved:
-            self._options_timer.cancel()
-            self._unsaved = False
-            with suppress(OSError):
-                write_options(self._options)
 
     # -- a review begins and ends -------------------------------------------------------------
 
@@ -395,7 +376,8 @@ class ReviewController(QObject):
         state = self.state
         if state is None:
             return
-        self.part.show_image(self._image_text())
+        target = self.keeper.target
+        self.part.image.setText("" if target is None else f"Image: {target.image.name}")
         self.part.show_region(state.place, state.choices)
         self._show_crop(state)
         self._show_together()
@@ -409,10 +391,6 @@ class ReviewController(QObject):
         )
         if self._canvas.texts.layer is not None:
             self._timer.throttle()  # only the nearest texts are shown
-
-    def _image_text(self) -> str:
-        target = self.keeper.target
-        return "" if target is None else f"Image: {target.image.name}"
 
     def _show_crop(self, state: ReviewState) -> None:
         region = None if state.row is None else state.results.regions[state.row]
@@ -440,8 +418,6 @@ class ReviewController(QObject):
         if before == now:
             return
         self._options = self.learning.options = now
-        self._unsaved = True
-        self._options_timer.throttle()
         state = self.state
         if state is None:
             return
@@ -454,21 +430,8 @@ class ReviewController(QObject):
             self._focus()
         if before.colors != now.colors:
             self._write_layer()
-        if _learning(before) != _learning(now):
+        if before.model_dump(include=_LEARNING) != now.model_dump(include=_LEARNING):
             self.learning.ask()
-
-    def _keep_options(self) -> None:
-        self._unsaved, options = False, self._options
-
-        def write() -> None:
-            with suppress(OSError):  # affects only the next start
-                write_options(options)
-
-        self._keeping.start(write)
-
-    def forget_options(self) -> None:
-        """Return to the options of the first start."""
-        self.part.form.set_values(ReviewOptions().model_dump())
 
     def _focus(self) -> None:
         """Let the heatmap leave the object visible while a review is open."""
@@ -516,7 +479,3 @@ class ReviewController(QObject):
 def _read_otherwise(before: ResultRecord, after: ResultRecord) -> bool:
     """Return whether the regions are the same and other limits, words or captions count."""
     return before.results is not after.results and same_regions(before.results, after.results)
-
-
-def _learning(options: ReviewOptions) -> tuple[bool, float, bool]:
-    return options.learn, options.weight, options.other_words

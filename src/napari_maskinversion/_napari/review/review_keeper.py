@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, NotSavedError
 from ..layers.layers import IDENTITY, file_of, levels_of
+from ..widgets.sections import pause
 from ..workers.worker import Worker
 from .decided_layer import DecidedLayer
+from .learning import learner_of
 from .review_state import ReviewState
-from .review_workers import (
-    OpenedReview,
-    ReviewRequest,
-    discard_review,
-    find_decisions,
-    open_review,
-)
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
+    from ...base.identity import ImageIdentity, RegionIdentity
     from ...results.results import Results
+    from ...review.exemplars import Learner
+    from ...review.queue import ReviewQueue
     from ...review.review import Review
     from ..session import ResultRecord
-
 
 _SETTLING: Final = 20  # milliseconds
 
@@ -71,10 +68,7 @@ class ReviewKeeper(QObject):
         self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
         self.opener.done.connect(self._opened)
         self.opener.failed.connect(self.refused)
-        self._settling = QTimer(self)
-        self._settling.setSingleShot(True)
-        self._settling.setInterval(_SETTLING)
-        self._settling.timeout.connect(self._tell_opening)
+        self._settling = pause(self, _SETTLING, self._tell_opening)
         _KEEPERS.add(self)
         viewer.layers.events.removed.connect(self._layer_removed)
 
@@ -267,3 +261,82 @@ def close_orphaned_reviews() -> None:
         if not isalive(keeper) and keeper._open is not None:
             keeper._open[0].close(lose_unsaved=True)
             keeper._open = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ReviewRequest:
+    """Input for opening a review."""
+
+    results: Results
+    regions: Sequence[RegionIdentity]  # At the start of the run
+    name: str  # Of the image
+    pixels: Any  # All of it, at full resolution
+    file: Path | None  # The image's file
+    image: ImageIdentity | None = None  # Of the image, if the pixels are not all of it
+    review: Review | None = None  # An open one of the same image and regions
+    any_image: bool = False  # Take over decisions about other pixels
+    saved: bytes = b""  # Decisions that came with the results
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedReview:
+    """A review, its queue, and its learner (None without labels).
+
+    ``kept`` if the review was open before.
+    """
+
+    results: Results
+    review: Review
+    queue: ReviewQueue
+    learner: Learner | None
+    kept: bool
+
+
+def find_decisions(opening: ReviewRequest) -> Results | None:
+    """Return the results if decisions about their image are on the disk."""
+    from ...base.identity import identify_image
+    from ...review.decision_file import has_decisions
+
+    image = opening.image or identify_image(opening.name, opening.pixels)
+    return opening.results if has_decisions(opening.file, image) else None
+
+
+def open_review(opening: ReviewRequest) -> OpenedReview:
+    """Open a review."""
+    from ...base.identity import identify_image
+    from ...review.queue import ReviewQueue
+    from ...review.review import Review
+
+    results = opening.results
+    queue = ReviewQueue.from_results(results)
+    review = opening.review
+    if review is None:
+        image = opening.image or identify_image(opening.name, opening.pixels)
+        review = Review(
+            image,
+            opening.regions,
+            results.info,
+            file=opening.file,
+            any_image=opening.any_image,
+        )
+        if opening.any_image:
+            _keep(review, review.adopt)
+        if opening.saved:
+            _keep(review, lambda: review.take(opening.saved, "The results file"))
+    return OpenedReview(results, review, queue, learner_of(results), opening.review is not None)
+
+
+def _keep(review: Review, act: Callable[[], Any]) -> None:
+    try:
+        act()
+    except NotSavedError:
+        pass  # they count; the next decision writes them
+    except BaseException:
+        review.close(lose_unsaved=True)
+        raise
+
+
+def discard_review(opened: OpenedReview) -> None:
+    """Close an abandoned review, so that others can review the image."""
+    if not opened.kept:
+        opened.review.close(lose_unsaved=True)

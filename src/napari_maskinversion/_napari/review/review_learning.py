@@ -1,26 +1,28 @@
-"""Suggestions of a review, re-ranked by accepted regions."""
+"""Suggestions of a review, re-ranked by accepted regions, which are kept on disk."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from qtpy.QtCore import QObject, Signal
 
 from ..session import Session
+from ..widgets.sections import pause
 from ..workers.worker import Worker
-from .exemplar_keeping import ExemplarKeeping
-from .learning import KnownRegions, Learned
+from .learning import KnownRegions, Learned, learn
 from .review_options import ReviewOptions
 from .review_state import ReviewState
-from .review_workers import LearningTask, rank_with_exemplars
 
 if TYPE_CHECKING:
-    from ...results.results import Results
+    from ...results.run_info import RunInfo
     from ...review.decisions import Step
-    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
+
+_PAUSE: Final = 1000  # milliseconds; decisions within are written together
 
 
 class ReviewLearning(QObject):
@@ -28,11 +30,7 @@ class ReviewLearning(QObject):
 
     ranked = Signal()
 
-    def __init__(
-        self,
-        session: Session,
-        parent: QObject | None = None,
-    ) -> None:
+    def __init__(self, session: Session, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self.options = session, ReviewOptions()
         self.known = KnownRegions()
@@ -83,8 +81,9 @@ class ReviewLearning(QObject):
         else:
             words = None if options.other_words else frozenset(state.words)
             exemplars = self.known.exemplars(state.results, words)
-            lesson = LearningTask(state.learner, exemplars, options.weight, state.results)
-            self._learning.start(partial(rank_with_exemplars, lesson))
+            self._learning.start(
+                partial(learn, state.learner, exemplars, options.weight, state.results)
+            )
 
     def drop(self) -> None:
         """Drop pending rankings."""
@@ -101,12 +100,80 @@ class ReviewLearning(QObject):
         if kept and state is not None and state.results.info.space == space:
             self.ask()
 
-    def _learned(self, answer: tuple[Results, Learned]) -> None:
-        results, learned = answer
+    def _learned(self, learned: Learned) -> None:
         state = self._state
-        if state is not None and state.results is results:
+        if state is not None and state.results is learned.results:
             self._take(state, learned)
 
     def _take(self, state: ReviewState, learned: Learned | None) -> None:
         state.learn(learned, time.monotonic())
         self.ranked.emit()
+
+
+class ExemplarKeeping(QObject):
+    """Reads each model's file once, and writes decisions; one worker, in order.
+
+    After a crash, missing entries are written when the review of that image is next opened.
+    """
+
+    loaded = Signal(str, object)  # A model's space, and its regions
+    problem = Signal(str)  # Why regions are missing or not kept
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._asked: set[str] = set()
+        self._pending: dict[tuple[str, int], dict[ExemplarKey, LabelledEmbedding | None]] = {}
+        self._reported: set[str] = set()
+        self._worker = Worker("queue", "Keeping accepted regions", parent=self)
+        self._worker.done.connect(self._tell)
+        # Not superqt's throttler: `busy` and `flush` need to know whether it is waiting.
+        self._timer = pause(self, _PAUSE, self.flush)
+
+    @property
+    def busy(self) -> bool:
+        """Whether reads or writes are running or waiting."""
+        return self._worker.busy or self._timer.isActive()
+
+    def load(self, info: RunInfo) -> None:
+        """Read the regions of a model and method, unless already read."""
+        if info.space not in self._asked:
+            self._asked.add(info.space)
+            self._worker.start(partial(_read, info.space, info.embed_dim))
+
+    def keep(self, info: RunInfo, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> None:
+        """Write changes after a short pause, together with later ones."""
+        if not changes:
+            return
+        self._pending.setdefault((info.space, info.embed_dim), {}).update(changes)
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def flush(self) -> None:
+        """Write waiting changes now."""
+        self._timer.stop()
+        pending, self._pending = self._pending, {}
+        for (space, embed_dim), changes in pending.items():
+            self._worker.start(partial(_write, space, embed_dim, changes))
+
+    def _tell(self, outcome: tuple[str, StoredExemplars | str]) -> None:
+        space, kept = outcome
+        note = kept if isinstance(kept, str) else kept.note
+        if not isinstance(kept, str):
+            self.loaded.emit(space, kept.regions)
+        if note and note not in self._reported:
+            self._reported.add(note)
+            self.problem.emit(note)
+
+
+def _read(space: str, embed_dim: int) -> tuple[str, StoredExemplars]:
+    from ...review.exemplar_store import ExemplarStore
+
+    return space, ExemplarStore(space, embed_dim).read()
+
+
+def _write(
+    space: str, embed_dim: int, changes: Mapping[ExemplarKey, LabelledEmbedding | None]
+) -> tuple[str, str]:
+    from ...review.exemplar_store import ExemplarStore
+
+    return space, ExemplarStore(space, embed_dim).write(changes)

@@ -1,17 +1,15 @@
-"""How the user reviews; kept for the next image and the next start. No Qt here."""
+"""How the user reviews; the panel keeps it for the next start. No Qt here."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ...base.preferences import ConfigFile
 from ...review.decisions import Status
 from ...review.exemplars import WEIGHT
 from ...review.queue import Order
 
-FILE: Final = ConfigFile("review.json", 1)
 BY_RANK, BY_WORD = "by rank", "by word"
 DIMMED, INSIDE, FULL = "dimmed", "inside the region", "full"
 
@@ -67,17 +65,3 @@ class ReviewOptions(BaseModel):
     def status(self) -> Status | None:
         """The state of the regions to review; None for all."""
         return None if self.show == "all" else self.show
-
-
-def read_options() -> ReviewOptions:
-    """Return the kept options; the first ones if they cannot be read."""
-    values: dict[str, Any] = FILE.read()[0]
-    try:
-        return ReviewOptions(**values)
-    except ValidationError:
-        return ReviewOptions()
-
-
-def write_options(options: ReviewOptions) -> None:
-    """Keep the options; raises OSError if that fails."""
-    FILE.write(options.model_dump())

@@ -23,8 +23,7 @@ from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
 from ..widgets.progress import ProgressBar
 from ..widgets.sections import MARGINS, Note, combo_box, form, line, stack
-from ..widgets.suggestion_button import SuggestionButton
-from .crop_view import CropView
+from .region_views import CropView, SuggestionButton
 from .review_keys import KEYS
 from .review_options import ReviewOptions
 from .review_state import WORD_KEYS, Choice
@@ -210,22 +209,13 @@ class ReviewWidget(QWidget):
             self.switch.setChecked(on)
         self.switch.setText("Reviewing: Esc ends" if on else "Review")
 
-    def show_image(self, text: str) -> None:
-        """Name the image under review."""
-        self.image.setText(text)
-
     def show_region(self, place: str, choices: Sequence[Choice]) -> None:
         """Show a region's place in the queue and what the keys accept."""
         self.place.setText(place)
         self._keys = [choice.key for choice in choices]
         shown = max(len(choices), 1)
         for button, choice in zip_longest(self.suggestions, choices):
-            if choice is None:
-                button.show_nothing()
-            else:
-                button.show_label(
-                    choice.key, choice.label, choice.color, choice.suggestion, best=choice.best
-                )
+            button.show_choice(choice)
         for number, button in enumerate(self.suggestions):
             button.setVisible(number < shown)
         self.buttons["accept"].setEnabled(any(choice.suggestion for choice in choices))

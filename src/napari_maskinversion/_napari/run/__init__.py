@@ -1,16 +1,11 @@
 """Runs and live mode: from the panel's settings to results."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QWidget
+from typing import Any
 
 TAB = "label"
 
 
-def content(panel: Any) -> QWidget:
+def content(panel: Any) -> Any:
     """Return the content of the tab."""
     from ..widgets.sections import column
 

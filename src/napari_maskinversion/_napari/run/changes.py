@@ -13,7 +13,7 @@ from qtpy.QtCore import QObject
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import ViewPoint
 from ..run_requests.preparing import chosen_ids, image_layers, prepare
-from ..session import Bindings, ResultRecord, Session, same_run
+from ..session import ResultRecord, Session, Topic, same_run
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
@@ -51,12 +51,12 @@ class Change:
     image: bool | None
 
 
-class Changes(QObject):
+class Changes(Topic, QObject):
     """Compares regions and image with those of the results, in a worker, after edits."""
 
     def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._viewer, self._session, self._bindings = viewer, session, Bindings()
+        self._viewer, self._session = viewer, session
         self._touched = False  # whether the image may have changed since it was compared
         self._record: ResultRecord | None = None  # the last one
         self._watch = ImageWatch(viewer)
@@ -65,19 +65,18 @@ class Changes(QObject):
         self.worker.done.connect(self._compared)
         self._pause = debouncer(self, _QUIET, self._start)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        events = self._session.events
-        self._bindings.connect((events.layers, events.scope, events.record), self._watch_image)
-        self._bindings.connect(events.record, self._record_changed)
-        self._bindings.connect((events.edits, events.scope, events.record), self._later)
-        self._bindings.connect((events.picks, events.scope, events.record), self._compare_choice)
+        self.after("layers scope record", self._watch_image)
+        self.after("record", self._record_changed)
+        self.after("edits scope record", self._later)
+        self.after("picks scope record", self._compare_choice)
         self._record_changed(self._session.record)
         self._later()
 
     def stop(self) -> None:
         """Follow the session no more."""
-        self._bindings.release()
+        super().stop()
         self._record = None
         self._watch.drop()
         self._pause.cancel()

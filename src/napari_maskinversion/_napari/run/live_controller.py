@@ -17,7 +17,7 @@ from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
 from ..layers.overlays import COLOR
 from ..run_requests.preparing import make_request, record_of
-from ..session import Bindings, ResultRecord, RunState, Session
+from ..session import ResultRecord, RunState, Session, Topic
 from ..widgets.sections import Note, debouncer, pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -37,7 +37,7 @@ MOST_PIXELS: Final = 2**22
 _REST: Final = 1000
 
 
-class LiveController(QObject):
+class LiveController(Topic, QObject):
     """Updates the results after every change that matters; off at first."""
 
     def __init__(
@@ -50,7 +50,6 @@ class LiveController(QObject):
         super().__init__(parent)
         self._viewer, self._session = viewer, session
         self._paused = False  # by a run
-        self._bindings = Bindings()
         self.part, self.results = LiveWidget(), LiveResults(session, self)
         self.worker = Worker("latest", "Live mode", parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer)
@@ -70,20 +69,18 @@ class LiveController(QObject):
         """Whether live mode is on."""
         return self._session.live
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Update after everything that changes the results."""
-        events = self._session.events
-        names = ("layers", "edits", "settings", "scope", "vocabulary")
-        self._bindings.connect([events[name] for name in names], self.later)
-        self._bindings.connect(events.layers, self._layers_changed)
-        self._bindings.connect(events.picks, self._picked)
-        self._bindings.connect(events.run, self._run_changed)
-        self._bindings.connect(events.live, self.part.show_switch)
+        self.after("layers edits settings scope vocabulary", self.later)
+        self.after("layers", self._layers_changed)
+        self.after("picks", self._picked)
+        self.after("run", self._run_changed)
+        self.after("live", self.part.show_switch)
 
     def stop(self) -> None:
         """Switch off, and follow the session no more."""
         self.off()
-        self._bindings.release()
+        super().stop()
 
     def release(self) -> None:
         """Forget the model and the encoded image; the next update makes them again."""

@@ -12,7 +12,7 @@ from ...results.agreement import agreement_of
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run_requests.preparing import make_request, record_of
 from ..run_requests.run_task import FinishedRun, RunTask
-from ..session import Bindings, Phase, ResultRecord, RunState, Session
+from ..session import Phase, ResultRecord, RunState, Session, Topic
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..workers.updates import Update
 
 
-class RunController(QObject):
+class RunController(Topic, QObject):
     """One run at a time."""
 
     def __init__(
@@ -35,7 +35,6 @@ class RunController(QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._canvas, self._store = viewer, session, canvas, store
-        self._bindings = Bindings()
         self._request: Request | None = None
         self._source: Mapping[str, Any] = {}  # layers have the names of the run's beginning
         self._forming = False  # heatmaps are shown while they form
@@ -47,14 +46,14 @@ class RunController(QObject):
         self.worker.failed.connect(refuse)
         self.worker.ended.connect(self._ended)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.row, self._row_selected)
-        self._bindings.answer(self._session, "cancel run", lambda _: self.cancel())
+        self.after("row", self._row_selected)
+        self.answer("cancel run", lambda _: self.cancel())
 
     def stop(self) -> None:
         """Abandon a run, and follow the session no more."""
-        self._bindings.release()
+        super().stop()
         if self.worker.busy:  # the run may be that of another panel
             self.worker.drop()
             self._ended()

@@ -10,13 +10,13 @@ from typing import Any
 from qtpy.QtCore import QObject, Signal
 
 from ...base.progress import Tick, listening
-from ..session import Bindings, Download, Session
+from ..session import Download, Session, Topic
 from ..workers.driver import show
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
 
-class Fetching(QObject):
+class Fetching(Topic, QObject):
     """Downloads what a page names, as the session's download: one at a time in a panel.
 
     A subclass says how, by `fetch`.
@@ -27,7 +27,6 @@ class Fetching(QObject):
     def __init__(self, session: Session, part: Any, parent: QObject) -> None:
         super().__init__(parent)
         self._session, self._part = session, part
-        self._bindings = Bindings()
         self.worker = Worker("single", "The download", parent=self)
         self.worker.progressed.connect(self._progressed)
         self.worker.done.connect(self._done)
@@ -50,13 +49,13 @@ class Fetching(QObject):
         self.worker.start(partial(_fetched, self.fetch, name))
         self._show(Download(name))
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.download, self._changed)
+        self.after("download", self._changed)
 
     def stop(self) -> None:
         """Stop the download: the panel is being closed."""
-        self._bindings.release()
+        super().stop()
         if self.worker.busy:
             self.worker.drop()
             self._show(None)

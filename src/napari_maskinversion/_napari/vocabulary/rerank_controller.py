@@ -10,7 +10,7 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
 from ..run_requests.preparing import check_on_disk
-from ..session import Bindings, ResultRecord, RunState, Session
+from ..session import ResultRecord, RunState, Session, Topic
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
@@ -35,27 +35,25 @@ class Reread:
     table: pd.DataFrame
 
 
-class RerankController(QObject):
+class RerankController(Topic, QObject):
     """Ranks by changed words and judges by changed limits; live mode does it itself."""
 
     def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._session, self._store, self._bindings = session, store, Bindings()
+        self._session, self._store = session, store
         self.worker = Worker("latest", "Applying words and limits", parent=self)
         self.worker.done.connect(self._reread)
         self._pause = debouncer(self, _QUIET, self._rank)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        names = ("settings", "vocabulary", "record", "live")
-        events = self._session.events
-        self._bindings.connect([events[name] for name in names], self._look)
-        self._bindings.connect(events.run, self._run_changed)
+        self.after("settings vocabulary record live", self._look)
+        self.after("run", self._run_changed)
         self._look()
 
     def stop(self) -> None:
         """Follow the session no more."""
-        self._bindings.release()
+        super().stop()
         self._pause.cancel()
         self.worker.drop()
 

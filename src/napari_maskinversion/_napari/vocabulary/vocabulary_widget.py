@@ -26,7 +26,7 @@ from ...language.labels.label import Label, clashes, parse_text, to_text, word_l
 from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.form import decimals_of
 from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
@@ -77,14 +77,14 @@ class TypedLabels:
         return message + (": every region gets it" if count == 1 else "")
 
 
-class VocabularyWidget(QWidget):
+class VocabularyWidget(Topic, QWidget):
     """Labels, one per line, their prompts, and when no label fits."""
 
     marked = Signal()  # groups or colours
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session, self._bindings = session, Bindings()
+        self._session = session
         self._prefilled = ""
         self._brought: WeakSet[Any] = WeakSet()  # images whose words were filled in
         self._origin = ""  # the image whose words replaced the user's
@@ -250,18 +250,14 @@ class VocabularyWidget(QWidget):
         self.text.setStyleSheet(style)
         self.templates_widget.own.setStyleSheet(style)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session; words of the chosen layers are filled in."""
-        self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
-        self._bindings.connect(self._session.events.settings, self._follow_settings)
-        self._bindings.connect(self._session.events.record, self._fit)
-        self._bindings.answer(self._session, "take words", self.take)
+        self.after("layers", self.prefill_from_layers)
+        self.after("settings", self._follow_settings)
+        self.after("record", self._fit)
+        self.answer("take words", self.take)
         self.prefill_from_layers()
         self._follow_settings()
-
-    def stop(self) -> None:
-        """Stop following the session."""
-        self._bindings.release()
 
     def prefill_from_layers(self, _: Any = None) -> None:
         """Fill in the words that the chosen layers bring."""

@@ -1,11 +1,11 @@
-"""The pages of the settings that belong to the user: display, and files on disk."""
+"""The page of the settings for files on disk, and rows for the page of the display."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from qtpy.QtCore import QObject, QSignalBlocker, Signal
+from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from ...base.cache_folder import VARIABLE, cache_folder
@@ -22,23 +22,26 @@ from ..workers.worker import Worker
 _CHOICES = ("heatmap", "palette", "offline")  # in forms; what applies at start has napari's page
 
 
-class PreferencesPages(QObject):
-    """Edits preferences, each at once, with titles and tool tips from `Preferences`."""
+class StoragePage(QWidget):
+    """Edits preferences, each at once, with titles and tool tips from `Preferences`.
+
+    It measures the files on disk whenever it comes into view. `display` are rows of another page.
+    """
 
     changed = Signal(object)
     cleared = Signal()
     unload_asked = Signal()
     forget_asked = Signal()
 
-    def __init__(self, preferences: Preferences, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._panel, self._preferences = parent, preferences
+    def __init__(self, preferences: Preferences) -> None:
+        super().__init__()
+        self._preferences = preferences
         self.usage: Usage | None = None
         settings = {one.key: one for one in fields_of(model=Preferences)}
         self.form = SettingsForm([settings[key] for key in _CHOICES], parent=self)
         self.cache_folder = QLineEdit()
         self.browse = _button("...", "Choose the folder", self._ask_folder)
-        self.size, self.problem = Note("Counting ..."), Note()
+        self.sizes, self.problem = Note("Counting ..."), Note()
         self.clear = _button(
             "Clear the cache...",
             "Delete files that can be downloaded or computed again; asks first",
@@ -56,37 +59,26 @@ class PreferencesPages(QObject):
         )
         self._measuring = Worker("latest", "Measuring the cache", parent=self)
         self._clearing = Worker("queue", "Clearing the cache", parent=self)
-        rows = self.form.rows()
+        rows, folder = self.form.rows(), settings["cache_folder"]
         self.display = [rows["heatmap"], rows["palette"]]
-        self.storage = _Page(self)
-        self._build(settings["cache_folder"], rows["offline"])
-        self.show_preferences(preferences)
-        self.form.changed.connect(self._edited)
-        self._measuring.done.connect(self._show_usage)
-        self._measuring.failed.connect(self.size.setText)
-        self._clearing.done.connect(self._on_cleared)
-        self._clearing.failed.connect(refuse)
-
-    def _build(self, folder: Any, offline: Any) -> None:
         self.browse.setAccessibleName("Choose the cache folder")
         self.browse.setFixedWidth(32)
         self.cache_folder.setPlaceholderText(str(cache_folder()))
         self.cache_folder.setAccessibleName(folder.title)
-        self._about = folder.help
         self.cache_folder.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.cache_folder.editingFinished.connect(self._edited)
+        self._about = folder.help
         self.clear.setEnabled(False)
         self.problem.hide()
-        self.cache_folder.editingFinished.connect(self._edited)
-        rows = [
-            offline,
-            (folder.title, line(self.cache_folder, self.browse)),
-            self.problem,
-            self.size,
-            self.clear,
-            self.unload,
-            self.forget,
-        ]
-        stack(self.storage, form(rows))
+        place = (folder.title, line(self.cache_folder, self.browse))
+        below = (self.problem, self.sizes, self.clear, self.unload, self.forget)
+        stack(self, form([rows["offline"], place, *below]))
+        self.show_preferences(preferences)
+        self.form.changed.connect(self._edited)
+        self._measuring.done.connect(self._show_usage)
+        self._measuring.failed.connect(self.sizes.setText)
+        self._clearing.done.connect(self._on_cleared)
+        self._clearing.failed.connect(refuse)
 
     def show_preferences(self, preferences: Preferences) -> None:
         """Show values that were changed elsewhere."""
@@ -96,8 +88,12 @@ class PreferencesPages(QObject):
         with QSignalBlocker(self.cache_folder):
             self.cache_folder.setText(preferences.cache_folder)
 
-    def measure(self) -> None:
+    def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
         """Measure the files on disk, and look whether a variable sets their folder."""
+        super().showEvent(event)
+        self._measure()
+
+    def _measure(self) -> None:
         fixed = bool(os.environ.get(VARIABLE))
         for widget in (self.cache_folder, self.browse):
             widget.setEnabled(not fixed)
@@ -122,7 +118,7 @@ class PreferencesPages(QObject):
             + "\n".join(listed)
             + "\n\nIt can be downloaded or computed again. Review decisions stay. Delete?"
         )
-        if confirm(self._panel, "Clear the cache?", text):
+        if confirm(self, "Clear the cache?", text):
             self.clear.setEnabled(False)
             names = [kind.name for kind in KINDS]
             self._clearing.start(lambda: clear(names))
@@ -140,18 +136,18 @@ class PreferencesPages(QObject):
             self._preferences = new
             self.changed.emit(new)
             if moved:
-                self.measure()
+                self._measure()
 
     def _ask_forget(self) -> None:
         text = (
             "The panel returns to its first start: settings, words, prompts, columns and tab. "
             "Preferences stay. Forget?"
         )
-        if confirm(self._panel, "Forget?", text):
+        if confirm(self, "Forget?", text):
             self.forget_asked.emit()
 
     def _ask_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self._panel, "Cache folder", str(cache_folder()))
+        folder = QFileDialog.getExistingDirectory(self, "Cache folder", str(cache_folder()))
         if folder:
             self.cache_folder.setText(folder)
             self._edited()
@@ -159,26 +155,13 @@ class PreferencesPages(QObject):
     def _show_usage(self, measured: Usage) -> None:
         self.usage = measured
         lines = measured.lines() or ["empty"]
-        self.size.setText(f"{readable(measured.total)} in {measured.folder}\n" + "\n".join(lines))
+        self.sizes.setText(f"{readable(measured.total)} in {measured.folder}\n" + "\n".join(lines))
         self.clear.setEnabled(any(measured.sizes.values()))
 
     def _on_cleared(self, outcome: Any) -> None:
         inform(" ".join([f"Freed {readable(outcome.freed)}.", *outcome.problems]))
         self.cleared.emit()
-        self.measure()
-
-
-class _Page(QWidget):
-    """Measures the files on disk whenever it comes into view."""
-
-    def __init__(self, pages: PreferencesPages) -> None:
-        super().__init__()
-        self._pages = pages
-
-    def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Measure."""
-        super().showEvent(event)
-        self._pages.measure()
+        self._measure()
 
 
 def _button(text: str, tip: str, action: Any) -> QPushButton:

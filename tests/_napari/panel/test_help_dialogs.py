@@ -4,7 +4,7 @@ import threading
 
 from qtpy.QtWidgets import QApplication
 
-from napari_maskinversion._napari.panel import doctor_dialog
+from napari_maskinversion._napari.panel import help_dialogs
 from napari_maskinversion.doctor.checks import Finding, Report
 
 REPORT = Report("0.2", (Finding("Qt", "ok", "PyQt6 6.11.0"),))
@@ -19,7 +19,7 @@ def test_help_checks_the_installation_outside_the_gui_thread_and_copies_the_repo
         threads.append(threading.current_thread())
         return REPORT
 
-    monkeypatch.setattr(doctor_dialog, "examine", examine)
+    monkeypatch.setattr(help_dialogs, "examine", examine)
     widget.controller.part.keys.click()
     widget.controller.keys.check.click()
     dialog = widget.controller.doctor

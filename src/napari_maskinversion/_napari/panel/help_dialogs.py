@@ -1,15 +1,18 @@
-"""The window of the button ?: all keys, the documentation, the check of the installation."""
+"""The windows of the button ?: all keys, the documentation, the check of the installation."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from qtpy.QtCore import Qt
+from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import (
+    QApplication,
     QDialog,
     QDialogButtonBox,
     QHeaderView,
     QLabel,
+    QPlainTextEdit,
     QPushButton,
     QTreeWidget,
     QTreeWidgetItem,
@@ -17,9 +20,16 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...doctor.checks import Report, examine
+from ..widgets.dialogs import ToolDialog
 from ..widgets.keys import KEYS
+from ..widgets.sections import column
+from ..workers.worker import Worker
 
 DOCS: Final = "https://napari-maskinversion.github.io/napari-maskinversion/"
+WAIT: Final = (
+    "Checking Python, torch, Qt, OpenGL, napari, models and packages. This takes some seconds..."
+)
 
 
 class KeysDialog(QDialog):
@@ -79,3 +89,41 @@ class KeysDialog(QDialog):
                 item = head.child(row)
                 rows.append((head.text(0), item.text(0), item.text(1)))
         return rows
+
+
+class DoctorDialog(ToolDialog):
+    """What ``napari-maskinversion doctor`` prints; examined anew each time it is opened."""
+
+    def __init__(self, parent: QWidget) -> None:
+        self.text, self.copy_button = QPlainTextEdit(WAIT), QPushButton("Copy")
+        content = column(self.text, self.copy_button)
+        super().__init__("Installation", content, parent, scrolls=False)
+        self.text.setReadOnly(True)
+        self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.text.setAccessibleName("What is installed and what is wrong")
+        self.text.setToolTip("The output of napari-maskinversion doctor")
+        self.text.setTabChangesFocus(True)
+        self.copy_button.setAccessibleName("Copy for a report")
+        self.copy_button.setToolTip("Copy the text to report a problem")
+        self.copy_button.clicked.connect(self.copy)
+        self.worker = Worker("single", "The check of the installation", parent=self)
+        self.worker.done.connect(self._show)
+        self.worker.failed.connect(self.text.setPlainText)
+        self.resize(680, 420)
+
+    def bring(self) -> None:
+        """Show the window and examine the installation."""
+        if self.worker.start(examine):
+            self.text.setPlainText(WAIT)
+            self.copy_button.setEnabled(False)
+        super().bring()
+
+    def copy(self) -> None:
+        """Copy the report, as code for an issue."""
+        clipboard = QApplication.clipboard()
+        if clipboard is not None:
+            clipboard.setText(f"```text\n{self.text.toPlainText()}\n```\n")
+
+    def _show(self, report: Report) -> None:
+        self.text.setPlainText(report.text())
+        self.copy_button.setEnabled(True)
