@@ -144,7 +144,8 @@ def _cvat_geometry(drawn: Any) -> Geometry | None:
         pairs = [pair.split(",") for pair in (drawn.get("points") or "").split(";") if pair]
         return Outline([ring(pairs)])
     if drawn.tag == "box":
-        return Outline([turned_box(*numbers("xtl", "ytl", "xbr", "ybr"), turn)])
+        x0, y0, x1, y1 = numbers("xtl", "ytl", "xbr", "ybr")
+        return Outline([turned_box(x0, y0, x1, y1, turn)])
     if drawn.tag == "ellipse":
         outline = ellipse(*numbers("cx", "cy", "rx", "ry"))
         return Outline([affinity.rotate(outline, turn, origin="center")])

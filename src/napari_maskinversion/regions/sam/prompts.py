@@ -302,7 +302,9 @@ def _table(
 
     Refuses coordinates on several planes.
     """
-    rows = [(f"{path.name}, line {line}", row) for line, row in read_rows(path, "table of marks")]
+    rows: list[tuple[str, Row]] = [
+        (f"{path.name}, line {line}", row) for line, row in read_rows(path, "table of marks")
+    ]
     first = rows[0][1]
     axes = tuple(f"axis-{i}" for i in range(len(first)) if f"axis-{i}" in first)
     for axis in axes[:-2]:
