@@ -45,11 +45,16 @@ def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
     return {"size": [height, width], "counts": runs["counts"].decode("ascii")}
 
 
-def decode(size: tuple[int, int], counts: str | list[int], shape: tuple[int, int]) -> Region | None:
-    """Decode run lengths, text or a list of integers, in a crop; None for an empty mask."""
-    height, width = shape
-    if size != shape:
-        raise ValueError(f"its mask has {size[0]} x {size[1]} px, the image {shape}")
+def decode(
+    size: tuple[int, int], counts: str | list[int], shape: tuple[int, int] | None = None
+) -> Region | None:
+    """Decode run lengths, text or a list of integers, in a crop; None for an empty mask.
+
+    ``shape`` is the size of the image, if it is known.
+    """
+    height, width = size
+    if shape not in (None, size):
+        raise ValueError(f"its mask has {height} x {width} px, the image {shape}")
     if isinstance(counts, str):
         counts = _numbers(counts)
     check_counts(counts, height * width)
