@@ -236,7 +236,7 @@ def _geometry(
 ) -> Geometry | None:
     drawn = record.segmentation
     if isinstance(drawn, _RunLengths):
-        return rle.decode(drawn.size, drawn.counts, shape or drawn.size)
+        return rle.decode(drawn.size, drawn.counts, shape)
     outlines = drawn or []
     if outlines and not isinstance(outlines[0], list):
         outlines = [outlines]
