@@ -11,8 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import uuid4
 
-from pydantic import ConfigDict, PositiveInt
-from pydantic_core import to_jsonable_python
+from pydantic import ConfigDict, PositiveInt, TypeAdapter
 
 from ..base.units import Units
 from ..engine.methods.registry import Method
@@ -144,7 +143,7 @@ class RunInfo:
 
     def provenance(self, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Describe the run in JSON types: software, model, settings, vocabulary, sizes, time."""
-        values = to_jsonable_python(self)
+        values = TypeAdapter(Any).dump_python(self, mode="json")
         settings = values["settings"]
         del settings["method"]  # the path of its weights is nobody's business
         method = self.method

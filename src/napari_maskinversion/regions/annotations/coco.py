@@ -186,9 +186,9 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     chosen = choose_images(page.listed, path, image)
     shape = size_of_images(chosen, path, image.shape)
     notes = list(page.notes)
-    found = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
+    records = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
     objects = []
-    for _, where, members, position in sorted(found, key=lambda entry: entry[0]):
+    for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
         record = _Instance.of(members)
         own = record.id if isinstance(record.id, int) else None
         objects.append(

@@ -270,12 +270,12 @@ def _positions(features: Sequence[_Feature]) -> list[Position]:
     planes = [(one.geometry or {}).get("plane") for one in features]
     places = [plane if isinstance(plane, dict) else {} for plane in planes]
     # QuPath's are -1 for all planes.
-    found = [
+    own = [
         {axis: max(0, at) for axis in "tz" if type(at := place.get(axis)) is int}
         for place in places
     ]
-    axes = [axis for axis in "tz" if any(place.get(axis) for place in found)]
-    return [tuple((axis, place.get(axis, 0)) for axis in axes) for place in found]
+    axes = [axis for axis in "tz" if any(place.get(axis) for place in own)]
+    return [tuple((axis, place.get(axis, 0)) for axis in axes) for place in own]
 
 
 def find_georeference(

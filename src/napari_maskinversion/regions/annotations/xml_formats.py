@@ -44,8 +44,8 @@ def read_xml(path: Path) -> Any:
 
 
 def _size(*sides: str | None) -> tuple[int, int] | None:
-    found = [_WHOLE.fullmatch(text or "") for text in sides]
-    return whole_size(*(match and int(match.group(1)) for match in found))
+    whole = [_WHOLE.fullmatch(text or "") for text in sides]
+    return whole_size(*(match and int(match.group(1)) for match in whole))
 
 
 def _number(text: str | None, name: str) -> float:

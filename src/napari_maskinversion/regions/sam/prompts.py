@@ -141,11 +141,11 @@ def gather(
         raise InputError("There is neither a box nor a point; draw or list one at least.")
     free = _free_numbers([*boxes, *points])
     inside = [(_clip(mark, shape), mark) for mark in boxes]
-    found: dict[int, _Object] = {}
+    objects: dict[int, _Object] = {}
     placed = []
     for cut, mark in inside:
         number = next(free) if mark.object is None else mark.object
-        found.setdefault(number, _Object(mark.name)).boxes.append(cut)
+        objects.setdefault(number, _Object(mark.name)).boxes.append(cut)
         placed.append(((cut[2] - cut[0]) * (cut[3] - cut[1]), number, cut))
     everywhere: list[Point] = []
     for point in points:
@@ -161,11 +161,11 @@ def gather(
         if own is None and not point.positive:
             everywhere.append(point.point)
             continue
-        one = found.setdefault(next(free) if own is None else own, _Object(point.name))
+        one = objects.setdefault(next(free) if own is None else own, _Object(point.name))
         (one.positive if point.positive else one.negative).append(point.point)
-    if not found:
+    if not objects:
         raise InputError(f"There are only negative points ({points[0].name}, ...). {_ADVICE}")
-    for number, one in found.items():
+    for number, one in objects.items():
         if not one.boxes and not one.positive:
             raise InputError(f"Object {number} ({one.name}) has only negative points. {_ADVICE}")
     return [
@@ -175,7 +175,7 @@ def gather(
             positive=tuple(one.positive),
             negative=(*one.negative, *everywhere),
         )
-        for number, one in sorted(found.items())
+        for number, one in sorted(objects.items())
     ]
 
 
