@@ -181,13 +181,13 @@ def test_removing_a_layer_from_a_file_removes_its_regions(qtbot, third, project)
 def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_kept(
     qtbot, third, project, monkeypatch
 ):
-    write, causes = opened.coco.write_coco, [OSError(errno.EACCES, "Permission denied")]
+    write, causes = opened.coco_writing.write_coco, [OSError(errno.EACCES, "Permission denied")]
 
     def refuse(*_, **__):
         why = causes[-1]
         raise InputError(f"cell-3.png.json could not be written ({why.strerror}).") from why
 
-    monkeypatch.setattr(opened.coco, "write_coco", refuse)
+    monkeypatch.setattr(opened.coco_writing, "write_coco", refuse)
     paint(third.session.regions, 1, (4, 4, 14, 14))
     qtbot.waitUntil(lambda: third.session.region_count == 1)  # which takes back messages
     third.images.move(-1)
@@ -202,7 +202,7 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     assert ids(third.images.shown.labels.data) == [1]
     assert "not saved: free some space, then save it again" in third.foot.status.text()
     assert third.foot.help.text() == "Save again"
-    monkeypatch.setattr(opened.coco, "write_coco", write)
+    monkeypatch.setattr(opened.coco_writing, "write_coco", write)
     third.foot.help.click()
     qtbot.waitUntil(lambda: third.images.regions.is_kept, timeout=WAIT)
     assert kept(project, THIRD) == {1: 100}
