@@ -12,7 +12,7 @@ import json
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 from tokenize import TokenError
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -104,12 +104,24 @@ def read_text(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> s
 
 
 def read_rows(
-    path: Path, what: str = "table", *, needed: Sequence[str] = ()
+    path: Path, what: str = "table", *, needed: Sequence[str] = (), known: Collection[str] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read a CSV file in UTF-8: commas, semicolons or tabs between cells."""
-    text = re.sub(r"\Asep=[,;\t](?=[\r\n])", "", read_text(path, what))  # Excel's own line
-    head = next((line for line in text.splitlines() if line.strip()), "")
-    separator = max(",;\t", key=head.count)
+    """Read a CSV file in UTF-8: commas, semicolons or tabs between cells.
+
+    The sign between cells is the one that finds most ``known`` columns, else most columns. Only one
+    of several columns with the name of a known one can be right; if none is known, that is all.
+    """
+    text = read_text(path, what)
+    if match := re.match(r"sep=([,;\t])(?=[\r\n])", text):  # Excel's own line
+        text, separator = text[match.end() :], match[1]
+    else:
+        head = next((line for line in text.splitlines() if line.strip()), "")
+
+        def fits(sign: str) -> tuple[int, int]:
+            cells = [cell.strip().strip('"').lower() for cell in head.split(sign)]
+            return sum(cell in known for cell in cells), len(cells)
+
+        separator = max(",;\t", key=fits)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     columns: list[str] = []
     rows, following = 0, 1
@@ -122,7 +134,7 @@ def read_rows(
                 continue
             if not columns:
                 columns = [cell.lower() for cell in cells]
-                _check_columns(path, columns, needed)
+                _check_columns(path, columns, needed, known or columns)
                 continue
             if any(cells[len(columns) :]):
                 raise InputError(
@@ -142,13 +154,15 @@ def read_rows(
         raise InputError(f"{path} has no rows below the names of its columns.")
 
 
-def _check_columns(path: Path, columns: Sequence[str], needed: Sequence[str]) -> None:
+def _check_columns(
+    path: Path, columns: Sequence[str], needed: Sequence[str], single: Collection[str]
+) -> None:
     if missing := [name for name in needed if name not in columns]:
         raise InputError(
             f"{path} has no column {missing[0]!r}; it has {', '.join(columns)} and needs "
             f"{', '.join(needed)}."
         )
-    if twice := [name for name in columns if name and columns.count(name) > 1]:
+    if twice := [name for name in columns if name in single and name and columns.count(name) > 1]:
         raise InputError(f"{path} has two columns {twice[0]!r}; keep one.")
 
 

@@ -46,6 +46,7 @@ class Accepted:
     # Keys of the regions by name of the image
     regions: Mapping[str, Sequence[RegionKey]] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)  # Why images were left out, by name
+    stopped: bool = False  # by the user, before the last image
 
     @property
     def count(self) -> int:

@@ -22,6 +22,7 @@ PART: Final = ".parquet"
 ALWAYS: Final = "npz"  # the format of the archive
 _LONGEST: Final = 150  # bytes; file systems hold 255, and parts of files are called longer
 _READABLE: Final = 40
+_DEVICE: Final = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d) *(\.|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +78,10 @@ def _absolute(path: Path) -> Path:
 def file_name(name: str) -> str:
     """Return the name of an image as one that all file systems can hold."""
     quoted = quote(name, safe=" ")
-    # Windows drops a dot or a space at the end.
+    # Windows drops a dot or a space at the end, and takes CON.png for the console.
     quoted = re.sub(r"[. ]$", lambda end: f"%{ord(end[0]):02X}", quoted)
+    if _DEVICE.match(quoted):
+        quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
     if len(quoted) <= _LONGEST:
         return quoted
     readable = re.sub(r"[^A-Za-z0-9 .-]", "", name)[:_READABLE].strip(" .")

@@ -178,7 +178,7 @@ def _of_node(node: Any, path: Path) -> Stack:
 def _missing(array: Any, path: Path) -> tuple[str, ...]:
     """Return a note on chunks that are not stored; zarr reads them as its fill value."""
     missing = array.nchunks <= _MOST_COUNTED and array.nchunks - array.nchunks_initialized
-    if not missing:
+    if missing <= 0:  # a shard at the border counts chunks beyond it
         return ()
     return (
         f"{path}: {missing} of {array.nchunks} chunks are not stored and are read as "
@@ -216,10 +216,11 @@ def _units(image: Mapping[str, Any], listed: Sequence[Any], axes: tuple[str, ...
     """Read the pixel size of the finest level; None if it is missing or makes no sense."""
     parts = (image["datasets"][0], image)
     steps = [step for part in parts for step in part.get("coordinateTransformations", [])]
-    scales = [step["scale"] for step in steps if step.get("type") == "scale"]
+    scales = [step.get("scale") or () for step in steps if step.get("type") == "scale"]
     plane = [axes.index("y"), axes.index("x")]
     units = [listed[i].get("unit", "") if isinstance(listed[i], dict) else "" for i in plane]
     try:
+        scales = [scale for scale in scales if len(scale) == len(axes)]
         return Units.of_layer([prod(float(scale[i]) for scale in scales) for i in plane], units)
     except (InputError, IndexError, TypeError, ValueError):
         return None

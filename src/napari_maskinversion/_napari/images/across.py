@@ -250,12 +250,19 @@ class AcrossImages(QObject):
     def _taken_back(self, accepted: Accepted) -> None:
         count = accepted.count + len(self._here[1])
         text = f"Undecided again: {_several(count, 'region')}."
-        if accepted.problems:
-            kept = {name: self._asked.regions[name] for name in accepted.problems}
+        asked, left = self._asked.regions, set(accepted.problems)
+        if accepted.stopped:
+            left |= asked.keys() - accepted.regions.keys()
+        kept = {name: asked[name] for name in asked if name in left}
+        if kept:
             self._last = replace(self._asked, regions=kept)
             self._images.part.undo.setEnabled(True)
+        if accepted.problems:
             one, why = next(iter(accepted.problems.items()))
-            text += f" {len(kept):,} images could not be changed, such as {one}: {why}."
+            count = len(accepted.problems)
+            text += f" {count:,} images could not be changed, such as {one}: {why}."
+        elif kept:
+            text += " Undo on this tab takes back the rest."
         (refuse if accepted.problems else inform)(text)
 
     def _ended(self) -> None:

@@ -103,6 +103,8 @@ class ImagesController(QObject):
     def follow(self) -> None:
         """Follow the session and the viewer."""
         events = self._session.events
+        if self.disk is None:  # a new panel: nobody keeps the project of the one before
+            self._session.project = None
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect(events.record, self._record_changed)
         self._bindings.connect(events.row, self._moved)
@@ -126,6 +128,7 @@ class ImagesController(QObject):
         for worker in (self.finding, self.reader, self.ahead, self.lister, self.writing):
             worker.drop()
         self.across.stop()
+        self._stay()  # what was being read is not shown
         self._ready.clear()
 
     def flush(self) -> None:

@@ -221,7 +221,7 @@ def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str)
                 problems[name] = problem
             show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))
     except Cancelled:
-        pass
+        return Accepted(word=word, regions=regions, problems=problems, stopped=True)
     return Accepted(word=word, regions=regions, problems=problems)
 
 

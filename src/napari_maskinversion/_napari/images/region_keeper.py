@@ -50,6 +50,7 @@ class RegionKeeper(QObject):
         for emitter, slot in self._list_events():
             emitter.connect(slot)
         self._watch()
+        self._edited()  # perhaps, while nobody followed
 
     def stop(self) -> None:
         """Follow them no more; what is being written is written."""

@@ -135,10 +135,11 @@ class StateKeeper(Topic, QObject):
         self._unsaved = False
         self._saving = debouncer(self, QUIET, self._write)
         self._first, self._last = PanelState(), PanelState()
+        self._options: ReviewOptions | None = None  # of the review, as this window wrote them last
 
     def start(self) -> None:
         """Restore the last state, then follow changes."""
-        self._first = self._gather()
+        self._first = self._gather()  # how the panel looks before anybody has used it
         state, problem = read_state()
         if problem:
             inform(problem)
@@ -219,6 +220,11 @@ class StateKeeper(Topic, QObject):
         vocabulary, prompts = self._vocabulary, self._vocabulary.templates_widget
         # Labels of a layer are not the user's.
         foreign = vocabulary.prefilled
+        review = self._panel.review.part.options
+        if review == self._options:  # another window may have changed them
+            review = read_state()[0].review
+        else:
+            self._options = review
         return PanelState(
             settings=self._session.settings,
             channels=self._session.scope.channels,
@@ -233,7 +239,7 @@ class StateKeeper(Topic, QObject):
             own_prompts=prompts.own.toPlainText(),
             columns=self._columns.state,
             tab=self._panel.tabs.shown,
-            review=self._panel.review.part.options,
+            review=review,
         )
 
     def _restore(self, state: PanelState, *, forget: bool = False) -> None:
@@ -262,4 +268,5 @@ class StateKeeper(Topic, QObject):
             prompts.sets.setCurrentIndex(max(prompts.sets.findData(state.prompts), 0))
         self._columns.apply(state.columns)
         self._review.set_values(state.review.model_dump())
+        self._options = self._panel.review.part.options
         self._panel.tabs.show_tab(state.tab)

@@ -118,13 +118,13 @@ def _read_csv(path: Path) -> LabelFile:
         return _read_text(path)
     if "label" not in known:
         raise InputError(f"{path} has no column 'label'; write it above the words.")
-    rows = read_rows(path, _WHAT)
+    rows = read_rows(path, _WHAT, known={*_COLUMNS, *_ALIASES})
     return LabelFile(labels=_collect(path, ((f"line {line}", _fields(row)) for line, row in rows)))
 
 
 def _fields(row: dict[str, str]) -> dict[str, Any]:
     cells = {_ALIASES.get(name, name): cell for name, cell in row.items()}
-    name, *words = split_words(cells["label"]) or [""]
+    name, *words = split_words(cells.get("label", "")) or [""]
     synonyms = dict.fromkeys((*words, *split_words(cells.get("synonyms", ""))))
     synonyms.pop(name, None)
     return {name: cells.get(name) for name in _COLUMNS} | {

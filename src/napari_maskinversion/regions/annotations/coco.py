@@ -28,7 +28,7 @@ from .building import (
     fill,
     label_of,
 )
-from .json_files import Id, Loose, Record, read_json
+from .json_files import Id, Loose, Name, Record, read_json
 from .listed_images import (
     ImageReference,
     ListedImage,
@@ -58,7 +58,7 @@ _key: Final = TypeAdapter(Loose[Id]).validate_python
 
 class _Category(Record):
     id: Loose[Id] = None
-    name: Loose[Id] = None
+    name: Loose[Name] = None
     supercategory: Loose[str] = None
 
 

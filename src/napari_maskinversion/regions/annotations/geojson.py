@@ -22,7 +22,7 @@ from ...base.identity import Position
 from ...base.units import Georeference
 from .annotation import Annotation, Annotations, color_of
 from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
-from .json_files import Id, Loose, Record, read_json, to_json_types, write_json
+from .json_files import Id, Loose, Name, Record, read_json, to_json_types, write_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import outline, polygons_of
 
@@ -133,14 +133,14 @@ def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
 class _Class(Record):
     """QuPath's classification."""
 
-    name: Loose[Id] = None
-    names: Loose[list[Id]] = None  # Of a class derived from others, since QuPath 0.6
+    name: Loose[Name] = None
+    names: Loose[list[Name]] = None  # Of a class derived from others, since QuPath 0.6
 
 
 class _Properties(Record):
     """What features of QuPath and of this program have; GIS software has any others."""
 
-    classification: Loose[_Class | Id] = None
+    classification: Loose[_Class | Name] = None
     objectType: Any = None  # noqa: N815 - QuPath's names
     region: Loose[int] = None
     position: Loose[dict[str, int]] = None

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    WrapValidator,
+)
 
 from ...base import reading
 from ...base.atomic_files import atomic_path
@@ -29,10 +38,23 @@ def _or_none(value: Any, validate: Any) -> Any:
         return None
 
 
+def _as_number(value: Any) -> Any:
+    # Not "007" or "1_2", which are other ids than 7 and 12.
+    if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,17}", value):
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if type(value) in (int, float) else value
+
+
 Loose = Annotated[T | None, WrapValidator(_or_none)]
 """A value of a record; None for one of another kind, so that the rest of the record is read."""
-Id = Annotated[int | str, Field(union_mode="left_to_right")]
-"""What records are called: 2, also where a program writes "2", or a text."""
+Id = Annotated[StrictInt | StrictStr, BeforeValidator(_as_number)]
+"""The id of a record: 2, also where a program writes "2"; "02" is a text."""
+Name = Annotated[StrictStr, BeforeValidator(_as_text)]
+"""A name, as it was written: programs write numbers, too."""
 
 
 class Record(BaseModel):

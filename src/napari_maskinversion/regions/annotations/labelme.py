@@ -15,7 +15,7 @@ from pydantic import FiniteFloat
 from ...base.regions import Region
 from ...images.decoding import open_picture
 from .building import AnnotationFormat, Drawn, Geometry, LeftOut, Outline, Parsed
-from .json_files import Id, Loose, Record, read_json
+from .json_files import Id, Loose, Name, Record, read_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import check_crop, ellipse, polygons_of, ring
 
@@ -31,7 +31,7 @@ class _Page(Record):
 
 
 class _Shape(Record):
-    label: Loose[Id] = None
+    label: Loose[Name] = None
     group_id: Loose[Id] = None
     shape_type: Loose[str] = None
     points: Loose[list[tuple[FiniteFloat, FiniteFloat]]] = None

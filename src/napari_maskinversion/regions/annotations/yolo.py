@@ -102,16 +102,20 @@ def _parsed(text: str, where: str) -> _Line:
 
 
 def _are_poses(lines: list[_Line]) -> bool:
-    """Return whether a box and points follow, each with a whole number for its visibility."""
-    return bool(lines) and all(
+    """Return whether a box and points follow, each with 0, 1 or 2 for its visibility."""
+    seen = [number for one in lines for number in one.numbers[6::3]]
+    # Outlines may have coordinates of 0 and 1, and never of 2.
+    return max(seen, default=0) == 2 and all(
         len(one.numbers) >= _LEAST_POSE and len(one.numbers) % 3 == 1 and all(one.whole[6::3])
         for one in lines
     )
 
 
 def _are_tracked(lines: list[_Line]) -> bool:
-    """Return whether a track number ends all lines: the only whole one, and 1 or more."""
-    return bool(lines) and all(
+    """Return whether a track number ends all lines: a whole one from 1, among shares."""
+    # A coordinate may be 1, and never more; without a track number an outline has an even count.
+    sure = any(one.numbers[-1] > 1 for one in lines) or all(len(one.numbers) % 2 for one in lines)
+    return sure and all(
         len(one.numbers) > 4 and one.whole[-1] and one.numbers[-1] >= 1 and not all(one.whole[:-1])
         for one in lines
     )
