@@ -27,6 +27,7 @@ from napari_maskinversion.batch.finished import (
     differences,
     write_finished,
 )
+from napari_maskinversion.batch.image_task import file_name
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
 from napari_maskinversion.batch.running import plan, write_failed
@@ -708,3 +709,11 @@ def test_each_image_has_a_bar_while_it_is_computed():
         bar.show_parts({"b.png": 0.75})
         tasks = [(task.description.strip(), task.completed) for task in bar.tasks]
     assert tasks == [("Images", 0), ("b.png", 0.75)]
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"), [("con.png", "%63on.png"), ("a.", "a%2E"), ("ä b", "%C3%A4 b")]
+)
+def test_every_system_can_hold_the_folder_of_an_image(name, stored):
+    """Windows takes CON.png for the console. The folders of 0.2.0.dev0 are called so, too."""
+    assert file_name(name) == stored

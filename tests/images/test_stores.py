@@ -75,6 +75,25 @@ def test_labels_of_another_shape_are_refused(tmp_path):
         read_regions(tmp_path / "a.zarr", (32, 64))
 
 
+def test_a_store_with_shards_at_the_border_lacks_nothing(tmp_path):
+    pixels = np.ones((128, 128), np.uint8)
+    zarr.create_array(tmp_path / "s.zarr", data=pixels, chunks=(48, 48), shards=(96, 96))
+    with open_image(tmp_path / "s.zarr") as stack:
+        assert stack.notes == ()
+
+
+@pytest.mark.parametrize("scale", [{"path": "elsewhere"}, {"scale": [1, 1, 1, 0.5, 0.5]}])
+def test_a_scale_that_does_not_fit_the_axes_is_no_pixel_size(tmp_path, scale):
+    image_store(tmp_path / "a.zarr")
+    about = json.loads((tmp_path / "a.zarr" / ".zattrs").read_text())
+    about["multiscales"][0]["datasets"][0]["coordinateTransformations"] = [
+        {"type": "scale", **scale}
+    ]
+    (tmp_path / "a.zarr" / ".zattrs").write_text(json.dumps(about))
+    with open_image(tmp_path / "a.zarr") as stack:
+        assert stack.units is None or stack.units.pixel == (1.0, 1.0)
+
+
 def test_a_pyramid_that_grows_is_refused(tmp_path):
     """The coarse level would be taken for the image, or read where the fine one lies."""
     group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)

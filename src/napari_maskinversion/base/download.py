@@ -32,6 +32,7 @@ from .reading import read_json, validated
 _log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 30.0  # seconds without a byte
+_INTERVAL: Final = 0.1  # seconds from one tick to the next
 _CHUNK: Final = 1 << 16  # bytes; small, so that cancelling works at once on a slow connection
 _ATTEMPTS: Final = 3
 
@@ -177,9 +178,12 @@ def _append(file: RemoteFile, part: Path, done: int) -> None:
             # The server ignores ranges and sends the whole file.
             output.truncate(0)
             done = 0
+        told = 0.0
         for chunk in answer.iter_content(_CHUNK):
             done += output.write(chunk)
-            tick(BYTES, done, file.size)
+            if time.monotonic() - told > _INTERVAL or done >= file.size:
+                tick(BYTES, done, file.size)
+                told = time.monotonic()
             if done >= file.size:  # what the server sends beyond that, the checksum refuses
                 return
 

@@ -83,8 +83,10 @@ class OomFallback:
                 return work()
             except self._errors as error:
                 before = self._next(error, items)
-            use_less(before)
-            _free(before)
+            try:
+                use_less(before)
+            finally:
+                _free(before)
 
     def _next(self, error: Exception, items: int | None) -> Attempt:
         """Go to the next attempt that asks for less and return the one that failed."""

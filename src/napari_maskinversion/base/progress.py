@@ -98,10 +98,20 @@ def listening(listener: Listener | None) -> Iterator[None]:
 
 
 @contextmanager
-def telling(change: Callable[[Any], Any]) -> Iterator[None]:
-    """Tell the listener ``change(news)`` in place of what the work in a block tells."""
+def telling(
+    change: Callable[[Any], Any], after: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """Tell the listener ``change(news)`` in place of what the work in a block tells.
+
+    ``after`` is called when the listener has heard it.
+    """
     outer, _ = _channel.get()
-    with listening(lambda news: outer(change(news))):
+
+    def listener(news: Any) -> None:
+        outer(change(news))
+        after()
+
+    with listening(listener):
         yield
 
 

@@ -61,16 +61,19 @@ def answer(
     _warm_up(model)
     seconds, since, counted = 0.0, perf_counter(), True
 
-    def time(news: Any = None) -> Any:
-        nonlocal seconds, since, counted
-        now = perf_counter()
-        seconds += (now - since) * counted
-        since, counted = now, getattr(news, "stage", "") != "labels"
+    def count(news: Any = None) -> Any:
+        nonlocal seconds, counted
+        seconds += (perf_counter() - since) * counted
+        counted = getattr(news, "stage", "") != "labels"
         return news
 
-    with telling(time):
+    def go_on() -> None:  # the listener's time is not the method's
+        nonlocal since
+        since = perf_counter()
+
+    with telling(count, after=go_on):
         results = run_planes(model, [task], vocabulary, settings)
-    time()
+    count()
     (result,) = results.regions
     picture = _picture(task, result)
     size = (picture.shape[0], picture.shape[1])

@@ -1,5 +1,8 @@
 """Update keeps what has not changed: on the session, without a window."""
 
+import gc
+import weakref
+
 import pytest
 from napari.components import ViewerModel
 
@@ -7,6 +10,7 @@ from napari_maskinversion._napari.run_requests.preparing import make_request
 from napari_maskinversion._napari.run_requests.run_task import RunTask
 from napari_maskinversion._napari.session import ResultRecord, Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from tests._napari.tasks import do
 from tests.scenes import demo_model, label_image, picture
@@ -112,3 +116,21 @@ def test_another_image_and_other_settings_invert_all(work, inverted, changed):
         work.session.image.contrast_limits = (0, 200)
     work.run(keep=changed != "nothing kept")
     assert sorted(inverted) == [1, 2, 3, 4, 5]
+
+
+def test_what_a_stopped_run_computed_with_is_freed_at_once(work, monkeypatch):
+    made, init = [], MaskInverter.__init__
+
+    def remembered(self, *given, **options):
+        made.append(weakref.ref(self))
+        init(self, *given, **options)
+
+    monkeypatch.setattr(MaskInverter, "__init__", remembered)
+    gc.disable()  # a GPU's memory does not wait for the collector
+    try:
+        work.run(stop_after=2)
+        alive = [one() for one in made if one() is not None]
+    finally:
+        gc.enable()
+    assert made
+    assert not alive

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.language.labels.files import unsupported_fields
+from napari_maskinversion.language.labels.files import read_label_file, unsupported_fields
 from napari_maskinversion.language.labels.presets import vocabulary_of
 from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Label, Vocabulary
 
@@ -83,6 +83,19 @@ def test_a_csv_without_our_columns_is_text_and_a_tsv_a_table(tmp_path):
     plain = read(tmp_path, "a.csv", '"cup, red",plate\n# no\ndog | hound').words
     assert plain == ("cup, red", "plate", "dog", "hound")
     assert read(tmp_path, "a.tsv", "label\tgroup\ncar\ta\ndog\tb\n").words == ("car", "dog")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label;notes (free, text, any)\ndog;x\ncat;y\n",
+        "sep=;\nlabel;notes, more\ndog;x\ncat;y\n",
+        "label,note,note\ndog,a,b\ncat,c,d\n",
+    ],
+)
+def test_other_columns_of_a_table_do_not_matter(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    assert [one.name for one in read_label_file(tmp_path / "a.csv").labels] == ["dog", "cat"]
 
 
 def test_words_that_would_be_read_as_others_are_refused(tmp_path):

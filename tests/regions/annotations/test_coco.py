@@ -255,6 +255,15 @@ def test_a_name_keeps_the_number_that_is_used_and_unused_headings_are_no_words(r
     assert result.category_ids == {"dog": 2, "person": 4}
 
 
+def test_names_and_ids_that_look_like_numbers_stay_as_they_are(read):
+    categories = [{"id": n, "name": name} for n, name in enumerate(("01", "1_2", 1), 1)]
+    drawn = [BOX | {"id": f"00{n}", "category_id": n} for n in (1, 2, 3)]
+    result = read(coco(*drawn, categories=categories))
+    assert [item.label for item in result.items] == ["01", "1_2", "1"]
+    assert [item.source_id for item in result.items] == ["001", "002", "003"]
+    assert result.category_ids == {"01": 1, "1_2": 2, "1": 3}
+
+
 def test_a_box_that_cvat_turned_is_turned(read):
     turned = {"id": 1, "bbox": [2, 3, 6, 2], "attributes": {"rotation": 90.0, "occluded": False}}
     (item,) = read(coco(turned, size=(9, 9)), (9, 9)).items

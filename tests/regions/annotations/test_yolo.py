@@ -88,6 +88,21 @@ def test_numbers_of_tracks_end_all_lines_of_a_file(read):
         assert "the last number of each line was read as a track number" in result.notes_text
 
 
+@pytest.mark.parametrize(
+    ("line", "area"),
+    [
+        ("0 0.2 0.6 0.6 0.6 0.7 0.9 0.5 1", 92),
+        ("0 0.3 0.1 0.3 0.4 0.1 0.4 0 0.1 0.3 0", 72),
+        ("0 0 0 1 0 1 1 0 1 0 0", 800),
+    ],
+)
+def test_outlines_at_the_edge_of_the_image_are_no_tracks_or_poses(read, line, area):
+    result = read(line)
+    (item,) = result.items
+    assert (item.region.area, item.score, item.source_id) == (area, None, "")
+    assert "was read as" not in result.notes_text
+
+
 def test_points_with_their_visibility_are_those_of_poses(read):
     result = read(f"{BOX} 0.45 0.4 2 0.55 0.4 1", f"{BOX} 0.45 0.4 2 0.55 0.4 0")
     assert [item.region.bbox for item in result.items] == [(5, 15, 15, 25)] * 2

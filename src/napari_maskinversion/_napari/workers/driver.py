@@ -142,7 +142,11 @@ class TaskQueue:
                 result = task.work()
             if isinstance(result, Partial):
                 failure = failure_of(result.error, self._name, self._kept)
-                return Outcome((result.result,), failure)
+                outcome = Outcome((result.result,), failure)
+                # The traceback of its error holds this frame and all tensors of the work: a circle
+                # that would keep the memory of a GPU until somebody collects.
+                del result
+                return outcome
             return Outcome((result,))
         except BaseException as error:
             return Outcome((), failure_of(error, self._name, self._kept))

@@ -38,11 +38,10 @@ def computing(*, tf32: bool = False) -> Iterator[None]:
     @contextmanager
     def pause() -> Iterator[None]:
         held.close()
-        try:
-            with outer():  # a `computing` around this one
-                yield
-        finally:
-            held.enter_context(_locked(tf32=tf32))
+        with outer():  # a `computing` around this one
+            yield
+        # Not after Cancel, which would wait for another thread's step: the work ends.
+        held.enter_context(_locked(tf32=tf32))
 
     try:
         with pausing(pause) as outer, held:

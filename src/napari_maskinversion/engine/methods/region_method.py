@@ -13,7 +13,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ...base.errors import ConfigError
-from ...base.progress import ENCODING, STEP, tick
+from ...base.progress import ENCODING, STEP, Tick, telling, tick
 from ...base.regions import Regions
 from ..compute.compute_lock import computing
 from ..invert.inverter import Masks, RegionEmbedder, regions_of
@@ -62,7 +62,7 @@ class RegionMethod(RegionEmbedder):
         if resolution is not None:
             self._check(resolution)
         scale = 1.0 if resolution is None else resolution / self.resolution
-        with computing():
+        with computing(), telling(lambda _: Tick(ENCODING, 0, 1)):  # of a method inside, too
             encoded = self.encode(array, scale, keep_aspect)
         height, width = array.shape[:2]
         size = self.model.input_size(height, width, self.input_side(scale), keep_aspect)
@@ -81,10 +81,12 @@ class RegionMethod(RegionEmbedder):
         """Embed regions, with a tick after every four; there are no maps or losses."""
         image: _Image = self._current()
         regions = regions_of(masks, image.plane)
-        rows, count = [], len(regions)
+        count = len(regions)
+        rows: list[npt.NDArray[np.float32]] = []
         for start in range(0, count, AT_ONCE):
             chunk = regions[start : start + AT_ONCE]
-            rows.append(self.embed_regions(image.encoded, chunk).numpy())
+            with telling(lambda _: Tick(STEP, AT_ONCE * len(rows), count)):
+                rows.append(self.embed_regions(image.encoded, chunk).numpy())
             tick(STEP, min(start + AT_ONCE, count), count)
         token = math.prod(regions.shape) / math.prod(image.grid)
         small = [region.area < token and not self.cut_out for region in regions]
