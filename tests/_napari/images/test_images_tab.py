@@ -10,6 +10,7 @@ from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.images.images_work import Decided
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion._napari.session import ManyImages
@@ -165,6 +166,54 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, project):
     part.undo.click()
     qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
     assert sum(summarize(opened, name).decided for name in names_) == 0
+
+
+def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
+    qtbot, panel, project, monkeypatch
+):
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    part, opened = panel.images.part, panel.images.project
+    part.limit.setValue(0)
+    part.word.setCurrentText(
+        open_archive(archive_file(opened, "cell-2.png")).results.regions[0].suggestion
+    )
+    part.accept.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    monkeypatch.setattr(
+        across, "take_back_work", lambda _, accepted: Accepted(word=accepted.word, stopped=True)
+    )
+    part.undo.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert "takes back the rest" in panel.foot.status.text()
+    monkeypatch.undo()
+    assert part.undo.isEnabled()
+    part.undo.click()
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert sum(summarize(opened, name).decided for name in ("cell-1.png", "cell-2.png")) == 0
+
+
+def test_a_new_panel_does_not_look_as_if_the_project_of_the_last_one_were_open(
+    qtbot, panel, project
+):
+    open_project(qtbot, panel, project)
+    panel.shut_down()
+    new = MaskInversionWidget(panel._viewer)
+    assert new.session is panel.session
+    assert new.session.project is None
+    new.shut_down()
+
+
+def test_what_is_drawn_while_nobody_follows_is_written_later(qtbot, panel, project):
+    open_project(qtbot, panel, project)
+    go(qtbot, panel, "cell-3.png")
+    on_disk(qtbot, panel)
+    panel.images.stop()
+    paint(panel.session.regions, 1, (4, 4, 14, 14))
+    panel.images.follow()
+    on_disk(qtbot, panel)
+    file = OpenProject.read(project).regions("cell-3.png")
+    assert [one.id for one in read_regions(file, (64, 64), image="cell-3.png")] == [1]
 
 
 def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, project):

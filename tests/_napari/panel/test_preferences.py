@@ -308,6 +308,16 @@ def test_the_next_start_is_as_the_last_one_ended(another, widget, qtbot, message
     assert not messages
 
 
+def test_options_that_another_window_changed_stay(another, widget):
+    other = another()
+    other.review.part.form.set_values({"order": "smallest"})
+    other.shut_down()
+    widget.reveal("explore")
+    widget.shut_down()
+    state, _ = panel_state.read_state()
+    assert (state.review.order, state.tab) == ("smallest", "explore")
+
+
 SETTINGS = {
     "method": Method("alphaclip+maskinversion", Path("alpha.pt")),
     "inversion.steps": 25,
