@@ -578,8 +578,8 @@ def test_two_workers_killed_at_any_moment_lose_nothing(images, fine):
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stderr=subprocess.DEVNULL,
     )
-    # Not pathlib's glob, which fails where a folder vanishes meanwhile.
-    while process.poll() is None and not glob("killed/archives/*/batch.json", root_dir=images):
+    pattern = "killed/archives/*/batch.json"  # pathlib fails where a folder vanishes meanwhile
+    while process.poll() is None and not glob(pattern, root_dir=images):  # noqa: PTH207
         time.sleep(0.01)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()
