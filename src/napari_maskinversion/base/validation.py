@@ -118,6 +118,9 @@ class Config(FrozenModel):
 
     def changed(self, **values: Any) -> Self:
         """Return a copy with other values, all checked; `model_copy` would check none."""
+        known = type(self).model_fields
+        if unknown := [name for name in values if name not in known]:
+            raise ConfigError(f"There is no setting {unknown[0]!r}; use {', '.join(known)}.")
         return type(self)(**{**dict(self), **values})
 
 
