@@ -22,7 +22,7 @@ def test_each_field_says_what_a_form_needs(about):
         ({"alpha": float("nan")}, r"^alpha must be a finite number; got nan\.$"),
         ({"explainer": "rollout"}, "^explainer 'rollout' cannot be inverted.* choose legrad"),
         ({"explainer": "gradcam", "layers": 2}, "layers must be 1; got 2"),
-        ({"stepz": 3}, r"^There is no setting 'stepz'\.$"),
+        ({"stepz": 3}, r"^There is no setting 'stepz'; use steps, learning_rate"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_with_name_rule_and_value(values, message):

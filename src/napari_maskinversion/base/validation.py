@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Self
 from unicodedata import normalize
 
@@ -88,7 +88,7 @@ class FrozenModel(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise config_error(error) from None
+            raise config_error(error, tuple(type(self).model_fields)) from None
 
 
 _RULES: Final = ("ge", "gt", "le", "lt", "allow_inf_nan")
@@ -118,18 +118,16 @@ class Config(FrozenModel):
 
     def changed(self, **values: Any) -> Self:
         """Return a copy with other values, all checked; `model_copy` would check none."""
-        known = type(self).model_fields
-        if unknown := [name for name in values if name not in known]:
-            raise ConfigError(f"There is no setting {unknown[0]!r}; use {', '.join(known)}.")
         return type(self)(**{**dict(self), **values})
 
 
-def config_error(error: ValidationError) -> ConfigError:
+def config_error(error: ValidationError, known: Sequence[str] = ()) -> ConfigError:
     """Return the first problem of a pydantic model as one line: field, rule, value."""
     problem = error.errors(include_url=False)[0]
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return ConfigError(f"There is no setting {name!r}.")
+        use = f"; use {', '.join(known)}" if known else ""
+        return ConfigError(f"There is no setting {name!r}{use}.")
     if problem["type"] == "missing":
         return ConfigError(f"{name} is missing.")
     cause = problem.get("ctx", {}).get("error")

@@ -38,10 +38,12 @@ def computing(*, tf32: bool = False) -> Iterator[None]:
     @contextmanager
     def pause() -> Iterator[None]:
         held.close()
-        with outer():  # a `computing` around this one
-            yield
-        # Not after Cancel, which would wait for another thread's step: the work ends.
-        held.enter_context(_locked(tf32=tf32))
+        try:
+            with outer():  # a `computing` around this one
+                yield
+        finally:
+            # Also after Cancel: modes that the work has set since end inside these.
+            held.enter_context(_locked(tf32=tf32))
 
     try:
         with pausing(pause) as outer, held:
