@@ -111,7 +111,8 @@ def _keys() -> list[str]:
 def read_state() -> tuple[PanelState, str]:
     """Return the last state, and one line that says why it was ignored."""
     values, problem = FILE.read()
-    values.setdefault("review", EARLIER.read()[0])
+    if "review" not in values:
+        values["review"] = EARLIER.read()[0]
     try:
         return PanelState(**values), problem
     except ValidationError:

@@ -113,6 +113,8 @@ def _are_poses(lines: list[_Line]) -> bool:
 
 def _are_tracked(lines: list[_Line]) -> bool:
     """Return whether a track number ends all lines: a whole one from 1, among shares."""
+    if not lines:
+        return False
     # A coordinate may be 1, and never more; without a track number an outline has an even count.
     sure = any(one.numbers[-1] > 1 for one in lines) or all(len(one.numbers) % 2 for one in lines)
     return sure and all(
