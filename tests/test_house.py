@@ -65,7 +65,7 @@ def test_a_package_holds_at_most_twenty_modules_and_says_what_it_is(package):
 def test_tests_mirror_the_source():
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     packages = {path.relative_to(SOURCE) for path in PACKAGES}
-    whole = {Path("fuzz"), Path("kill"), Path("docs"), Path("research/demo_model")}
+    whole = {Path("field"), Path("fuzz"), Path("kill"), Path("docs"), Path("research/demo_model")}
     assert folders <= packages | whole
 
 
