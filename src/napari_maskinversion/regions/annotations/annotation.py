@@ -100,8 +100,9 @@ class Annotations:
         """Regions by plane with their names, in the order in which planes first appear."""
         planes: dict[Position, list[Region]] = {}
         for item in self.items:
-            about = {"name": item.label, "source_id": item.source_id, "values": item.values}
-            region = replace(item.region, **about)
+            region = replace(
+                item.region, name=item.label, source_id=item.source_id, values=item.values
+            )
             planes.setdefault(item.position, []).append(region)
         return {position: Regions(self.shape, regions) for position, regions in planes.items()}
 

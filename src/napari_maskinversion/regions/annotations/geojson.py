@@ -185,7 +185,7 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     named = list(_with_children(features, path, notes))
     # Those without an area are left out below, and their planes do not count.
     areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
-    places = dict(zip(map(id, areas), _positions(areas, own=bool(ours)), strict=True))
+    places = dict(zip(map(id, areas), _positions(areas, ours=bool(ours)), strict=True))
     return Parsed(
         objects=[
             _drawn(where, one, places.get(id(one), ()), geo, own=bool(ours)) for where, one in named
@@ -285,17 +285,16 @@ def _geometry(geometry: dict[str, Any] | None, geo: Georeference | None) -> Outl
     return Outline(polygons)
 
 
-def _positions(features: Sequence[_Feature], *, own: bool) -> list[Position]:
+def _positions(features: Sequence[_Feature], *, ours: bool) -> list[Position]:
     """Return the planes of features; QuPath's without axes on which all are 0."""
-    ours = [one.about.position for one in features]
-    if own and None not in ours:
-        return [tuple((axis, max(0, at)) for axis, at in (one or {}).items()) for one in ours]
+    places = [one.about.position for one in features]
+    if ours and None not in places:
+        return [tuple((axis, max(0, at)) for axis, at in (one or {}).items()) for one in places]
     planes = [(one.geometry or {}).get("plane") for one in features]
-    places = [plane if isinstance(plane, dict) else {} for plane in planes]
+    where = [plane if isinstance(plane, dict) else {} for plane in planes]
     # QuPath's are -1 for all planes.
     own = [
-        {axis: max(0, at) for axis in "tz" if type(at := place.get(axis)) is int}
-        for place in places
+        {axis: max(0, at) for axis in "tz" if type(at := place.get(axis)) is int} for place in where
     ]
     axes = [axis for axis in "tz" if any(place.get(axis) for place in own)]
     return [tuple((axis, place.get(axis, 0)) for axis in axes) for place in own]
