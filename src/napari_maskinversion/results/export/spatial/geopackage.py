@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ....base.atomic_files import atomic_path
 from ....regions.annotations.annotation import Annotations
-from ....regions.annotations.geojson import to_world
+from ....regions.annotations.crs import to_world
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.polygons import outline
 from ..annotations import to_annotations
