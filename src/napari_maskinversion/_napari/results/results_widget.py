@@ -221,10 +221,14 @@ def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
     if "unit" in row:
         unit = row["unit"]
         parts.append(
-            f"{row['area']:.4g} {unit}\N{SUPERSCRIPT TWO}, "
-            f"{row['height']:.4g} x {row['width']:.4g} {unit}"
+            f"{_number(row['area'])} {unit}\N{SUPERSCRIPT TWO}, "
+            f"{_number(row['height'])} x {_number(row['width'])} {unit}"
         )
     return f"Region {row['region']}: {'; '.join(parts)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _key(results: Results | None, row: int) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,8 @@ Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1
 _DEGREES: Final = (-180, -90, 360, 90)  # some files count longitude from 0 to 360
 _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 _RFC: Final = "longitude and latitude, as RFC 7946 says"
+# PROJ ended the process where a worker of the panel used it after the main thread.
+_THREAD: Final = ThreadPoolExecutor(1)
 _IMAGE: Final = "those of the image's CRS"
 
 
@@ -123,21 +126,29 @@ def _of_world(path: Path, name: str, geo: Georeference, called: str = "") -> Coo
         return Coordinates(name=_IMAGE, geo=geo)
     if geo.epsg is None:
         return Coordinates(name=f"{_IMAGE}, which has no EPSG code", geo=geo)
-    import pyproj
-
     try:
-        change = pyproj.Transformer.from_crs(name, f"EPSG:{geo.epsg}", always_xy=True)
-    except pyproj.exceptions.ProjError as error:
+        change = _THREAD.submit(_transformer, name, geo.epsg).result()
+    except ValueError as error:
         raise InputError(
             f"{path} is in {called or name} and the image in EPSG:{geo.epsg}, and there is no way "
-            f"between them ({str(error).split(': (')[0]}); transform one of them first (for "
-            "example with ogr2ogr)."
+            f"between them ({error}); transform one of them first (for example with ogr2ogr)."
         ) from None
 
     def to_image(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.stack(change.transform(points[:, 0], points[:, 1]), 1)
+        moved = _THREAD.submit(change.transform, points[:, 0], points[:, 1]).result()
+        return np.stack(moved, 1)
 
     return Coordinates(name=called or name, geo=geo, to_image=to_image)
+
+
+def _transformer(name: str, epsg: int) -> Any:
+    """Return what changes coordinates from a reference system to that of an image."""
+    import pyproj
+
+    try:
+        return pyproj.Transformer.from_crs(name, f"EPSG:{epsg}", always_xy=True)
+    except pyproj.exceptions.ProjError as error:
+        raise ValueError(str(error).split(": (")[0]) from None
 
 
 def to_world(shape: Any, geo: Georeference) -> Any:
