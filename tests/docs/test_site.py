@@ -31,6 +31,7 @@ REFERENCE = {
 }
 
 
+@pytest.mark.full
 def test_the_site_builds_strictly_and_has_every_page(site):
     pages = {path.parent.relative_to(site).as_posix() for path in site.rglob("index.html")}
     written = [path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")]
@@ -45,18 +46,21 @@ def shown(page, code=True):
     return html.unescape(text)
 
 
+@pytest.mark.full
 def test_no_markup_is_left_on_a_page(site):
     """A key or a link that is written wrong shows as it was typed."""
     left = {page: MARKUP.findall(shown(page, code=False)) for page in site.rglob("index.html")}
     assert {page: found for page, found in left.items() if found} == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", REFERENCE)
 def test_a_page_of_the_reference_lists_all_that_the_code_has(site, page):
     text = " ".join(shown(site / "reference" / page / "index.html").split())
     assert [name for name in REFERENCE[page] if name not in text] == []
 
 
+@pytest.mark.full
 def test_no_page_asks_another_server_for_anything(site):
     ours = (ADDRESS, REPOSITORY)
     for page in site.rglob("index.html"):
@@ -72,6 +76,7 @@ def test_all_pages_together_can_be_read_in_an_afternoon(menu):
     assert sum(words.values()) < 20_000, words
 
 
+@pytest.mark.full
 def test_the_notebook_is_shown_as_it_runs(site):
     text = (site / "tutorials" / "python" / "index.html").read_text("utf-8")
     assert re.search(r'<img[^>]*src="data:image/png', text)  # the heatmap
@@ -107,6 +112,7 @@ def test_pages_that_code_and_changelog_name_are_there():
     assert missing <= {"docs/development.md"}  # how the laboratory notes were called once
 
 
+@pytest.mark.full
 def test_readme_is_short_and_leads_to_what_is_there(site):
     text = (ROOT / "README.md").read_text("utf-8")
     assert len(text.splitlines()) < 120
