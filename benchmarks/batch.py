@@ -65,9 +65,8 @@ def make(folder: Path, count: int) -> None:
 def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
     """Invert and rank the regions of images in memory; the first one is done once more before."""
     from napari_maskinversion import load_model, read_image, read_regions
-    from napari_maskinversion.base.steps import drive
     from napari_maskinversion.images.plane_source import as_source
-    from napari_maskinversion.language.labels.reading import vocabulary_of
+    from napari_maskinversion.language.labels.presets import vocabulary_of
     from napari_maskinversion.pipeline.run import PlaneTask, run_planes
     from napari_maskinversion.results.settings import RunSettings
 
@@ -79,10 +78,10 @@ def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
         regions = read_regions(folder / "masks" / image.name, rgb.shape)
         tasks.append(PlaneTask(source=as_source(rgb), regions=regions))
     settings = RunSettings(window="whole")
-    drive(run_planes(model, tasks[:1], vocabulary, settings))
+    run_planes(model, tasks[:1], vocabulary, settings)
     begun, cpu = time.perf_counter(), time.process_time()
     for task in tasks:
-        drive(run_planes(model, [task], vocabulary, settings))
+        run_planes(model, [task], vocabulary, settings)
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     return {"images_per_s": len(tasks) / seconds, "cpu_s_per_image": cpu / len(tasks)}
 
@@ -247,7 +246,10 @@ def restarted(folder: Path, out: Path, images: int, every: float) -> dict[str, A
             words = command(folder, out, "--dask", cluster.address)
             program = subprocess.Popen(words, stderr=log)
             watch = Watch(program)
-            while program.poll() is None:
+            while program.poll() is None or restarts == 1:
+                if program.poll() is not None:  # it ended with its scheduler
+                    program = subprocess.Popen(words, stderr=log)
+                    restarts = 2
                 watch.programs = [program, cluster.scheduler, *cluster.workers]
                 watch.look()
                 killer.look([psutil.Process(one.pid) for one in cluster.workers])
@@ -264,7 +266,7 @@ def restarted(folder: Path, out: Path, images: int, every: float) -> dict[str, A
     said = (out.parent / f"{out.name}.log").read_text()
     assert program.returncode == 0, said[-2000:]
     row = figures(out, images, seconds, watch, killer)
-    return {**row, "scheduler_restarts": restarts, "said": said.count("went away")}
+    return {**row, "scheduler_restarts": int(restarts > 0), "said": said.count("went away")}
 
 
 def compared(out: Path, whole: Path, images: int) -> dict[str, Any]:

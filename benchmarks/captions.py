@@ -65,6 +65,7 @@ def caption(number: int) -> str:
 
 def build(count: int, folder: Path) -> dict[str, Any]:
     from napari_maskinversion import load_model
+    from napari_maskinversion.base.progress import listening
     from napari_maskinversion.language.captions.building import build_bank
     from napari_maskinversion.language.captions.caption_files import read_captions
 
@@ -79,11 +80,12 @@ def build(count: int, folder: Path) -> dict[str, Any]:
     read = time.perf_counter()
     first: list[int] = []
 
-    def note_first(done: int, _: int) -> None:
+    def note_first(news: Any) -> None:
         if not first:
-            first.append(done)
+            first.append(news.done)
 
-    bank = build_bank(model, captions, folder / "bank", on_batch=note_first)
+    with listening(note_first):
+        bank = build_bank(model, captions, folder / "bank")
     end = time.perf_counter()
     size = sum(part.stat().st_size for part in bank.folder.iterdir())
     return {

@@ -24,7 +24,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.encode.image_encoding import (
     BlockWeights,
     ImageEncoding,
@@ -131,7 +130,7 @@ def count(
         )
         size = (resolution, resolution)
         builder = MapBuilder(ImageEncoding(of(joint), (layer,), (side, side), size), budget)
-        explained = drive(builder.exact(config, masks))
+        explained = builder.exact(config, masks)
         targets = fake_targets(masks, side, resolution, of)
         counter = count_loop(explained, targets, builder.encoding.embedding, config)
     return {
@@ -155,7 +154,7 @@ def count_loop(
     """Count the steps of a loop; maps are made once more than there are steps."""
     descent = Descent(targets, start, config)
     with OperationCounter() as counter:
-        drive(descend(explained, descent))
+        descend(explained, descent)
     return counter
 
 
@@ -191,7 +190,7 @@ def count_other(
         side = resolution // tower.patch_size
         size = side * tower.patch_size
         with OperationCounter() as encode:
-            encoding = drive(tower.encode_steps(of(1, 3, size, size), 1))
+            encoding = tower.encode(of(1, 3, size, size), 1)
         tokens = of(64, text.context_length).long()
         with OperationCounter() as texts:
             openclip.encode_tokens(clip, tokens)

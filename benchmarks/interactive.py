@@ -104,7 +104,7 @@ def measure_planes(part: str, repeat: int, out: Path) -> None:
 def measure_labels(name: str, out: Path) -> None:
     from napari_maskinversion import load_model, wrap_open_clip
     from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Vocabulary
-    from napari_maskinversion.language.text.embeddings import embed_vocabulary
+    from napari_maskinversion.language.text import embed_vocabulary
 
     templates = TEMPLATES["ensemble"]
     sentences = LABELS * len(templates)

@@ -177,27 +177,32 @@ class Memory:
 def open_inputs(folder: Path, image: str, labels: str) -> tuple[Any, Any, Any]:
     """Read the inputs like the command line."""
     from napari_maskinversion.images.opening import open_image
-    from napari_maskinversion.regions.masks.reading import read_regions
+    from napari_maskinversion.regions.reading import read_regions
 
     stack = open_image(folder / image)
     source = stack.source()
     return source, read_regions(folder / labels, source.shape), stack.units
 
 
-def follow(work: Any, show: str) -> tuple[Any, float]:
-    """Run a pipeline; return its results and the time of the first regions."""
-    from napari_maskinversion.base.steps import Steps
+def follow(show: str, *run: Any, **options: Any) -> tuple[Any, float]:
+    """Run the pipeline; return its results and the time of the first regions."""
+    from napari_maskinversion.base.progress import listening
+    from napari_maskinversion.pipeline.run import run_planes
 
     begun, first, said = time.perf_counter(), 0.0, 0.0
-    steps = Steps(work)
-    for news in steps:
+
+    def hear(news: Any) -> None:
+        nonlocal first, said
         passed = time.perf_counter() - begun
         if hasattr(news, "so_far"):
             first = first or passed
         elif passed - said > 20:
             said = passed
             print(f"{show} {news.fraction:.0%} after {passed:.0f} s", flush=True)
-    return steps.result, first
+
+    with listening(hear):
+        results = run_planes(*run, **options)
+    return results, first
 
 
 def measure(
@@ -207,7 +212,7 @@ def measure(
     from napari_maskinversion import InversionConfig, load_model
     from napari_maskinversion.images.windows import WindowConfig, plan_windows
     from napari_maskinversion.pipeline.estimate import estimate
-    from napari_maskinversion.pipeline.run import PlaneTask, check_tasks, run_planes
+    from napari_maskinversion.pipeline.run import PlaneTask, check_tasks
 
     model = load_model(arguments.model, device="cpu")
     config = InversionConfig(steps=arguments.steps)
@@ -226,8 +231,8 @@ def measure(
     )
     print(size.text, flush=True)
     start = time.perf_counter()
-    work = run_planes(model, tasks, vocabulary, config, window=WindowConfig(), units=units)
-    results, first = follow(work, labels)
+    run = (model, tasks, vocabulary, config)
+    results, first = follow(labels, *run, window=WindowConfig(), units=units)
     row = {
         "model": model.name,
         "image": list(source.shape),
@@ -292,7 +297,7 @@ def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
     """Compare macro top-1 of shared windows and of one window per region."""
     from napari_maskinversion import InversionConfig, load_model
     from napari_maskinversion.images.windows import WindowConfig
-    from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+    from napari_maskinversion.pipeline.run import PlaneTask
 
     folder = arguments.folder / str(arguments.side)
     truth = json.loads((folder / "truth.json").read_text())
@@ -302,11 +307,8 @@ def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
     alone = [PlaneTask(source=source, regions=regions[i : i + 1]) for i in range(len(regions))]
     shares = {}
     for windows, tasks in (("shared", together), ("alone", alone)):
-        work = run_planes(
-            model, tasks, names(arguments), InversionConfig(steps=arguments.steps),
-            window=WindowConfig(),
-        )  # fmt: skip
-        results, _ = follow(work, windows)
+        config = InversionConfig(steps=arguments.steps)
+        results, _ = follow(windows, model, tasks, names(arguments), config, window=WindowConfig())
         shares[windows] = accuracy_of(results, truth) | {"windows": len(results.windows)}
     difference = shares["shared"]["macro"] - shares["alone"]["macro"]
     return {"model": model.name, "regions": len(regions), **shares, "points": round(difference, 1)}

@@ -30,7 +30,7 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 from napari_maskinversion.engine.compute.matmul import has_precision
 from napari_maskinversion.engine.invert import fast
-from napari_maskinversion.results.machine import Machine
+from napari_maskinversion.results.run_info import Machine
 
 EXACT, FAST = InversionConfig(), InversionConfig(fast=True)
 BFLOAT16 = InversionConfig(precision="bfloat16")

@@ -85,6 +85,30 @@ def call(capsys, monkeypatch):
     return command
 
 
+@pytest.fixture
+def fine(call):
+    """Run a command that has to work; return its standard error."""
+
+    def command(*arguments):
+        code, _, err = call(*arguments)
+        assert code == 0, err
+        return err
+
+    return command
+
+
+@pytest.fixture
+def refused(call):
+    """Run a command that has to refuse something that the user can change; do the same."""
+
+    def command(*arguments):
+        code, _, err = call(*arguments)
+        assert code == 2, err
+        return err
+
+    return command
+
+
 @pytest.fixture(scope="session")
 def _forks():
     process = Forks()

@@ -7,7 +7,6 @@ import skimage.io
 
 from napari_maskinversion import load_model
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.base.steps import drive
 
 
 @cache
@@ -44,10 +43,3 @@ def write_scene(folder, count=5):
 
 def regions(count=5, **size):
     return Regions.from_labels(label_image(count, **size))
-
-
-def collect(work):
-    """Run a generator to its end; return what it yielded, and what it returned."""
-    items = []
-    result = drive(work, items.append)
-    return items, result

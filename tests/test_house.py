@@ -116,7 +116,7 @@ API = {
     "engine/models/loading.py": {"load_model", "wrap_open_clip"},
     "engine/models/registry.py": {"list_models"},
     "engine/settings.py": {"InversionConfig"},
-    "images/reading.py": {"read_image"},
+    "images/opening.py": {"read_image"},
     "pipeline/imagining.py": {"imagine"},
     "pipeline/labelling.py": {"label_regions"},
     "regions/reading.py": {"read_regions"},

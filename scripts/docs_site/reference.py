@@ -15,7 +15,7 @@ from napari_maskinversion.engine.methods.registry import TYPICAL, list_methods
 from napari_maskinversion.engine.models.registry import list_models
 from napari_maskinversion.language.labels.presets import presets as list_presets
 from napari_maskinversion.pipeline.cache_usage import KINDS
-from napari_maskinversion.regions.annotations import other_programs as others
+from napari_maskinversion.regions.annotations import reading as others
 from napari_maskinversion.regions.annotations.reading import FORMATS as ANNOTATIONS
 from napari_maskinversion.regions.sam.checkpoints import CHECKPOINTS
 from napari_maskinversion.results.columns import columns_in

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .engine.models.loading import load_model, wrap_open_clip
     from .engine.models.registry import list_models
     from .engine.settings import InversionConfig
-    from .images.reading import read_image
+    from .images.opening import read_image
     from .pipeline.imagining import imagine
     from .pipeline.labelling import label_regions
     from .regions.reading import read_regions
@@ -46,7 +46,7 @@ _PUBLIC = {
     "list_methods": "engine.methods.registry",
     "list_models": "engine.models.registry",
     "load_model": "engine.models.loading",
-    "read_image": "images.reading",
+    "read_image": "images.opening",
     "read_regions": "regions.reading",
     "region_embedder": "engine.methods.factory",
     "wrap_open_clip": "engine.models.loading",

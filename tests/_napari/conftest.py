@@ -17,6 +17,7 @@ from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers import notify
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
+from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.ranking.calibration import Calibration
 from napari_maskinversion.language.ranking.ranking import Ranking
@@ -118,31 +119,33 @@ class SlowRun:
         try:
             for layer in range(4):
                 self._pause("encoding")
-                yield pipeline.Progress(stage="encoding", done=0, total=total, step=layer, steps=4)
+                tell(pipeline.Progress(stage="encoding", done=0, total=total, step=layer, steps=4))
             for start in range(0, total, chunk_size):
                 if self.error is not None and len(results) >= self.fail_after_chunks * chunk_size:
                     raise self.error
                 chunk = regions[start : start + chunk_size]
                 for step in range(self.steps):
                     self._pause("inverting")
-                    yield pipeline.Progress(
-                        stage="inverting",
-                        done=start,
-                        total=total,
-                        first=start + 1,
-                        last=start + len(chunk),
-                        step=step,
-                        steps=self.steps,
-                        maps=self._maps,
-                        box=(0.0, 0.0, float(shape[0]), float(shape[1])),
-                        position=tasks[0].position,
+                    tell(
+                        pipeline.Progress(
+                            stage="inverting",
+                            done=start,
+                            total=total,
+                            first=start + 1,
+                            last=start + len(chunk),
+                            step=step,
+                            steps=self.steps,
+                            maps=self._maps,
+                            box=(0.0, 0.0, float(shape[0]), float(shape[1])),
+                            position=tasks[0].position,
+                        )
                     )
                 made = tuple(
                     _result(region, vocabulary, shape, start + place, task.position)
                     for place, (task, region) in enumerate(chunk)
                 )
                 results = results.extended(made)
-                yield pipeline.RegionChunk(made, results)
+                tell(pipeline.RegionChunk(made, results))
             return results
         finally:
             self.closed.set()
@@ -201,13 +204,13 @@ def _result(region, vocabulary, shape, index, position):
 def inverted(monkeypatch):
     """Ids of the regions that were inverted, in order."""
     seen = []
-    invert = MaskInverter.invert_steps
+    invert = MaskInverter.invert
 
     def count(self, masks, *given, **options):
         seen.extend(masks.ids)
         return invert(self, masks, *given, **options)
 
-    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    monkeypatch.setattr(MaskInverter, "invert", count)
     return seen
 
 

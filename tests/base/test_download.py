@@ -4,7 +4,6 @@ import hashlib
 import re
 import socket
 import threading
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +17,10 @@ from napari_maskinversion.base.download import (
     download,
     size_text,
 )
-from napari_maskinversion.base.errors import Cancelled, ModelError, OfflineError
+from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.base.locks import Lock
 from tests.disk import full_after
+from tests.listeners import collect, stopped
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 SIZE = len(CONTENT)
@@ -51,7 +51,7 @@ def fetcher(file):
         local=lambda: file,
         remote=lambda: file,
     )
-    return lambda **callbacks: download(wanted, **callbacks)
+    return lambda: download(wanted)
 
 
 @pytest.fixture
@@ -72,62 +72,46 @@ def test_the_verified_file_gets_its_name(fetch, file):
     assert leftovers(file) == ["file.bin"]
 
 
-def test_a_file_on_disk_is_not_downloaded_again(fetch, server):
+def test_a_file_on_disk_is_not_downloaded_again(fetch, file, server):
     fetch()
     server.requests.clear()
-    reports = []
-    fetch(on_progress=lambda *state: reports.append(state))
+    assert collect(fetch) == ([], file.path)
     assert server.requests == []
-    assert reports == [(SIZE, SIZE)]
 
 
 def test_a_second_download_says_whom_it_waits_for(fetch, file, caplog):
     file.path.parent.mkdir()
     with Lock(file.path.parent / ".lock") as first:
         first.acquire()
-        waits = iter([False, False, True])
-        with pytest.raises(Cancelled):
-            fetch(cancelled=lambda: next(waits))
+        stopped(fetch, 2)
     (line,) = [record.getMessage() for record in caplog.records]
     assert re.match(r"a file is in use by process \d+ on .*; waiting until it is done", line)
 
 
 def test_progress_rises_to_the_full_size(fetch, server):
     server.pause = 0.01
-    reports = []
-    fetch(on_progress=lambda *state: reports.append(state))
-    done = [done for done, _ in reports]
-    assert {total for _, total in reports} == {SIZE}
+    reports, _ = collect(fetch)
+    done = [news.done for news in reports]
+    assert {news.total for news in reports} == {SIZE}
     assert done == sorted(done)
     assert done[-1] == SIZE
     assert len(done) > 2
 
 
-def test_progress_is_reported_at_most_ten_times_a_second(fetch):
-    times = []
-    fetch(on_progress=lambda done, total: times.append(time.monotonic()))
-    assert len(times) <= 3 + 10 * (times[-1] - times[0])
-
-
 def test_a_cancelled_download_stops_at_once_and_leaves_no_file(fetch, file, server):
     server.pause = 0.02
-    reports = []
-    with pytest.raises(Cancelled, match="resumes from there"):
-        fetch(on_progress=lambda *s: reports.append(s), cancelled=lambda: bool(reports))
-    assert len(reports) == 1
-    assert reports[0][0] < SIZE / 2
+    reports = stopped(fetch, 2)
+    assert 0 < reports[1].done < SIZE / 2
     assert "file.bin" not in leftovers(file)
 
 
 def test_a_download_resumes_where_the_cancelled_one_stopped(fetch, file, server):
     server.pause = 0.02
-    reports = []
-    with pytest.raises(Cancelled):
-        fetch(on_progress=lambda *s: reports.append(s), cancelled=lambda: len(reports) > 1)
+    reports = stopped(fetch, 3)
     assert fetch().read_bytes() == CONTENT
     first, second = (byte_range for _, _, byte_range in server.gets())
     assert first is None
-    assert int(second.removeprefix("bytes=").rstrip("-")) >= reports[0][0]
+    assert int(second.removeprefix("bytes=").rstrip("-")) >= reports[1].done
     assert leftovers(file) == ["file.bin"]
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from napari_maskinversion.base.errors import InUseError
 from napari_maskinversion.base.locks import Lock, hold
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.record_store import RecordStore
+from tests.listeners import at
 
 HOLDER = """
 import sys
@@ -56,13 +58,10 @@ def test_who_waits_is_told_once_and_goes_on(tmp_path):
     first, second = Lock(tmp_path / "a.lock"), Lock(tmp_path / "a.lock")
     assert first.acquire()
     notes = []
-    waiting = second.wait_steps("The bank", notes.append)
-    next(waiting)
-    next(waiting)
+    with listening(at(2, lambda _: first.release())):
+        second.wait("The bank", notes.append)
     assert len(notes) == 1
     assert notes[0].startswith("The bank is in use by process ")
-    first.release()
-    assert list(waiting) == []
     assert not first.acquire()
     second.release()
 

@@ -6,7 +6,6 @@ import pytest
 
 from napari_maskinversion.base.errors import NotEnoughMemoryError
 from napari_maskinversion.base.oom_fallback import Attempt, OomFallback, then_on_cpu
-from napari_maskinversion.base.steps import drive
 
 ATTEMPTS = then_on_cpu([Attempt(4, "cuda:0"), Attempt(1, "cuda:0", note="one")], "on the CPU")
 
@@ -41,14 +40,15 @@ def test_work_runs_until_it_fits_and_then_stays_like_that(fallback):
 
 
 def test_attempts_that_would_not_ask_for_less_are_skipped(fallback):
+    notes = []
+
     def work():
-        yield fallback.now.note
+        notes.append(fallback.now.note)
         if fallback.now.device != "cpu":
             raise MemoryError
 
-    steps = []
-    drive(fallback.run_steps(work, lambda _: fallback.now.note, items=1), steps.append)
-    assert steps == ["", "on the CPU", "on the CPU"]
+    fallback.run(work, items=1)
+    assert notes == ["", "on the CPU"]
 
 
 def test_after_a_failure_later_work_begins_again_on_the_same_device(fallback):

@@ -115,7 +115,7 @@ def test_a_table_has_commas_semicolons_or_tabs_between_its_cells(tmp_path, mark)
         (b"x,y\n1,2\n", "has no column 'image'; it has x, y and needs image"),
         (b"image\n\n", "has no rows below the names of its columns"),
         (b"", "has no rows below the names of its columns"),
-        (b'image\n"a\n', "line 2, is not CSV"),
+        (b'image\n"a\n', "line 2: this is not CSV"),
         (b"\xff\xfe", "is not text in UTF-8"),
     ],
 )

@@ -8,7 +8,6 @@ from PIL import Image, TiffImagePlugin
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.base.units import Georeference, Units, short_unit
 from napari_maskinversion.images.opening import open_image, stack_of
 from napari_maskinversion.images.windows import WindowConfig
@@ -131,11 +130,11 @@ def test_the_table_has_areas_in_square_units_and_places_in_the_world():
     mask[0, 10:20, 30:50] = True
     geo = Georeference(transform=(0.5, 0, 1000, 0, -0.25, 2000))
     units = Units(pixel=(0.25, 0.5), unit="m", geo=geo)
-    generator = run(
+    results = run(
         demo_model(), picture(), Regions.from_masks(mask), None, InversionConfig(steps=1),
         units=units, window=WindowConfig(mode="whole"),
     )  # fmt: skip
-    frame = drive(generator).to_frame()
+    frame = results.to_frame()
     row = frame.iloc[0]
     assert row["area_px"] == 200
     assert row["area"] == pytest.approx(200 * 0.25 * 0.5)

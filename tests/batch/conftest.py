@@ -28,15 +28,14 @@ FAST = ("--labels", "car,dog", "--steps", 1, "--resolution", 64)
 
 
 @pytest.fixture
-def project(images, call):
+def project(images, fine):
     """The same as a project."""
-    code, _, err = call("project", "new", ".", "--images", "images", "--regions", "masks", *FAST)
-    assert code == 0, err
+    fine("project", "new", ".", "--images", "images", "--regions", "masks", *FAST)
     return images
 
 
 @pytest.fixture
-def batch_once(call, tmp_path_factory):
+def batch_once(fine, tmp_path_factory):
     """Run a batch in the working folder; later ones of this name copy what the first one wrote."""
 
     def results(name, out):
@@ -44,8 +43,7 @@ def batch_once(call, tmp_path_factory):
         if kept.exists():
             shutil.copytree(kept, out)
             return
-        code, _, err = call("batch", ".", "--out", out)
-        assert code == 0, err
+        fine("batch", ".", "--out", out)
         shutil.copytree(out, kept)
 
     return results

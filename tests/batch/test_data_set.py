@@ -19,7 +19,7 @@ NAMES = ["1", "01", "_a", "stack"]
 
 
 @pytest.fixture
-def mixed(tmp_path, monkeypatch, call):
+def mixed(tmp_path, monkeypatch, fine):
     """A project of a picture, one with units and one of planes, with its results in ``out``."""
     monkeypatch.chdir(tmp_path)
     grey, labels = picture(64, 64)[:, :, 0], label_image(2, 64, 64)
@@ -37,10 +37,8 @@ def mixed(tmp_path, monkeypatch, call):
         "image,regions,name\nplain.png,masks.png,1\nplain.png,masks.png,01\n"
         "units.ome.tif,masks.png,_a\nstack.tif,stack_masks.tif,stack\n"
     )
-    code, _, err = call("project", "new", ".", "--table", "table.csv", *FAST, "--planes", "each")
-    assert code == 0, err
-    code, _, err = call("batch", ".", "--out", "out")
-    assert code == 0, err
+    fine("project", "new", ".", "--table", "table.csv", *FAST, "--planes", "each")
+    fine("batch", ".", "--out", "out")
     return tmp_path
 
 
@@ -72,13 +70,12 @@ def test_images_of_all_kinds_have_one_table_for_all_readers(mixed, make):
     assert rows["z"].sum() == 2
 
 
-def test_names_of_digits_stay_names(images, call):
+def test_names_of_digits_stay_names(images, fine):
     (images / "table.csv").write_text(
         "image,regions,name\n"
         "images/cell-1.png,masks/cell-1_mask.png,1\nimages/cell-2.png,masks/cell-2_mask.png,001\n"
     )
-    code, _, err = call("batch", "--table", "table.csv", *FAST, "--out", "out")
-    assert code == 0, err
+    fine("batch", "--table", "table.csv", *FAST, "--out", "out")
     for rows in (
         pd.read_parquet("out/regions.parquet"),
         duckdb.sql("select * from read_parquet('out/regions.parquet/*.parquet')").df(),

@@ -2,7 +2,7 @@
 
 import os
 import time
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 
 import pytest
 import torch
@@ -10,14 +10,13 @@ import torch
 from napari_maskinversion.base.errors import MaskInversionError
 from napari_maskinversion.batch.executors import (
     THREADS,
-    ClusterLost,
-    InThisProcess,
+    VISIBLE,
     TaskExecutor,
-    WorkerDied,
     Workers,
+    gpus_for,
     limit_threads,
+    take_gpu,
 )
-from napari_maskinversion.batch.gpus import VISIBLE, gpus_for, take_gpu
 from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.running import Underway, run_batch
 
@@ -75,14 +74,14 @@ def test_few_tasks_are_held_at_once():
 
 
 def test_a_task_whose_worker_died_is_done_again():
-    reports, notes = done(Scripted({"image 2": [WorkerDied(times=1)]}))
+    reports, notes = done(Scripted({"image 2": [BrokenExecutor()]}))
     assert sorted(one.name for one in reports) == ALL
     assert not any(one.problem for one in reports)
     assert notes == ["A worker process ended suddenly. It is replaced."]
 
 
 def test_a_task_that_ends_every_worker_is_given_up_and_ends_no_other_one():
-    executor = Scripted({"image 2": [WorkerDied(times=1) for _ in range(99)]})
+    executor = Scripted({"image 2": [BrokenExecutor() for _ in range(99)]})
     reports, _ = done(executor, count=40)
     assert len(reports) == 40
     (given_up,) = [one for one in reports if one.problem]
@@ -93,23 +92,16 @@ def test_a_task_that_ends_every_worker_is_given_up_and_ends_no_other_one():
     assert beside[2:] == [1, 1, 1, 1]  # alone
 
 
-def test_workers_that_die_before_a_task_is_begun_do_not_count():
-    reports, _ = done(Scripted({name: [WorkerDied(times=0) for _ in range(5)] for name in ALL}))
-    assert sorted(one.name for one in reports) == ALL
-    assert not any(one.problem for one in reports)
+def test_a_lost_cluster_ends_the_batch_in_one_line():
+    class Lost(Scripted):
+        def submit(self, work, task):
+            future = Future()
+            future.cancel()
+            future.set_running_or_notify_cancel()
+            return future
 
-
-def test_workers_that_die_again_and_again_before_any_task_is_begun_end_the_batch():
-    deaths = {name: [WorkerDied(times=0) for _ in range(99)] for name in ALL}
-    with pytest.raises(MaskInversionError, match="ended suddenly at their start.* fewer --workers"):
-        done(Scripted(deaths))
-
-
-def test_tasks_of_a_lost_cluster_are_submitted_again():
-    lost = {name: [ClusterLost("It went away.")] for name in ALL}
-    reports, notes = done(Scripted(lost))
-    assert sorted(one.name for one in reports) == ALL
-    assert set(notes) == {"It went away."}
+    with pytest.raises(MaskInversionError, match=r"went away\. Finished images are kept"):
+        done(Lost())
 
 
 def test_an_error_of_a_task_ends_the_batch():
@@ -130,7 +122,7 @@ def shares_of(executor, folder):
 
 
 def test_the_share_of_each_image_is_told_while_it_is_computed(tmp_path):
-    with InThisProcess() as here:
+    with Workers() as here:
         assert shares_of(here, tmp_path) == ({"image 0": 0.5}, {})
 
 
@@ -160,7 +152,7 @@ def test_a_worker_computes_with_its_share_of_the_cores(monkeypatch):
 
 
 def test_an_error_stops_what_is_computed_between_two_steps(tmp_path):
-    executor = InThisProcess()
+    executor = Workers()
     future = executor.submit(wait_halfway, task(0, tmp_path))
     executor.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert "stopped" in str(future.exception())
@@ -183,6 +175,6 @@ def test_each_worker_sees_one_gpu_in_turns(monkeypatch, device, visible, count, 
     choice = gpus_for(device)
     seen = []
     for number in range(3):
-        take_gpu(number, choice)
+        take_gpu(str(number), choice)
         seen.append(os.environ.get(VISIBLE))
     assert seen == gpus

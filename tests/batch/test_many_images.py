@@ -22,15 +22,15 @@ from napari_maskinversion.batch.decided import (
     summarize,
     take_back_steps,
 )
-from napari_maskinversion.batch.drawn import save_drawn
-from napari_maskinversion.batch.drawn_file import is_drawn
 from napari_maskinversion.batch.exporting import FILES, export_steps
 from napari_maskinversion.batch.opened import (
     OpenProject,
     Place,
     changed_image,
     edit,
+    is_drawn,
     read_place,
+    save_drawn,
     write_place,
 )
 from napari_maskinversion.batch.project import read_project
@@ -63,6 +63,13 @@ def suggested(project, word):
     return sum(rows["suggestion"] == word), len(rows)
 
 
+def reviewing(project, name):
+    """Open the decisions about an image."""
+    bundle = open_archive(archive_file(project, name))
+    own = image_of(bundle), identities_of(bundle), bundle.results.info
+    return Review(*own, file=project.path(name))
+
+
 def test_a_word_is_accepted_in_all_images_and_taken_back_in_one(computed):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     count, total = suggested(computed, word)
@@ -77,40 +84,26 @@ def test_a_word_is_accepted_in_all_images_and_taken_back_in_one(computed):
     assert accept(computed, word, confidence=1.01).count == 0
 
 
-def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed):
+@pytest.mark.parametrize("regions", [1, None], ids=["one region", "all"])
+def test_what_somebody_decided_since_stays_when_all_is_taken_back(computed, regions):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     accepted = accept(computed, word)
     name, keys = next(iter(accepted.regions.items()))
-    bundle = open_archive(archive_file(computed, name))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
-    with Review(*args, file=computed.path(name)) as review:
+    with reviewing(computed, name) as review:
         review.decide(Decision(region=keys[0], status="accepted", label="own word"))
-    list(take_back_steps(computed, accepted))
-    assert summarize(computed, name).decided == 1
-
-
-def test_one_region_with_another_word_keeps_it_when_all_is_taken_back(computed):
-    word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
-    accepted = accept(computed, word)
-    name, keys = next(iter(accepted.regions.items()))
-    one = replace(accepted, regions={name: keys[:1]})
-    bundle = open_archive(archive_file(computed, name))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
-    with Review(*args, file=computed.path(name)) as review:
-        review.decide(Decision(region=keys[0], status="accepted", label="own word"))
-    assert [taken for _, taken, _ in take_back_steps(computed, one)] == [[]]
-    with Review(*args, file=computed.path(name)) as review:
+    taken = list(take_back_steps(computed, replace(accepted, regions={name: keys[:regions]})))
+    assert keys[0] not in taken[0][1]
+    with reviewing(computed, name) as review:
         assert review.decisions[keys[0]].label == "own word"
+        assert len(review.decisions) == (len(keys) if regions else 1)
 
 
 def test_an_image_that_is_open_elsewhere_is_named_and_the_others_go_on(computed):
     first, second = computed.by_name
     words = pd.read_parquet(computed.out / "regions.parquet")
     word = words[words["image"] == second]["suggestion"].iloc[0]
-    bundle = open_archive(archive_file(computed, first))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
     steps = {}
-    with Review(*args, file=computed.path(first)):
+    with reviewing(computed, first):
         for name, keys, problem in accept_steps(computed, computed.by_name, word, 0.0):
             steps[name] = keys, problem
     if any(words[words["image"] == first]["suggestion"] == word):
@@ -123,7 +116,7 @@ def export(project, out, **options):
     return exported
 
 
-def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_path):
+def test_one_export_holds_all_images_with_numbers_that_stay(computed, fine, tmp_path):
     word = pd.read_parquet(computed.out / "regions.parquet")["suggestion"].iloc[0]
     count = accept(computed, word).count
     export(computed, tmp_path / "one")
@@ -139,10 +132,9 @@ def test_one_export_holds_all_images_with_numbers_that_stay(computed, call, tmp_
     # A third image is added, and the numbers of the others stay.
     shutil.copy(tmp_path / "images/cell-1.png", tmp_path / "images/cell-3.png")
     shutil.copy(tmp_path / "masks/cell-1_mask.png", tmp_path / "masks/cell-3_mask.png")
-    assert call("project", "add", ".", "--images", "images", "--regions", "masks")[0] == 0
-    assert call("batch", ".")[0] == 0
-    code, _, err = call("project", "export", ".", "--out", "two")
-    assert code == 0, err
+    fine("project", "add", ".", "--images", "images", "--regions", "masks")
+    fine("batch", ".")
+    fine("project", "export", ".", "--out", "two")
     later = COCO(tmp_path / "two" / "coco.json")
     assert len(later.imgs) == 3
     for number, one in whole.anns.items():
@@ -154,19 +146,17 @@ def test_an_export_has_the_last_decision_though_the_clock_was_set_back(
     computed, tmp_path, monkeypatch
 ):
     name = next(iter(computed.by_name))
-    bundle = open_archive(archive_file(computed, name))
-    args = image_of(bundle), identities_of(bundle), bundle.results.info
-    region = identities_of(bundle)[0].key
+    region = identities_of(open_archive(archive_file(computed, name)))[0].key
     for time, word in (("2024-05-01T12:10:00.000Z", "first"), ("2024-05-01T12:05:00.000Z", "last")):
         monkeypatch.setattr("napari_maskinversion.review.review.now", lambda time=time: time)
-        with Review(*args, file=computed.path(name)) as review:
+        with reviewing(computed, name) as review:
             review.accept(region, word)
     export(computed, tmp_path / "one", accepted_only=True)
     table = pd.read_csv(tmp_path / "one" / "regions.csv")
     assert table["accepted_label"].tolist() == ["last"]
 
 
-def test_planes_stay_whole_numbers_beside_images_without_planes(tmp_path, call, monkeypatch):
+def test_planes_stay_whole_numbers_beside_images_without_planes(tmp_path, fine, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save(tmp_path / "a.png", picture(64, 64))
     save(tmp_path / "a_mask.png", label_image(1, 64, 64))
@@ -174,16 +164,16 @@ def test_planes_stay_whole_numbers_beside_images_without_planes(tmp_path, call, 
     tifffile.imwrite("s.tif", stack, metadata={"axes": "ZYX"})
     tifffile.imwrite("s_mask.tif", np.stack([label_image(1, 64, 64)] * 2), metadata={"axes": "ZYX"})
     (tmp_path / "t.csv").write_text("image,regions\na.png,a_mask.png\ns.tif,s_mask.tif\n")
-    assert call("project", "new", ".", "--table", "t.csv", *FAST, "--planes", "each")[0] == 0
-    assert call("batch", ".")[0] == 0
-    assert call("project", "export", ".", "--out", "out", "--format", "csv")[0] == 0
+    fine("project", "new", ".", "--table", "t.csv", *FAST, "--planes", "each")
+    fine("batch", ".")
+    fine("project", "export", ".", "--out", "out", "--format", "csv")
     table = pd.read_csv("out/regions.csv", dtype=str, keep_default_na=False)
     assert table["z"].tolist() == ["", "0", "1"]
     assert table["region"].tolist() == ["1", "1", "1"]
 
 
 def test_images_of_one_file_name_and_of_one_file_are_told_apart_in_coco(
-    tmp_path, call, monkeypatch
+    tmp_path, fine, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     for folder in "AB":
@@ -196,10 +186,9 @@ def test_images_of_one_file_name_and_of_one_file_are_told_apart_in_coco(
         "image,regions,name,series\nA/img.png,masks.png,left,\nB/img.png,masks.png,right,\n"
         "scan.ome.tif,masks.png,first,0\nscan.ome.tif,masks.png,second,1\n"
     )
-    assert call("project", "new", ".", "--table", "t.csv", *FAST)[0] == 0
-    code, _, err = call("batch", ".")
-    assert code == 0, err
-    assert call("project", "export", ".", "--out", "out", "--format", "coco")[0] == 0
+    fine("project", "new", ".", "--table", "t.csv", *FAST)
+    fine("batch", ".")
+    fine("project", "export", ".", "--out", "out", "--format", "coco")
     images = COCO(tmp_path / "out/coco.json").imgs.values()
     assert [(one["name"], one["file_name"], one.get("series")) for one in images] == [
         ("left", "A/img.png", None),
@@ -209,12 +198,11 @@ def test_images_of_one_file_name_and_of_one_file_are_told_apart_in_coco(
     ]
     # As a file of regions it tells the folders apart, too.
     words = ("--images", "[AB]/*.png", "--regions", "out/coco.json", *FAST[2:])
-    code, _, err = call("batch", *words, "--out", "again")
-    assert code == 0, err
+    fine("batch", *words, "--out", "again")
     assert set(pd.read_parquet("again/regions.parquet")["image"]) == {"A/img.png", "B/img.png"}
 
 
-def test_regions_of_positions_of_one_file_are_read_back_from_coco(tmp_path, call, monkeypatch):
+def test_regions_of_positions_of_one_file_are_read_back_from_coco(tmp_path, fine, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with tifffile.TiffWriter("scan.ome.tif", ome=True) as writer:
         for seed in range(2):
@@ -222,19 +210,18 @@ def test_regions_of_positions_of_one_file_are_read_back_from_coco(tmp_path, call
     for number in range(2):
         save(tmp_path / f"masks/scan_{number}.png", label_image(number + 2, 64, 64))
     where = ("--images", "scan.ome.tif", "--positions", "--regions")
-    assert call("project", "new", ".", *where, "masks/scan_{series}.png", *FAST)[0] == 0
-    assert call("batch", ".")[0] == 0
-    assert call("project", "export", ".", "--out", "out", "--format", "coco")[0] == 0
+    fine("project", "new", ".", *where, "masks/scan_{series}.png", *FAST)
+    fine("batch", ".")
+    fine("project", "export", ".", "--out", "out", "--format", "coco")
     page = json.loads(Path("out/coco.json").read_text())
     for one in (*page["images"], *page["annotations"]):  # as another program may number them
         key = "id" if "file_name" in one else "image_id"
         one[key] = {1: 581929, 2: 7}[one[key]]
     Path("out/coco.json").write_text(json.dumps(page))
-    assert call("project", "new", "coco.yaml", *where, "out/coco.json", *FAST)[0] == 0
-    code, _, err = call("batch", "coco.yaml", "--out", "again")
-    assert code == 0, err
+    fine("project", "new", "coco.yaml", *where, "out/coco.json", *FAST)
+    fine("batch", "coco.yaml", "--out", "again")
     results = ("--results", "again", "--format", "coco")
-    assert call("project", "export", "coco.yaml", *results, "--out", "two")[0] == 0
+    fine("project", "export", "coco.yaml", *results, "--out", "two")
     exported = COCO("two/coco.json")
     assert {one["name"]: one["id"] for one in exported.imgs.values()} == {
         "scan_0": 581929,
@@ -359,7 +346,7 @@ def test_an_image_without_results_is_left_out_and_named(computed, tmp_path):
 
 
 def test_what_was_computed_from_other_regions_is_neither_exported_nor_accepted(
-    computed, call, tmp_path
+    computed, fine, refused, tmp_path
 ):
     table = pd.read_parquet(computed.out / "regions.parquet")
     changed, other = computed.by_name
@@ -375,13 +362,11 @@ def test_what_was_computed_from_other_regions_is_neither_exported_nor_accepted(
     assert set(pd.read_csv(tmp_path / "one/regions.csv")["image"]) == {other}
     # As they are, if somebody wants it; and again once they are computed.
     edit(opened.file, lambda p: type(p)(**{**dict(p), "labels": "cat,dog"}))
-    code, _, err = call("project", "export", ".", "--out", "two")
-    assert code == 2
+    err = refused("project", "export", ".", "--out", "two")
     assert "nothing to export: 2 left out: cell-1.png: computed from other regions, labels" in err
-    code, _, err = call("project", "export", ".", "--out", "two", "--stale")
-    assert code == 0, err
+    fine("project", "export", ".", "--out", "two", "--stale")
     assert set(pd.read_csv(tmp_path / "two/regions.csv")["image"]) == {changed, other}
-    assert call("batch", ".", "--overwrite")[0] == 0
+    fine("batch", ".", "--overwrite")
     assert export(OpenProject.read(tmp_path), tmp_path / "three").left_out == {}
 
 

@@ -54,11 +54,10 @@ def test_a_project_is_written_as_it_was_read(project):
     assert (project / "project.yaml").read_bytes() == before
 
 
-def test_a_moved_folder_stays_a_project_with_its_file_of_labels(images, call, monkeypatch):
+def test_a_moved_folder_stays_a_project_with_its_file_of_labels(images, call, fine, monkeypatch):
     (images / "words.txt").write_text("car\ndog\n")
     new = ("project", "new", "p", "--images", "images", "--regions", "masks/{name}_mask.png")
-    code, _, err = call(*new, "--labels", "words.txt")
-    assert code == 0, err
+    fine(*new, "--labels", "words.txt")
     moved = images.parent / f"{images.name} moved"
     monkeypatch.chdir(images.parent)
     shutil.move(images, moved)
@@ -121,7 +120,7 @@ def test_a_check_says_what_to_do_and_names_files_as_a_user_does(images, call):
     assert out.splitlines()[0] == f"cell-1.png: There are no masks at {file}; check the path."
 
 
-def test_regions_of_another_image_are_said_before_the_work(images, call):
+def test_regions_of_another_image_are_said_before_the_work(images, call, fine):
     box = "<bndbox><xmin>8</xmin><ymin>8</ymin><xmax>28</xmax><ymax>28</ymax></bndbox>"
     for image, about in (("cell-1", "cell-1"), ("cell-2", "other")):
         (images / "masks" / f"{image}_mask.png").unlink()
@@ -133,41 +132,34 @@ def test_regions_of_another_image_are_said_before_the_work(images, call):
     file = Path("masks") / "cell-2.xml"
     line = f"cell-2.png: {file} says it is about other.png, and the image is cell-2.png."
     for words in (("project", "check", "."), ("batch", ".", "--out", "out", "--steps", 1)):
-        code, _, err = call(*words)
-        assert code == 0, err
+        err = fine(*words)
         assert [one for one in err.splitlines() if "about" in one] == [line]
 
 
-def test_images_with_long_names_are_computed_and_known_again(images, call):
+def test_images_with_long_names_are_computed_and_known_again(images, fine):
     long = (
         "\u7d30\u80de" * 35 + ".png"
     )  # 214 bytes; three times as many where signs are written as %E7
     (images / "images" / "cell-2.png").rename(images / "images" / long)
     (images / "masks" / "cell-2_mask.png").rename(images / "masks" / long)
     words = ("batch", "--images", "images", "--regions", "masks", *FAST, "--out", "out")
-    code, _, err = call(*words)
-    assert code == 0, err
+    fine(*words)
     assert set(pd.read_parquet("out/regions.parquet")["image"]) == {"cell-1.png", long}
-    code, _, err = call(*words)
-    assert code == 0, err
-    assert "2 images of out are kept." in err
+    assert "2 images of out are kept." in fine(*words)
 
 
-def test_of_many_lines_of_one_kind_the_first_few_are_said(images, call):
+def test_of_many_lines_of_one_kind_the_first_few_are_said(images, fine):
     for number in range(8):
         (images / f"images/notes-{number}.txt").write_text("no image")
-    code, _, err = call("project", "new", ".", "--images", "images/*", "--regions", "masks")
-    assert code == 0, err
+    err = fine("project", "new", ".", "--images", "images/*", "--regions", "masks")
     lines = [line for line in err.splitlines() if "notes-" in line]
     assert lines == [f"images/notes-{n}.txt is not an image and was left out." for n in range(5)]
     assert "And 3 more lines like these." in err
 
 
-def test_images_and_regions_are_added(project, call):
+def test_images_and_regions_are_added(project, call, fine):
     save(project / "images" / "cell-3.png", picture(64, 64))
-    code, _, err = call("project", "add", ".", "--images", "images/*.png")
-    assert code == 0, err
-    assert "Added 1 image to" in err
+    assert "Added 1 image to" in fine("project", "add", ".", "--images", "images/*.png")
     shutil.copy(project / "masks" / "cell-1_mask.png", project / "masks" / "cell-3.png")
     _, _, err = call("project", "add", ".", "--images", "images", "--regions", "masks")
     assert "Added regions of 1 image to" in err
@@ -180,12 +172,10 @@ def test_images_and_regions_are_added(project, call):
     assert call("project", "status", ".")[1] == "3 images, 0 done, 0 to skip, 0 without regions\n"
 
 
-def test_a_project_is_replaced_only_if_wanted(project, call):
+def test_a_project_is_replaced_only_if_wanted(project, call, fine, refused):
     new = ("project", "new", ".", "--images", "images")
-    code, _, err = call(*new)
-    assert code == 2
-    assert "already has project.yaml" in err
-    assert call(*new, "--overwrite")[0] == 0
+    assert "already has project.yaml" in refused(*new)
+    fine(*new, "--overwrite")
     assert call("project", "status", ".")[1] == "2 images, 0 done, 0 to skip, 2 without regions\n"
 
 
@@ -206,9 +196,8 @@ def test_a_project_is_replaced_only_if_wanted(project, call):
         ),
     ],
 )
-def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, call, values, message):
-    code, _, err = call("project", "status", change(**values))
-    assert code == 2
+def test_a_project_that_cannot_be_used_is_refused_in_one_line(change, refused, values, message):
+    err = refused("project", "status", change(**values))
     assert len(err.splitlines()) == 1
     assert "project.yaml" in err
     assert message in err
@@ -229,18 +218,16 @@ def test_a_file_that_is_no_project_is_refused(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("options", [(), ("--images", "images", "--table", "t.csv")])
-def test_images_are_named_in_one_way(images, call, options):
-    code, _, err = call("project", "new", ".", *options)
-    assert code == 2
+def test_images_are_named_in_one_way(images, refused, options):
+    err = refused("project", "new", ".", *options)
     assert "Name images by --images and --regions, or both by --table." in err
 
 
 @pytest.mark.parametrize("content", ["images: []", "version: 1", "labels: cat"])
-def test_a_key_that_is_there_twice_is_refused_with_its_lines(project, call, content):
+def test_a_key_that_is_there_twice_is_refused_with_its_lines(project, refused, content):
     file = project / "project.yaml"
     file.write_text(file.read_text() + content + "\n")
-    code, _, err = call("project", "add", ".", "--images", "images")
-    assert code == 2
+    err = refused("project", "add", ".", "--images", "images")
     assert re.search(rf"project.yaml has '{content.split(':')[0]}' twice, in the lines", err)
     assert file.read_text().endswith(content + "\n")
 

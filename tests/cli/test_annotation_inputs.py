@@ -15,7 +15,7 @@ from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.pipeline.inputs import open_inputs
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
@@ -62,7 +62,7 @@ def test_annotations_are_the_regions_of_their_label_image(opened, image, write, 
         opened(image, image.with_name(name), only="77")
 
 
-def test_a_run_takes_annotations_and_says_what_it_changed(image, call, tmp_path):
+def test_a_run_takes_annotations_and_says_what_it_changed(image, fine, refused, tmp_path):
     boxes = [{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 50, 10]}]
     page = {
         "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
@@ -71,20 +71,17 @@ def test_a_run_takes_annotations_and_says_what_it_changed(image, call, tmp_path)
     }
     (tmp_path / "coco.json").write_text(json.dumps(page))
     command = ["run", image, tmp_path / "coco.json", "--labels", "car,key", "--steps", 1]
-    code, _, err = call(*command, "--out", tmp_path / "out")
-    assert code == 0
+    err = fine(*command, "--out", tmp_path / "out")
     assert "annotation 3 reaches beyond the image and was cut." in err
     record = json.loads((tmp_path / "out" / "result.json").read_text())
     assert record["regions"][0]["bbox_yxyx"] == [40, 60, 50, 80]
     assert record["source"]["masks"]["file"] == "coco.json"
     boxes[0]["segmentation"] = {"size": [60, 80], "counts": [1, 2]}
     (tmp_path / "coco.json").write_text(json.dumps(page))
-    code, _, err = call(*command, "--out", tmp_path / "out2")
-    assert code == 2
-    assert "coco.json, annotation 3 is broken" in err
+    assert "coco.json, annotation 3 is broken" in refused(*command, "--out", tmp_path / "out2")
 
 
-def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(image, call, tmp_path):
+def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(image, fine, tmp_path):
     page = {
         "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
         "annotations": [
@@ -96,9 +93,7 @@ def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(image,
     (tmp_path / "coco.json").write_text(json.dumps(page))
     command = ["run", image, tmp_path / "coco.json", "--labels", "car,key", "--steps", 1]
     more = ("--format", "npz", "--out", tmp_path / "out")
-    code, _, err = call(*command, *more)
-    assert code == 0
-    assert "regions are numbered from 1" in err
+    assert "regions are numbered from 1" in fine(*command, *more)
     assert open_archive(tmp_path / "out" / "results.npz").results.ids == [1, 2, 3]
 
 
@@ -167,43 +162,38 @@ def test_names_and_ids_of_the_file_are_the_labels_and_stay_in_every_output(image
     ]
 
 
-def test_with_labels_of_your_own_names_are_only_compared(image, call, tmp_path):
+def test_with_labels_of_your_own_names_are_only_compared(image, fine, tmp_path):
     page = named_page(dog=1, tree=2)
     page["categories"][2]["name"] = "PUPPY"
     (tmp_path / "coco.json").write_text(json.dumps(page))
     command = ["run", image, tmp_path / "coco.json", "--steps", 1, "--labels", "dog | puppy"]
-    code, _, err = call(*command, "--out", tmp_path / "out")
-    assert code == 0
+    err = fine(*command, "--out", tmp_path / "out")
     # The only label there is must be the suggestion.
     assert "1 of 1 suggestions (100 %) are the names in the file" in err
     assert "1 region has a name that is no label (tree); not compared" in err
 
 
-def test_a_file_without_names_asks_for_labels(image, call, tmp_path):
+def test_a_file_without_names_asks_for_labels(image, refused, tmp_path):
     write_coco(Annotations(shape=(60, 80), items=items(), image="image.png"), tmp_path / "a.json")
-    code, _, err = call("run", image, tmp_path / "a.json", "--out", tmp_path / "out")
-    assert code == 2
+    err = refused("run", image, tmp_path / "a.json", "--out", tmp_path / "out")
     assert "a.json has no names of regions; add --labels dog,cat or --captions FILE" in err
 
 
-def test_coco_as_polygons_holds_the_same_pixels(image, call, tmp_path, capsys):
+def test_coco_as_polygons_holds_the_same_pixels(image, call, fine, refused, tmp_path, capsys):
     ring = np.zeros((60, 80), np.uint8)
     ring[10:40, 10:50] = 1
     ring[15:20, 15:20] = ring[15:20, 30] = ring[30:33, 12:48] = 0
     skimage.io.imsave(tmp_path / "labels.png", ring, check_contrast=False)
     command = ["run", image, tmp_path / "labels.png", "--labels", "car", "--steps", 1]
     out = tmp_path / "out"
-    code, _, err = call(*command, "--format", "coco,npz", "--polygons", "--out", out)
-    assert code == 0, err
+    fine(*command, "--format", "coco,npz", "--polygons", "--out", out)
     call("export", out / "results.npz", "--format", "coco", "--polygons", "--out", tmp_path / "b")
     for path in (out / "coco.json", tmp_path / "b" / "coco.json"):
         coco = COCO(path)
         (record,) = coco.loadAnns(coco.getAnnIds())
         assert all(isinstance(number, float) for part in record["segmentation"] for number in part)
         np.testing.assert_array_equal(coco.annToMask(record), ring)
-    code, _, err = call(*command, "--polygons", "--out", tmp_path / "c")
-    assert code == 2
-    assert "--polygons is about COCO" in err
+    assert "--polygons is about COCO" in refused(*command, "--polygons", "--out", tmp_path / "c")
 
 
 def write_square(folder):
@@ -238,10 +228,9 @@ def test_files_of_every_program_are_the_same_region(opened, image, tmp_path, nam
     assert again.bbox == region.bbox
 
 
-def test_what_is_not_read_names_the_way_out_on_the_command_line(image, call, tmp_path):
+def test_what_is_not_read_names_the_way_out_on_the_command_line(image, refused, tmp_path):
     (tmp_path / "cells.qpdata").write_bytes(b"x")
-    code, _, err = call("run", image, tmp_path / "cells.qpdata", "--labels", "dog")
-    assert code == 2
+    err = refused("run", image, tmp_path / "cells.qpdata", "--labels", "dog")
     assert "in QuPath, choose File > Export objects as GeoJSON." in err
 
 
@@ -339,41 +328,39 @@ def numbers_in(file):
     return categories, [one["id"] for one in page["annotations"]]
 
 
-def test_coco_keeps_the_numbers_of_its_source(image, call, tmp_path):
+def test_coco_keeps_the_numbers_of_its_source(image, fine, tmp_path):
     source = tmp_path / "source.json"
     source.write_text(json.dumps(SOURCE))
     words = ("--steps", 1, "--resolution", 64, "--format", "coco,npz")
-    code, _, err = call("run", image, source, *words, "--out", tmp_path / "out")
-    assert code == 0, err
+    fine("run", image, source, *words, "--out", tmp_path / "out")
     own = {"dog": 18, "car": 0, "key": 44}, [7, 900100449500, 11]
     assert numbers_in(tmp_path / "out/coco.json") == own
     # From the archive, and from a project, too.
     archive = tmp_path / "out/results.npz"
-    assert call("export", archive, "--format", "coco", "--out", tmp_path / "again")[0] == 0
+    fine("export", archive, "--format", "coco", "--out", tmp_path / "again")
     assert numbers_in(tmp_path / "again/coco.json") == own
     place = tmp_path / "project"
     new = ("project", "new", place, "--images", image, "--regions", source, *words[:4])
-    assert call(*new)[0] == 0
-    assert call("batch", place, "--out", place / "maskinversion_batch")[0] == 0
-    assert call("project", "export", place, "--out", tmp_path / "whole")[0] == 0
+    fine(*new)
+    fine("batch", place, "--out", place / "maskinversion_batch")
+    fine("project", "export", place, "--out", tmp_path / "whole")
     assert numbers_in(tmp_path / "whole/coco.json") == own
 
 
-def test_words_that_the_source_does_not_have_get_numbers_of_their_own(image, call, tmp_path):
+def test_words_that_the_source_does_not_have_get_numbers_of_their_own(image, fine, tmp_path):
     source = tmp_path / "source.json"
     source.write_text(json.dumps(SOURCE))
     words = ("--labels", "cat,dog,bird", "--steps", 1, "--resolution", 64, "--format", "coco")
-    code, _, err = call("run", image, source, *words, "--out", tmp_path / "out")
-    assert code == 0, err
+    fine("run", image, source, *words, "--out", tmp_path / "out")
     categories, _ = numbers_in(tmp_path / "out/coco.json")
     assert categories == {"cat": 45, "dog": 18, "bird": 47}
 
 
-def test_annotations_have_the_numbers_of_label_images(image, call, tmp_path):
+def test_annotations_have_the_numbers_of_label_images(image, fine, tmp_path):
     labels = label_image(3)
     labels[labels > 0] = np.array([0, 7, 3, 11])[labels[labels > 0]]
     skimage.io.imsave(tmp_path / "masks.png", labels, check_contrast=False)
     words = ("--labels", "cat,dog", "--steps", 1, "--resolution", 64, "--format", "coco")
-    assert call("run", image, tmp_path / "masks.png", *words, "--out", tmp_path / "out")[0] == 0
+    fine("run", image, tmp_path / "masks.png", *words, "--out", tmp_path / "out")
     page = json.loads((tmp_path / "out/coco.json").read_text())
     assert {one["id"]: one["region"] for one in page["annotations"]} == {3: 3, 7: 7, 11: 11}

@@ -67,7 +67,7 @@ def test_labels_with_control_signs_are_refused(call, tmp_path, name, command):
     assert not (tmp_path / "out.yaml").exists()
 
 
-def test_an_archive_has_no_control_signs(call, tmp_path):
+def test_an_archive_has_no_control_signs(fine, tmp_path):
     bundle = make_bundle()
     one, *others = bundle.results.regions
     one = replace(one, source_label=RED, source_id=RED, generated_caption=RED)
@@ -80,7 +80,7 @@ def test_an_archive_has_no_control_signs(call, tmp_path):
     assert [first.source_label, first.source_id, first.generated_caption] == [plain] * 3
     assert again.columns[f"my {plain}"] == [plain, "a\nb", "", ""]
     out = tmp_path / "out"
-    assert call("export", tmp_path / "r.npz", "--out", out, "--format", "csv,json,coco")[0] == 0
+    fine("export", tmp_path / "r.npz", "--out", out, "--format", "csv,json,coco")
     for file in out.iterdir():
         assert not any(sign in file.read_text("utf-8") for sign in SIGNS)
 

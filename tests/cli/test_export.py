@@ -10,8 +10,8 @@ import skimage.io
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.identity import RegionKey, identify_all, identify_image
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.run import RegionChunk, run
-from napari_maskinversion.regions.masks.label_images import PlaneRegions
+from napari_maskinversion.pipeline.run import run
+from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.columns import columns_in
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from napari_maskinversion.results.export.catalogue import FORMATS, check_formats, write_results
@@ -26,22 +26,18 @@ def files(tmp_path_factory):
     return write_scene(folder, 4)
 
 
-def test_a_run_writes_every_format_and_export_writes_them_again(files, call):
+def test_a_run_writes_every_format_and_export_writes_them_again(files, fine, refused):
     everything = ",".join(FORMATS)
     names = sorted(check_formats(list(FORMATS)))
     command = ["run", files / "image.png", files / "masks.png", "--labels", "car,key"]
     command += ["--steps", 1, "--format", everything, "--out", files / "one"]
-    code, _, err = call(*command)
-    assert code == 0, err
+    fine(*command)
     assert sorted(path.name for path in (files / "one").iterdir()) == names
-    code, _, err = call(*command)
-    assert code == 2
-    assert "already has" in err
+    assert "already has" in refused(*command)
 
     saved = files / "one" / "results.npz"
     again = ["export", saved, "--format", everything, "--out", files / "two"]
-    code, _, err = call(*again, "--image", files / "image.png")
-    assert code == 0, err
+    fine(*again, "--image", files / "image.png")
     for name in names:
         one, two = (files / folder / name for folder in ("one", "two"))
         if name.endswith((".csv", ".tif", ".npy")):
@@ -50,19 +46,15 @@ def test_a_run_writes_every_format_and_export_writes_them_again(files, call):
     assert one["annotations"] == two["annotations"]
     assert len(pd.read_parquet(files / "two" / "regions.parquet")) == 4
 
-    code, _, err = call(*again)
-    assert code == 2
-    assert "already has" in err
+    assert "already has" in refused(*again)
 
     before = saved.read_bytes()
     itself = ("--out", files / "one", "--overwrite")
-    code, _, err = call("export", saved, "--format", "csv,npz", *itself)
-    assert code == 2
+    err = refused("export", saved, "--format", "csv,npz", *itself)
     assert "results.npz, which is an input" in err
     assert saved.read_bytes() == before
 
-    code, _, err = call(*again, "--image", files / "other.png", "--overwrite")
-    assert code == 2
+    err = refused(*again, "--image", files / "other.png", "--overwrite")
     assert "results of another image than" in err
     assert "of the same size with other pixels" in err
 
@@ -70,14 +62,13 @@ def test_a_run_writes_every_format_and_export_writes_them_again(files, call):
 @pytest.mark.parametrize(
     ("formats", "said"), [("tif,csv", "Wrote regions.csv in"), ("tif", "Wrote nothing in")]
 )
-def test_only_what_was_written_is_said(files, call, tmp_path, formats, said):
+def test_only_what_was_written_is_said(files, fine, tmp_path, formats, said):
     results = reviewed(files).results
     settings = results.info.settings.changed({"method": "crop"})
     crops = replace(results, info=replace(results.info, settings=settings))
     write_results(crops, tmp_path, ["npz"])
     command = ("export", tmp_path / "results.npz", "--format", formats, "--out", tmp_path / "out")
-    code, _, err = call(*command)
-    assert code == 0, err
+    err = fine(*command)
     assert said in err
     assert "heatmap" in err.partition("Wrote")[0]  # why there are none
 
@@ -90,16 +81,14 @@ def test_the_columns_of_the_table_are_listed_with_their_meaning(call):
         assert column.explanation.split()[0] in out
 
 
-def test_decisions_of_a_results_file_are_exported_and_the_rest_left_out_if_asked(files, call):
+def test_decisions_of_a_results_file_are_exported_and_the_rest_left_out_if_asked(files, fine):
     saved, folder = files / "results.npz", files / "decided"
     write_results(reviewed(files), saved.parent, ["npz"])
     command = ["export", saved, "--format", "coco,csv", "--out", folder]
-    code, _, err = call(*command)
-    assert code == 0, err
+    fine(*command)
     table = pd.read_csv(folder / "regions.csv", keep_default_na=False)
     assert table["decision"].tolist() == ["accepted", "rejected", "undecided", "undecided"]
-    code, _, err = call(*command, "--accepted-only", "--overwrite")
-    assert code == 0, err
+    fine(*command, "--accepted-only", "--overwrite")
     (kept,) = json.loads((folder / "coco.json").read_text())["annotations"]
     assert (kept["region"], kept["attributes"]["accepted_label"]) == (1, "key")
 
@@ -107,8 +96,7 @@ def test_decisions_of_a_results_file_are_exported_and_the_rest_left_out_if_asked
 def reviewed(folder):
     """Results of four regions, of which one is accepted and one rejected."""
     words = Vocabulary(("car", "key"))
-    work = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=1))
-    results = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    results = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=1))
     image = identify_image("image.png", picture())
     with Review(image, identify_all(regions(4)), results.info, file=folder / "here.png") as review:
         review.accept(RegionKey(1), "key")

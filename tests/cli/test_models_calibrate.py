@@ -4,11 +4,11 @@ import json
 
 import pandas as pd
 
-from tests.review.test_calibrating import reviewed
+from tests.review.test_reporting import reviewed
 from tests.scenes import demo_model
 
 
-def test_a_run_uses_the_limits_that_were_calibrated_and_records_them(files, tmp_path, call):
+def test_a_run_uses_the_limits_that_were_calibrated_and_records_them(files, tmp_path, call, fine):
     print_of = demo_model().fingerprint
     archives = [reviewed(tmp_path, seed, wrong=(3,), fingerprint=print_of) for seed in range(2)]
     code, out, err = call("models", "calibrate", "demo", *archives)
@@ -18,8 +18,7 @@ def test_a_run_uses_the_limits_that_were_calibrated_and_records_them(files, tmp_
     assert "Of 2 wrong answers, 100% are flagged." in err
 
     run = ["run", files / "image.png", files / "masks.png", "--labels", "car,key", "--steps", 2]
-    code, _, err = call(*run, "--out", files / "out")
-    assert code == 0, err
+    fine(*run, "--out", files / "out")
     record = json.loads((files / "out" / "result.json").read_text())
     assert record["flags"]["calibration"]["right"] == 22
     assert record["flags"]["limits"]["overlap"] == 0.5
@@ -32,11 +31,10 @@ def test_a_run_uses_the_limits_that_were_calibrated_and_records_them(files, tmp_
         assert (row["status"] == "ok") == (region["sure"] and region["fits"])
 
 
-def test_a_model_without_calibration_says_that_fits_is_not_flagged(files, call, monkeypatch):
+def test_a_model_without_calibration_says_that_fits_is_not_flagged(files, fine, monkeypatch):
     monkeypatch.setattr("napari_maskinversion.results.calibrations.shipped_calibrations", dict)
     run = ["run", files / "image.png", files / "masks.png", "--labels", "car,key", "--steps", 2]
-    code, _, err = call(*run, "--out", files / "out")
-    assert code == 0, err
+    err = fine(*run, "--out", files / "out")
     note = "Whether heatmaps fit is not flagged: the limits are not calibrated for demo."
     assert note in " ".join(err.split())
     record = json.loads((files / "out" / "result.json").read_text())
@@ -46,7 +44,5 @@ def test_a_model_without_calibration_says_that_fits_is_not_flagged(files, call, 
     assert not pd.read_csv(files / "out" / "regions.csv")["status"].str.contains("fit").any()
 
 
-def test_a_file_that_is_not_there_is_named(call, tmp_path):
-    code, _, err = call("models", "calibrate", "demo", tmp_path / "none.npz")
-    assert code == 2
-    assert "There is no file" in err
+def test_a_file_that_is_not_there_is_named(refused, tmp_path):
+    assert "There is no file" in refused("models", "calibrate", "demo", tmp_path / "none.npz")

@@ -45,9 +45,6 @@ OF_RUN = [
     "--unit",
     "--threshold",
     "--top-k",
-    "--unsure-tokens",
-    "--unsure-iou",
-    "--unsure-margin",
     "--least-tokens",
     "--least-margin",
     "--least-overlap",
@@ -55,9 +52,7 @@ OF_RUN = [
 OF_FIND = [
     name
     for name in OF_RUN
-    if not name.startswith(
-        ("--unsure", "--least", "--method", "--pixel", "--unit", "--thresh", "--top-k")
-    )
+    if not name.startswith(("--least", "--method", "--pixel", "--unit", "--thresh", "--top-k"))
 ]
 
 
@@ -83,7 +78,6 @@ def test_fields_that_are_not_for_the_command_line_are_no_options():
     assert "--keep-last-step-heatmaps" not in options_of("run")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MoreInversion(InversionConfig):
     warmth: Annotated[float, Field(title="Warmth", description="Of the optimiser.", ge=0)] = 0.5
 
@@ -123,7 +117,6 @@ def test_a_field_more_is_an_option_more():
 
 
 def test_a_field_more_is_in_the_record():
-    from napari_maskinversion.results.export.provenance import provenance
 
     settings = call("--warmth", "2", "--blur", "1.5", "--merge", "1,2")[1][0]
     info = RunInfo(
@@ -136,7 +129,7 @@ def test_a_field_more_is_in_the_record():
         embed_dim=4,
         device="cpu",
     )
-    record = json.loads(json.dumps(provenance(info)))["settings"]
+    record = json.loads(json.dumps(info.provenance()))["settings"]
     assert (record["inversion"]["warmth"], record["blur"]) == (2, 1.5)
     assert record["merge"] == ["1,2"]
 

@@ -1,7 +1,6 @@
 """``--paper``: the paper's setting in one word, on ``run``, ``find`` and ``bench``."""
 
 import json
-from dataclasses import asdict
 
 import pytest
 
@@ -9,7 +8,7 @@ from napari_maskinversion.bench.datasets.image_folder import ImageFolder
 from napari_maskinversion.bench.measures import measuring
 from napari_maskinversion.bench.measures.entries import methods
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.cli import find, run
+from napari_maskinversion.cli import run, running
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.results.settings import RunSettings
 from tests.bench.sets import own_images
@@ -37,11 +36,11 @@ def settings_of(call, files, monkeypatch):
     def called(command, *more):
         seen = []
 
-        def stop(model, inputs, vocabulary, settings, *_):
-            seen.append((settings, vocabulary))
+        def stop(model, job, words=None, bank=None):
+            seen.append((job.settings, words))
             raise Reached
 
-        monkeypatch.setattr({"run": run, "find": find}[command], "invert", stop)
+        monkeypatch.setattr({"run": run, "find": running}[command], "invert", stop)
         image = (command, files / "image.png", files / "masks.png")
         needed = ("--labels", "cat,dog", "--out", files / "out") if command == "run" else ("a cat",)
         with pytest.raises(Reached):
@@ -55,7 +54,7 @@ def settings_of(call, files, monkeypatch):
 def test_run_and_find_compute_as_the_paper(settings_of, capsys, command, alpha):
     settings, _ = settings_of(command, "--paper")
     expected = PAPER_INVERSION | {"alpha": alpha}
-    assert asdict(settings.inversion).items() >= expected.items()
+    assert dict(settings.inversion).items() >= expected.items()
     assert (settings.resolution, settings.keep_aspect, settings.window.text) == (
         448,
         False,
@@ -93,12 +92,11 @@ def test_a_default_given_by_hand_counts_too(settings_of):
     assert settings_of("run", "--paper", "--window", "auto")[0].window.mode == "auto"
 
 
-def test_the_record_says_what_differs_from_the_paper(call, files):
+def test_the_record_says_what_differs_from_the_paper(fine, files):
     def record(*more):
         out = files / f"out{len(more)}"
         arguments = ("--labels", "cat", "--only", "1", "--format", "json", "--out", out)
-        code, _, err = call("run", files / "image.png", files / "masks.png", *arguments, *more)
-        assert code == 0, err
+        fine("run", files / "image.png", files / "masks.png", *arguments, *more)
         return json.loads((out / "result.json").read_text("utf-8"))["differs_from_paper"]
 
     assert record("--paper", "--resolution", "64") == ["resolution"]
@@ -134,7 +132,7 @@ def plan_of(call, own, monkeypatch):
 
 def test_bench_measures_as_the_paper(plan_of):
     plan, dataset = plan_of("--paper", "--template", "{}")
-    assert asdict(plan.entries[0].inversion).items() >= PAPER_INVERSION.items()
+    assert dict(plan.entries[0].inversion).items() >= PAPER_INVERSION.items()
     assert (plan.resolution, plan.keep_aspect, plan.shown_context(dataset)) == (448, False, None)
     assert dataset.template == "{}"
     settings = plan.settings(dataset)

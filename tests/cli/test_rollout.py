@@ -10,6 +10,8 @@ from napari_maskinversion.cli import rollout as cli_rollout
 from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from tests.scenes import demo_model, picture
 
+from .conftest import ok, refusal
+
 
 @pytest.fixture
 def rollout(call, monkeypatch, tmp_path):
@@ -23,9 +25,7 @@ def rollout(call, monkeypatch, tmp_path):
 
 
 def test_rollout_is_written_as_numbers_and_as_a_picture(rollout, tmp_path):
-    code, _, err = rollout("--out", tmp_path / "new" / "flow.tif")
-    assert code == 0, err
-    assert "rollout of 4 layers" in err
+    assert "rollout of 4 layers" in ok(rollout("--out", tmp_path / "new" / "flow.tif"))
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     expected = upsample_heatmap(inverter.rollout(), inverter.input_size, (60, 80))
@@ -59,15 +59,12 @@ def test_a_large_image_is_shown_smaller(rollout, tmp_path):
 def test_what_cannot_be_shown_is_refused(rollout, tmp_path, monkeypatch, options, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.png").write_text("mine")
-    code, _, err = rollout(*options)
-    assert code == 2
+    err = refusal(rollout(*options))
     assert says in err
     assert len(err.strip().splitlines()) == 1
 
 
-def test_an_inversion_with_rollout_says_where_it_is_shown(call, tmp_path):
+def test_an_inversion_with_rollout_says_where_it_is_shown(refused, tmp_path):
     masks = tmp_path / "masks.png"
     more = ("--labels", "a,b", "--explainer", "rollout")
-    code, _, err = call("run", tmp_path / "i.png", masks, *more)
-    assert code == 2
-    assert "napari-maskinversion rollout" in err
+    assert "napari-maskinversion rollout" in refused("run", tmp_path / "i.png", masks, *more)

@@ -9,7 +9,6 @@ from torch.nn.functional import gelu, layer_norm, linear
 from napari_maskinversion.base.errors import InputError, ModelError
 from napari_maskinversion.diffusion.prior import (
     SubjectPrior,
-    check_prior,
     load_prior,
     places_of,
     predict,
@@ -17,6 +16,8 @@ from napari_maskinversion.diffusion.prior import (
 )
 from tests import tiny_decoders
 from tests.scenes import demo_model
+
+SIZES = (tiny_decoders.WIDTH, tiny_decoders.LENGTH)
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def plain(state, states, text, used, control, noise):
 
 
 def test_it_computes_what_the_published_module_does(weights):
-    prior, state = load_prior(weights), load_file(weights)
+    prior, state = load_prior(weights, SIZES), load_file(weights)
     random = torch.Generator().manual_seed(1)
     states = torch.randn(32, 128, generator=random)
     text, control, noise = torch.randn(3, 128, generator=random)
@@ -76,7 +77,6 @@ def test_it_computes_what_the_published_module_does(weights):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("embedding_control.bias", None, "embedding_control.bias"),
         ("time_embedding.linear_1.weight", torch.zeros(2), "time_embedding"),
         ("norm_out.bias", torch.zeros(3), "norm_out.bias"),
         ("proj_in.weight", None, "proj_in.weight"),
@@ -85,7 +85,7 @@ def test_it_computes_what_the_published_module_does(weights):
 def test_weights_that_are_not_the_priors_are_refused(tmp_path, name, value, says):
     folder = tiny_decoders.prior(tmp_path, **{name: value})
     with pytest.raises(ModelError, match=f"not the prior of lambda-ECLIPSE .*{says}") as caught:
-        load_prior(folder / "diffusion_pytorch_model.safetensors")
+        load_prior(folder / "diffusion_pytorch_model.safetensors", SIZES)
     assert "\n" not in str(caught.value)
 
 
@@ -93,13 +93,13 @@ def test_a_damaged_file_and_another_models_prior_are_refused(tmp_path, weights):
     broken = tmp_path / "broken.safetensors"
     broken.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ModelError, match="damaged"):
-        load_prior(broken)
+        load_prior(broken, SIZES)
     with pytest.raises(ModelError, match="128 values and texts of 32 tokens"):
-        check_prior(load_prior(weights), 1280, 77, weights)
+        load_prior(weights, (1280, 77))
 
 
 def test_the_region_takes_the_place_of_its_word(weights):
-    prior, model = load_prior(weights), demo_model()
+    prior, model = load_prior(weights, SIZES), demo_model()
     prompt = text_states(model, "a photo of a dog on a beach")
     places = places_of(prompt, text_states(model, "dog"), "", "dog")
     assert [prompt.ids[place] for place in places] == list(text_states(model, "dog").words)
@@ -123,13 +123,6 @@ def test_a_word_that_is_not_in_the_prompt_is_refused():
         places_of(prompt, text_states(model, "cat"), "a photo of a dog", "cat")
 
 
-def test_unused_entries_of_a_file_are_no_excuse(tmp_path, weights):
-    state = load_file(weights)
-    save_file({**state, "extra.weight": torch.zeros(1)}, tmp_path / "more.safetensors")
-    with pytest.raises(ModelError, match="extra"):
-        load_prior(tmp_path / "more.safetensors")
-
-
 def test_memory_that_shapes_promise_is_not_taken(tmp_path, monkeypatch):
     """60 blocks of 4096 columns would be 48 GB; the file has some kilobytes."""
     state = {f"transformer_blocks.{n}.x": torch.zeros(1) for n in range(60)}
@@ -144,21 +137,4 @@ def test_memory_that_shapes_promise_is_not_taken(tmp_path, monkeypatch):
 
     monkeypatch.setattr(torch.nn.Linear, "reset_parameters", counted)
     with pytest.raises(ModelError, match="not the prior of lambda-ECLIPSE"):
-        load_prior(tmp_path / "prior.safetensors")
-
-
-@pytest.mark.parametrize("shape", [(5,), (1, 10), (1, 1, 1, 5)])
-def test_places_of_another_shape_are_refused(tmp_path, weights, shape):
-    file = tmp_path / "other.safetensors"
-    save_file({**load_file(weights), "positional_embedding": torch.zeros(shape)}, file)
-    with pytest.raises(ModelError, match=r"other\.safetensors is damaged or not the prior"):
-        load_prior(file)
-
-
-@pytest.mark.parametrize("name", ["proj_in.bias", "clip_std"])
-def test_weights_that_are_not_finite_are_refused(tmp_path, weights, name):
-    file, state = tmp_path / "other.safetensors", load_file(weights)
-    state[name].view(-1)[-1] = float("nan")
-    save_file(state, file)
-    with pytest.raises(ModelError, match=rf"other\.safetensors has .* not finite \({name}\)"):
-        load_prior(file)
+        load_prior(tmp_path / "prior.safetensors", SIZES)

@@ -19,12 +19,11 @@ import pytest
 import typer
 
 import napari_maskinversion as nmi
-from napari_maskinversion.cli import find, rollout, run
+from napari_maskinversion.cli import find, imagine, rollout, run
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.cli.bench import paper as bench_paper
 from napari_maskinversion.cli.captions import banks, generate
-from napari_maskinversion.cli.generate import imagine
 from napari_maskinversion.diffusion import decoders
 from napari_maskinversion.engine.models.registry import get_spec
 from tests import tiny_decoders

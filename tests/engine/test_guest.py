@@ -12,12 +12,13 @@ import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.invert import inverter as inverters
 from napari_maskinversion.engine.invert import map_builder
 from napari_maskinversion.engine.methods.factory import inverter_maker, region_embedder
 from napari_maskinversion.engine.methods.registry import Method
+from tests.listeners import at, collect
 
 from .timm_towers import build
 from .tiny import tiny_clip, tiny_siglip
@@ -135,10 +136,13 @@ def test_between_two_steps_the_modes_are_those_of_the_host(name):
     inverter = MaskInverter(wrap_open_clip(tiny_clip()))
     with MODES[name]():
         before = modes_now()
-        for _ in inverter.set_image_steps(pixels(), resolution=SIDE):
+        seen = []
+        with listening(lambda _: seen.append(modes_now())):
+            inverter.set_image(pixels(), resolution=SIDE)
+            inverter.invert(masks(3, SIDE, SIDE), TWO)
             assert modes_now() == before
-        for _ in inverter.invert_steps(masks(3, SIDE, SIDE), TWO):
-            assert modes_now() == before
+        assert len(seen) > 4
+        assert set(seen) == {before}
 
 
 def test_the_modes_come_back_after_an_error():
@@ -190,12 +194,12 @@ def test_an_image_that_was_set_before_the_model_was_converted_stays_usable():
     model = wrap_open_clip(tiny_clip())
     inverter = MaskInverter(model)
     set_image(inverter, 0)
-    expected, rollout = drive(work_of(inverter)).raw_embeddings, inverter.rollout()
+    expected, rollout = work_of(inverter).raw_embeddings, inverter.rollout()
     model.clip.double()
-    np.testing.assert_array_equal(drive(work_of(inverter)).raw_embeddings, expected)
+    np.testing.assert_array_equal(work_of(inverter).raw_embeddings, expected)
     np.testing.assert_allclose(inverter.rollout(), rollout, rtol=1e-3)
     two_layers = InversionConfig(steps=2, layers=2)
-    converted = drive(work_of(inverter, two_layers)).embeddings
+    converted = work_of(inverter, two_layers).embeddings
     plain = embeddings_of(0, two_layers)
     cosines = (converted * plain).sum(1) / np.linalg.norm(plain, axis=1)
     np.testing.assert_array_less(1 - cosines, 1e-5)
@@ -215,32 +219,31 @@ def inverter_of(method="maskinversion"):
 
 
 def set_image(inverter, seed):
-    drive(inverter.set_image_steps(pixels(seed), resolution=SIDE))
+    inverter.set_image(pixels(seed), resolution=SIDE)
 
 
 def work_of(inverter, config=TWO):
-    return inverter.invert_steps(Regions.from_masks(masks(3, SIDE, SIDE)), config)
+    return inverter.invert(Regions.from_masks(masks(3, SIDE, SIDE)), config)
 
 
 def embeddings_of(seed, config=TWO, method="maskinversion"):
     inverter = inverter_of(method)
     set_image(inverter, seed)
-    return drive(work_of(inverter, config)).raw_embeddings
+    return work_of(inverter, config).raw_embeddings
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_an_inversion_ends_on_the_image_on_which_it_began(name):
     expected = embeddings_of(0, CONFIGS[name])
     inverter = inverter_of()
-    for steps in itertools.count(1):
+    set_image(inverter, 0)
+    told, _ = collect(lambda: work_of(inverter, CONFIGS[name]))
+    assert len(told) > 2
+    for number in range(1, len(told) + 1):
         set_image(inverter, 0)
-        work = work_of(inverter, CONFIGS[name])
-        begun = list(itertools.islice(work, steps))
-        set_image(inverter, 1)
-        if len(begun) < steps:
-            break
-        np.testing.assert_array_equal(drive(work).raw_embeddings, expected)
-    assert steps > 2
+        with listening(at(number, lambda _: set_image(inverter, 1))):
+            result = work_of(inverter, CONFIGS[name])
+        np.testing.assert_array_equal(result.raw_embeddings, expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -248,10 +251,17 @@ def test_an_image_stays_until_the_next_one_is_encoded(method):
     expected = embeddings_of(0, method=method)
     inverter = inverter_of(method)
     set_image(inverter, 0)
-    for done, total in inverter.set_image_steps(pixels(1), resolution=SIDE):
-        if done == total:
-            break
-        np.testing.assert_array_equal(drive(work_of(inverter)).raw_embeddings, expected)
+    seen = []
+
+    def look(news):
+        if news.done < news.total:
+            seen.append(work_of(inverter).raw_embeddings)
+
+    with listening(look):
+        set_image(inverter, 1)
+    assert seen
+    for embeddings in seen:
+        np.testing.assert_array_equal(embeddings, expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -267,7 +277,7 @@ def test_an_image_that_does_not_fit_into_memory_leaves_the_one_before(method):
     with pytest.raises(torch.OutOfMemoryError):
         set_image(inverter, 1)
     hook.remove()
-    np.testing.assert_array_equal(drive(work_of(inverter)).raw_embeddings, expected)
+    np.testing.assert_array_equal(work_of(inverter).raw_embeddings, expected)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +299,7 @@ def test_threads_that_share_an_inverter_get_embeddings_of_one_image_or_the_other
     with ThreadPoolExecutor(2) as threads:
         other = threads.submit(alternate)
         try:
-            results = [drive(work_of(inverter, config)).raw_embeddings for _ in range(20)]
+            results = [work_of(inverter, config).raw_embeddings for _ in range(20)]
         finally:
             done.set()
         other.result(60)
@@ -316,7 +326,7 @@ def before_line(number, module, act):
 
 
 CALLS = {
-    "embeddings": lambda inverter: drive(work_of(inverter, CONFIGS["more layers"])),
+    "embeddings": lambda inverter: work_of(inverter, CONFIGS["more layers"]),
     "less memory": MaskInverter.spare_memory,
 }
 
@@ -342,7 +352,7 @@ def test_an_image_that_another_thread_sets_at_any_moment_is_the_image_from_then_
             setting[0].result(60)
             if result is not None:
                 assert any((result.raw_embeddings == one).all() for one in of_either), number
-            now = drive(work_of(inverter, config)).raw_embeddings
+            now = work_of(inverter, config).raw_embeddings
             np.testing.assert_array_equal(now, of_either[1], err_msg=str(number))
     assert number > 5
 
@@ -357,7 +367,7 @@ def test_what_an_image_keeps_may_be_dropped_at_any_moment(name, monkeypatch):
         set_image(inverter, 0)
         # In this thread no lock is in its way.
         with before_line(number, map_builder, lambda: set_image(inverter, 1)) as was_reached:
-            result = drive(work_of(inverter, config)).raw_embeddings
+            result = work_of(inverter, config).raw_embeddings
         if not was_reached():
             break
         np.testing.assert_array_equal(result, expected, err_msg=str(number))
@@ -390,11 +400,11 @@ def test_inversions_whose_groups_alternate_on_one_image_do_not_mix(explainer, mo
     set_image(inverter, 0)
     stack = Regions.from_masks(masks(6, SIDE, SIDE))
     expected = inverter.invert(stack, config).raw_embeddings
-    for steps in range(1, 8):
-        work = inverter.invert_steps(stack, config)
-        list(itertools.islice(work, steps))
-        inverter.invert(Regions.from_masks(masks(3, SIDE, SIDE, seed=9)), config)
-        np.testing.assert_array_equal(drive(work).raw_embeddings, expected)
+    others = Regions.from_masks(masks(3, SIDE, SIDE, seed=9))
+    for number in range(1, 8):
+        with listening(at(number, lambda _: inverter.invert(others, config))):
+            result = inverter.invert(stack, config)
+        np.testing.assert_array_equal(result.raw_embeddings, expected)
 
 
 def with_groups_of(size, make):
@@ -431,10 +441,10 @@ def test_maskinversion_as_a_method_takes_a_configuration():
     for one in (method, inverter):
         set_image(one, 0)
     config = InversionConfig(steps=3, alpha=5)
-    result = drive(work_of(method, config))
+    result = work_of(method, config)
     assert result.losses.shape[1] == 4
     assert result.route == "direct"
-    expected = drive(work_of(inverter, config))
+    expected = work_of(inverter, config)
     np.testing.assert_array_equal(result.raw_embeddings, expected.raw_embeddings)
 
 

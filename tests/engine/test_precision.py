@@ -9,7 +9,7 @@ import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.base.errors import ConfigError
-from napari_maskinversion.base.steps import drive
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.engine.compute import matmul
 from napari_maskinversion.engine.compute.matmul import check_precision, float32_products
 from napari_maskinversion.engine.invert import map_builder
@@ -81,7 +81,7 @@ class TestHalfPrecision:
         inverter = MaskInverter(load_model("demo"))
         inverter.set_image_tensor(image(SIDE, SIDE))
         maps = inverter._current().maps
-        explained = drive(maps.exact(InversionConfig(precision="float16"), 2))
+        explained = maps.exact(InversionConfig(precision="float16"), 2)
         grads = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
         products = []
         for factor in (1.0, 1e-9):
@@ -213,8 +213,12 @@ class TestSwitchesOfTorch:
         seen = []
         update = "napari_maskinversion.engine.invert.loop.Descent.update"
         monkeypatch.setattr(update, self.noting(seen))
-        for _ in inverter.invert_steps(masks(2, SIDE), config):
+
+        def look(_):
             assert torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")
+
+        with listening(look):
+            inverter.invert(masks(2, SIDE), config)
         assert set(seen) == {"tf32"}
 
     @staticmethod

@@ -8,7 +8,6 @@ import torch
 from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer
 from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from napari_maskinversion.engine.models.towers import tower_of
@@ -90,7 +89,7 @@ def test_embeddings_maps_and_losses_agree(case, memory_mb):
 
 def test_maps_of_given_embeddings_agree(case):
     layers = int(-case["hyper"][4])
-    encoding = drive(tower_of(load_tower(case)).encode_steps(torch.tensor(case["image"]), layers))
+    encoding = tower_of(load_tower(case)).encode(torch.tensor(case["image"]), layers)
     legrad = LeGrad(
         [MapLayer(c.values, DirectRoute(c), c.offset) for c in encoding.layers],
         2**28,

@@ -9,9 +9,10 @@ from napari_maskinversion.images.channels import (
     Channel,
     ChannelPlane,
     ColourPlane,
+    auto_limits,
     default_colours,
+    scale_to_unit,
 )
-from napari_maskinversion.images.contrast_limits import auto_limits, scale_to_unit
 from napari_maskinversion.images.lazy_plane import LazyPlane
 from napari_maskinversion.images.plane_source import ArrayPlane
 

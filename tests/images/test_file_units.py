@@ -1,8 +1,7 @@
 """Where the pixels of a file lie on earth, for an image that another program has read."""
 
 from napari_maskinversion.base.units import Units
-from napari_maskinversion.images.file_units import georeference_of, with_georeference
-from napari_maskinversion.images.opening import open_image
+from napari_maskinversion.images.opening import georeference_of, open_image, with_georeference
 from tests.base.test_units import UTM, geotiff
 
 YX = (0, 1)

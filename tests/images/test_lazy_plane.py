@@ -139,9 +139,8 @@ def test_only_the_tiles_a_box_touches_are_read_and_each_once(pyramid, tiles_read
         ((3, 512, 640), {"photometric": "rgb", "planarconfig": "separate"}, 3),
         ((512, 640, 4), {"photometric": "rgb", "extrasamples": ["unspecified"]}, 1),
         ((512, 640), {"photometric": "miniswhite"}, 1),
-        ((512, 640), {"photometric": "palette", "colormap": np.zeros((3, 256), np.uint16)}, 1),
     ],
-    ids=["colours plane by plane", "a fourth band", "0 is white", "a palette"],
+    ids=["colours plane by plane", "a fourth band", "0 is white"],
 )
 def test_colours_that_are_stored_in_other_ways_are_read_by_tiles_too(
     tmp_path, tiles_read, shape, how, tiles
@@ -187,13 +186,3 @@ def test_channels_without_names_go_by_their_numbers(tmp_path):
     for number in range(3):
         seen = stack.source(channels=[str(number)]).read(0, (0, 0, 20, 30))
         np.testing.assert_array_equal(seen, data[number])
-
-
-def test_colours_stored_plane_by_plane_are_colours(tmp_path):
-    data = np.random.default_rng(2).integers(0, 255, (4, 3, 20, 30), dtype=np.uint8)
-    path = tmp_path / "planar.tif"
-    tifffile.imwrite(path, data, photometric="rgb", planarconfig="separate")
-    stack = open_image(path)
-    (axis,) = stack.plane_axes
-    seen = stack.source({axis: 2}).read(0, (0, 0, 20, 30))
-    np.testing.assert_array_equal(seen, np.moveaxis(data[2], 0, -1))

@@ -4,7 +4,6 @@ import numpy as np
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.windows import WindowConfig
 from napari_maskinversion.pipeline.run import run
 from tests.scenes import demo_model, picture
@@ -17,7 +16,7 @@ def test_the_heatmap_of_a_small_region_lies_on_it():
     plane[y - 60 : y + 120, x - 60 : x + 120] = picture(180, 180)
     plane[y : y + side, x : x + side] = (220, 30, 30)
     region = Region(1, (y, x, y + side, x + side), np.ones((side, side), bool))
-    generator = run(
+    results = run(
         demo_model(),
         plane,
         Regions((2000, 2000), [region]),
@@ -25,7 +24,6 @@ def test_the_heatmap_of_a_small_region_lies_on_it():
         InversionConfig(steps=20),
         window=WindowConfig(),
     )
-    results = drive(generator)
     placed = results.window_heatmap(0)
     y0, x0, y1, x1 = placed.box
     assert y0 <= y

@@ -7,8 +7,8 @@ import tifffile
 from PIL import Image
 
 from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
-from napari_maskinversion.images.reading import read_image
-from napari_maskinversion.regions.masks.reading import read_regions
+from napari_maskinversion.images.opening import read_image
+from napari_maskinversion.regions.reading import read_regions
 from tests.scenes import label_image, picture
 
 SHAPE = (60, 80)
@@ -139,13 +139,6 @@ def test_a_palette_image_keeps_its_numbers(tmp_path):
     image.putpalette([value for i in range(256) for value in (i, 255 - i, 7)])
     image.save(tmp_path / "voc.png")
     assert read_regions(tmp_path / "voc.png", SHAPE).ids == [1, 2, 3, 4, 5]
-
-
-def test_a_single_region_keeps_its_label(tmp_path):
-    skimage.io.imsave(
-        tmp_path / "one.png", ((label_image(5) == 2) * 7).astype(np.uint8), check_contrast=False
-    )
-    assert read_regions(tmp_path / "one.png", SHAPE).ids == [7]
 
 
 def test_a_black_and_white_jpeg_is_one_mask(tmp_path):

@@ -11,8 +11,8 @@ from napari_maskinversion.images.channels import Channel, ChannelPlane
 from napari_maskinversion.images.lazy_plane import LazyPlane
 from napari_maskinversion.images.opening import open_image, stack_of
 from napari_maskinversion.images.stack import Stack
-from napari_maskinversion.regions.masks.label_stacks import has_planes, read_plane_regions
-from napari_maskinversion.regions.masks.reading import read_regions
+from napari_maskinversion.regions.label_images import has_planes, read_plane_regions
+from napari_maskinversion.regions.reading import read_regions
 from tests.scenes import label_image, picture
 
 SHAPE = (60, 80)
@@ -138,12 +138,6 @@ def test_a_flat_label_file_is_read_in_blocks_and_never_whole(tmp_path, monkeypat
             read_regions(tmp_path / name, (60, 81))
 
 
-def test_fractions_in_a_label_file_name_the_file(tmp_path):
-    tifffile.imwrite(tmp_path / "half.tif", np.full(SHAPE, 0.5, np.float32), tile=(16, 16))
-    with pytest.raises(InputError, match=r"half\.tif: .*fractions"):
-        read_regions(tmp_path / "half.tif", SHAPE)
-
-
 @pytest.fixture
 def planes(tmp_path):
     """A stack of four planes and its labels: 1 on z=0 and 1 (larger there), 7 on z=3."""
@@ -257,21 +251,6 @@ def test_a_closed_stack_has_let_go_of_its_file(tmp_path):
         assert not file.closed
     assert file.closed
     stack_of(picture()).close()  # nothing to close, nothing happens
-
-
-def test_colours_stored_plane_by_plane_are_read_box_by_box(tmp_path):
-    moved = np.moveaxis(picture(), -1, 0)
-    tifffile.imwrite(
-        tmp_path / "a.tif",
-        moved,
-        photometric="rgb",
-        planarconfig="separate",
-        tile=(16, 16),
-        compression="zlib",
-    )
-    stack = open_image(tmp_path / "a.tif")
-    assert not isinstance(stack.levels[0], np.ndarray)
-    np.testing.assert_array_equal(stack.source().read(0, (3, 4, 50, 61)), picture()[3:50, 4:61])
 
 
 class Counted:

@@ -10,8 +10,8 @@ from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.images.plane_source import ArrayPlane, Level, read_reduced
 from napari_maskinversion.images.windows import WindowConfig, plan_windows, regions_in
-from napari_maskinversion.pipeline.run import RegionChunk, run
-from napari_maskinversion.results.placed_heatmap import PlacedHeatmap, paste
+from napari_maskinversion.pipeline.run import run
+from napari_maskinversion.results.results import PlacedHeatmap, paste
 from tests.scenes import demo_model, picture
 
 PLANE = (3000, 4001)
@@ -121,8 +121,9 @@ def test_a_small_region_of_a_large_image_is_seen_closely_and_a_giant_heatmap_ref
     image = np.tile(picture(200, 200), (10, 10, 1))
     mask = np.ones((40, 40), bool)
     regions = Regions((2000, 2000), [Region(5, (1000, 700, 1040, 740), mask)])
-    work = run(demo_model(), image, regions, None, InversionConfig(steps=2), window=WindowConfig())
-    results = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    results = run(
+        demo_model(), image, regions, None, InversionConfig(steps=2), window=WindowConfig()
+    )
     region = results.regions[0]
     assert not region.window.whole
     assert not region.low_resolution

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import skimage.io
 
-from napari_maskinversion.language.captions.store import CaptionStore
+from napari_maskinversion.language.captions.bank import CaptionBank
 from napari_maskinversion.results.export.catalogue import FORMATS
 from tests.scenes import label_image, write_scene
 
@@ -117,7 +117,7 @@ def test_a_bank_is_finished_by_the_next_start(forks, killed, place, number):
     done = forks.run(*build, folder=place)
     assert done["code"] == 0, done["said"]
     assert hashes(place / "bank").keys() == hashes(place / "whole").keys()
-    whole, finished = (CaptionStore.open(place / name) for name in ("whole", "bank"))
+    whole, finished = (CaptionBank.open(place / name) for name in ("whole", "bank"))
     assert finished.read_texts() == whole.read_texts()
     for (first, rows), (other, expected) in zip(
         finished.read_vectors(), whole.read_vectors(), strict=True

@@ -16,8 +16,8 @@ from napari_maskinversion.engine.models.registry import (
     model_folder,
 )
 from napari_maskinversion.engine.models.specs import WEIGHTS_FILE
-from napari_maskinversion.language.captions import store as caption_store
-from napari_maskinversion.language.text.embeddings import TextCache
+from napari_maskinversion.language.captions import bank as caption_bank
+from napari_maskinversion.language.text import TextCache
 from napari_maskinversion.pipeline import cache_usage
 from napari_maskinversion.pipeline.timings import known_speed, remember
 from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
@@ -38,16 +38,14 @@ def _put(path, size):
     return path
 
 
-@pytest.fixture(params=["marked", "old"])
-def filled(own_cache_folder, request):
-    """A cache folder with something of every kind, as this version or version 0.1 made it."""
+@pytest.fixture
+def filled(own_cache_folder):
+    """A cache folder with something of every kind."""
     import numpy as np
 
-    stores = ("models", "sam", "text", "captions", "speed", "exemplars")
-    for name in stores:
-        place = own_cache_folder / name
-        place.mkdir() if request.param == "old" else make_folder(place)
-        assert is_marked(place) == (request.param == "marked")
+    for name in ("models", "sam", "text", "captions", "speed", "exemplars"):
+        make_folder(own_cache_folder / name)
+        assert is_marked(own_cache_folder / name)
     folder = model_folder(MODEL)
     _put(folder / WEIGHTS_FILE, 5000)
     record = WeightsRecord(
@@ -62,7 +60,7 @@ def filled(own_cache_folder, request):
         {0: np.ones(4, np.float32)}, [["a dog"]]
     )
     bank = own_cache_folder / "captions" / ("b" * 16) / ("c" * 32)
-    for name in (caption_store.TEXTS, caption_store.VECTORS):
+    for name in (caption_bank.TEXTS, caption_bank.VECTORS):
         _put(bank / name, 700)
     remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
     store = ExemplarStore("model", 2)
@@ -114,25 +112,13 @@ def test_all_that_is_ours_goes_and_nothing_else(filled, elsewhere):
     assert known_speed("demo", "cpu", 96) is None
 
 
-@pytest.mark.parametrize("filled", ["old"], indirect=True)
-def test_in_folders_without_a_mark_files_of_other_names_stay(filled):
-    """Somebody else's files, in the most awkward places."""
-    foreign = [
-        _put(filled / "models" / "mine" / "open_clip_model.safetensors", 10),
-        _put(model_folder(MODEL) / "notes.txt", 10),
-        _put(filled / "text" / "letters.sqlite", 10),
-        _put(filled / "captions" / "film" / "captions" / "film.srt", 10),
-        _put(filled / "sam" / "sam_vit_mine.pth", 10),
-        _put(filled / "speed" / "bicycle.json", 10),
-        _put(filled / "exemplars" / "essays.sqlite", 10),
-    ]
-    link = filled / "text" / f"{'d' * 16}.sqlite"  # a name of ours, but somebody's own doing
-    link.symlink_to(foreign[0])
-    for _ in range(2):  # the folders are still there, and still without a mark
-        cache_usage.clear([kind.name for kind in cache_usage.KINDS])
-        left = {path for path in filled.rglob("*") if not path.is_dir()}
-        assert left == {*foreign, link}
-        remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
+def test_a_folder_that_was_there_before_stays(own_cache_folder):
+    """Somebody else's, with a name of ours."""
+    foreign = _put(own_cache_folder / "models" / "mine" / WEIGHTS_FILE, 10)
+    make_folder(own_cache_folder / "models" / "inside")
+    assert cache_usage.usage().others == {"models": 10}
+    cache_usage.clear([kind.name for kind in cache_usage.KINDS])
+    assert foreign.exists()
 
 
 def test_one_kind_goes_and_the_others_stay(filled):
@@ -167,7 +153,6 @@ def test_only_a_store_that_is_new_is_marked(own_cache_folder, tmp_path):
     assert not is_marked(own_cache_folder / "speed")
 
 
-@pytest.mark.parametrize("filled", ["marked"], indirect=True)
 def test_the_command_line_says_where_and_how_much(filled, call):
     code, out, err = call("models", "where")
     assert (code, out.strip()) == (0, str(filled))
@@ -175,7 +160,6 @@ def test_the_command_line_says_where_and_how_much(filled, call):
     assert "caption banks: 1.4 kB" in err
 
 
-@pytest.mark.parametrize("filled", ["marked"], indirect=True)
 def test_clearing_says_what_goes_and_asks(monkeypatch, filled, call):
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
     code, _, err = call("models", "clear")
@@ -191,7 +175,6 @@ def test_clearing_says_what_goes_and_asks(monkeypatch, filled, call):
     assert cache_usage.usage().sizes["captions"] > 0
 
 
-@pytest.mark.parametrize("filled", ["marked"], indirect=True)
 def test_nothing_is_deleted_where_nobody_can_be_asked(monkeypatch, filled, call):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     code, _, err = call("models", "clear")

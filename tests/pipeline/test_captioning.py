@@ -12,10 +12,11 @@ from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.language.captions.building import build_bank
 from napari_maskinversion.language.captions.caption_files import Captions
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.captions import from_bank as captioning
-from napari_maskinversion.pipeline.captions.from_bank import add_captions
+from napari_maskinversion.pipeline import captions as captioning
+from napari_maskinversion.pipeline.captions import add_captions
 from napari_maskinversion.pipeline.run import RegionChunk, run
 from napari_maskinversion.results.export import catalogue
+from tests.listeners import collect
 from tests.scenes import demo_model, picture, regions
 
 TEXTS = ("a red apple", "a car, parked", "a house", "ein Fisch", "keys", "a bus", "two birds")
@@ -27,13 +28,9 @@ def bank():
     return build_bank(demo_model(), Captions.of(TEXTS, "texts.csv"))
 
 
-def everything(work):
-    news = []
-    while True:
-        try:
-            news.append(next(work))
-        except StopIteration as stop:
-            return [item for item in news if isinstance(item, RegionChunk)], stop.value
+def everything(*asked, **options):
+    news, results = collect(lambda: run(*asked, **options))
+    return [item for item in news if isinstance(item, RegionChunk)], results
 
 
 def assert_described(results, count=5):
@@ -48,7 +45,7 @@ def assert_described(results, count=5):
 @pytest.mark.parametrize("words", [None, Vocabulary(("apple", "car"))])
 def test_every_region_gets_its_best_captions_with_labels_or_without(bank, words):
     chunks, results = everything(
-        run(demo_model(), picture(), regions(5), words, QUICK, chunk_size=2, bank=bank)
+        demo_model(), picture(), regions(5), words, QUICK, chunk_size=2, bank=bank
     )
     assert_described(results)
     # A small bank is searched at once, chunk by chunk.
@@ -64,7 +61,7 @@ def test_every_region_gets_its_best_captions_with_labels_or_without(bank, words)
 
 
 def test_a_run_without_a_bank_has_no_caption_columns():
-    results = everything(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    results = run(demo_model(), picture(), regions(2), None, QUICK)
     assert not [name for name in results.to_frame() if "caption" in name]
     assert results.regions[0].captions is None
 
@@ -77,7 +74,7 @@ def test_with_a_large_bank_regions_wait_and_none_is_forgotten(bank, monkeypatch)
         bank, "search", lambda unit, *a, **k: searched.append(len(unit)) or search(unit, *a, **k)
     )
     chunks, results = everything(
-        run(demo_model(), picture(), regions(9), None, QUICK, chunk_size=2, bank=bank)
+        demo_model(), picture(), regions(9), None, QUICK, chunk_size=2, bank=bank
     )
     assert searched == [4, 4, 1]
     assert_described(results)
@@ -90,7 +87,7 @@ def test_with_a_large_bank_regions_wait_and_none_is_forgotten(bank, monkeypatch)
 
 
 def test_results_that_exist_get_captions_without_another_inversion(bank):
-    plain = everything(run(demo_model(), picture(), regions(3), None, QUICK))[1]
+    plain = run(demo_model(), picture(), regions(3), None, QUICK)
     results = add_captions(plain, bank, demo_model(), 3)
     assert_described(results, 3)
     assert plain.regions[0].captions is None
@@ -104,15 +101,13 @@ def test_results_that_exist_get_captions_without_another_inversion(bank):
 
 @pytest.mark.parametrize("device", ["cuda:7", "nowhere"])
 def test_results_of_a_device_that_is_not_here_get_captions_too(bank, device):
-    plain = everything(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    plain = run(demo_model(), picture(), regions(2), None, QUICK)
     elsewhere = replace(plain, info=replace(plain.info, device=device))
     assert_described(add_captions(elsewhere, bank))
 
 
 def test_files_hold_the_captions_and_where_they_come_from(bank, tmp_path):
-    results = everything(
-        run(demo_model(), picture(), regions(2), None, QUICK, bank=bank, top_captions=2)
-    )[1]
+    results = run(demo_model(), picture(), regions(2), None, QUICK, bank=bank, top_captions=2)
     catalogue.write_results(results, tmp_path, ("csv", "json"))
     frame = pd.read_csv(tmp_path / "regions.csv")
     pd.testing.assert_frame_equal(
@@ -134,9 +129,8 @@ def test_files_hold_the_captions_and_where_they_come_from(bank, tmp_path):
 
 
 def test_a_bank_of_another_model_or_a_number_that_will_not_do_is_refused_first(bank, monkeypatch):
-    work = run(demo_model(), picture(), regions(2), None, QUICK, bank=bank, top_captions=0)
     with pytest.raises(ConfigError, match="got 0"):
-        next(work)
+        run(demo_model(), picture(), regions(2), None, QUICK, bank=bank, top_captions=0)
     monkeypatch.setattr(type(demo_model()), "fingerprint", "another")
     with pytest.raises(InputError, match="built with the model demo"):
-        next(run(demo_model(), picture(), regions(2), None, QUICK, bank=bank))
+        run(demo_model(), picture(), regions(2), None, QUICK, bank=bank)

@@ -5,6 +5,7 @@ import pytest
 
 from napari_maskinversion import InversionConfig, wrap_open_clip
 from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -13,7 +14,8 @@ from napari_maskinversion.pipeline.comparing import answer, cosine, with_one_cha
 from napari_maskinversion.pipeline.run import PlaneTask, Progress, RegionChunk, run_planes
 from napari_maskinversion.results.settings import RunSettings
 from tests.engine.tiny import tiny_clip
-from tests.scenes import collect, demo_model, picture, regions
+from tests.listeners import collect
+from tests.scenes import demo_model, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house"))
 NOW = RunSettings(inversion=InversionConfig(steps=6), window="whole")
@@ -25,7 +27,9 @@ def task(count=1, image=None):
 
 
 def ask(setting, image=None, model=None):
-    return collect(answer(model or demo_model(), task(image=image), WORDS, setting))
+    model = model or demo_model()
+    news, answered = collect(lambda: answer(model, task(image=image), WORDS, setting))
+    return [one.text for one in news if isinstance(one, Progress)], answered
 
 
 def test_an_answer_is_that_of_a_run_and_shows_what_the_model_saw():
@@ -95,18 +99,18 @@ def test_what_cannot_work_is_refused():
     with pytest.raises(ConfigError, match="steps"):
         with_one_change(NOW, "steps", 0)
     with pytest.raises(InputError, match="One region is compared at a time; got 2"):
-        collect(answer(demo_model(), task(2), WORDS, NOW))
+        answer(demo_model(), task(2), WORDS, NOW)
 
 
 def test_embedding_the_labels_does_not_count(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(comparing, "perf_counter", lambda: float(next(clock)))
-    real = collect(run_planes(demo_model(), [task()], WORDS, NOW))[1]
+    real = run_planes(demo_model(), [task()], WORDS, NOW)
 
     def clocked(*_, **how):
         for stage in ("encoding", "labels", "labels", "inverting"):
-            yield Progress(stage=stage, done=0, total=1, first=1, last=1, step=0, steps=1)
-        yield RegionChunk(real.regions, real)
+            tell(Progress(stage=stage, done=0, total=1, first=1, last=1, step=0, steps=1))
+        tell(RegionChunk(real.regions, real))
         return real
 
     monkeypatch.setattr(comparing, "run_planes", clocked)

@@ -19,7 +19,7 @@ from napari_maskinversion.images.windows import WindowConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import estimate as module
 from napari_maskinversion.pipeline.estimate import Estimate, estimate, likely_device, patch_of
-from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
+from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 from napari_maskinversion.pipeline.timings import forget, remember
 from napari_maskinversion.pipeline.window_runner import WindowRunner
 from napari_maskinversion.results.settings import RunSettings
@@ -138,12 +138,8 @@ def test_the_windows_are_those_that_the_run_then_has():
     }
     before = estimate(tasks, **asked)
     assert before.seconds is None
-    chunks = [
-        news
-        for news in run_planes(model, tasks, None, config, window=window)
-        if isinstance(news, RegionChunk)
-    ]
-    assert len(chunks[-1].so_far.windows) == before.windows
+    results = run_planes(model, tasks, None, config, window=window)
+    assert len(results.windows) == before.windows
     # And the next estimate knows how long that took.
     assert estimate(tasks, **asked).seconds > 0
 
@@ -209,7 +205,7 @@ class Clock:
         def work(runner, *args):
             self.windows += name == "encode"
             self.now += seconds(args)
-            return (yield from real(runner, *args))
+            return real(runner, *args)
 
         return work
 
@@ -242,10 +238,10 @@ def test_after_the_first_run_the_estimate_is_within_one_and_a_half_times(monkeyp
     clock = Clock(monkeypatch, encoding=2.0, region=1.0, words=60.0)
     assert asked().seconds is None
     words = Vocabulary(("cat", "dog"))
-    list(run_planes(model, [task], words, settings))
+    run_planes(model, [task], words, settings)
     first = asked().seconds
     begun = clock.now
-    list(run_planes(model, [task], words, settings))
+    run_planes(model, [task], words, settings)
     took = clock.now - begun - 60  # sentences are embedded once
     assert took / 1.5 < first < took * 1.5
     assert asked().seconds == pytest.approx(took, rel=0.5)

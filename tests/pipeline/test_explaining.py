@@ -9,7 +9,6 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.models.loading import copy_to_cpu
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig, plan_windows
@@ -29,6 +28,7 @@ from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.region_result import WindowRecord
 from tests.engine import oracle
 from tests.engine.towers import image, inverter, masks, tower
+from tests.listeners import collect
 from tests.scenes import demo_model, picture
 
 
@@ -95,7 +95,7 @@ def answered():
     work = run(
         demo_model(), image, regions, WORDS, config, window=WindowConfig(mode="fixed", side=70)
     )
-    return ArrayPlane(image), regions, drive(work)
+    return ArrayPlane(image), regions, work
 
 
 def seen(answered, row=2, **changed):
@@ -107,7 +107,7 @@ def seen(answered, row=2, **changed):
 def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered)
-    course = drive(explainer.course(asked))
+    course = explainer.course(asked)
     assert course.steps == 4
     assert course.same_image
     np.testing.assert_allclose(course.losses, asked.result.losses, atol=1e-4)
@@ -124,14 +124,14 @@ def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
 def test_the_course_of_a_run_in_a_precision_that_the_device_lacks_is_computed_in_float32(answered):
     settings = answered[2].info.settings.changed({"inversion.precision": "float16"})
     asked = seen(answered, info=replace(answered[2].info, settings=settings))
-    course = drive(Explainer(demo_model()).course(asked))
+    course = Explainer(demo_model()).course(asked)
     np.testing.assert_allclose(course.losses, asked.result.losses, atol=1e-4)
 
 
 def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered, region=None)
-    maps = drive(explainer.labels(asked, ["fish", "apple", "fish"]))
+    maps = explainer.labels(asked, ["fish", "apple", "fish"])
     y0, x0, y1, x1 = (int(value) for value in asked.result.window.box)
     inverter = MaskInverter(demo_model())
     inverter.set_image(answered[0].read(0, (y0, x0, y1, x1)))
@@ -151,26 +151,26 @@ def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
 
 def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch):
     explainer = Explainer(demo_model())
-    drive(explainer.labels(seen(answered), ["car"]))
-    monkeypatch.setattr(MaskInverter, "set_image_steps", None)  # were it encoded again: an error
-    drive(explainer.course(seen(answered)))
-    drive(explainer.labels(seen(answered), ["house"]))
+    explainer.labels(seen(answered), ["car"])
+    monkeypatch.setattr(MaskInverter, "set_image", None)  # were it encoded again: an error
+    explainer.course(seen(answered))
+    explainer.labels(seen(answered), ["house"])
 
 
 def test_a_label_is_looked_for_on_the_whole_image_where_that_is_asked_for(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered, region=None)
-    maps = drive(explainer.labels(asked, ["fish", "car"], whole=True))
+    maps = explainer.labels(asked, ["fish", "car"], whole=True)
     inverter = MaskInverter(demo_model())
     inverter.set_image(answered[0].read(0, (0, 0, 200, 240)))
     text = demo_model().encode_text(["a photo of a fish.", "a photo of a car."])
     np.testing.assert_allclose(maps.maps, inverter.explain(text), rtol=1e-3, atol=1e-8)
     assert maps.box == (0, 0, 200, 240)
     assert maps.same_image
-    assert drive(explainer.labels(asked, ["fish"])).box == asked.result.window.box
+    assert explainer.labels(asked, ["fish"]).box == asked.result.window.box
     other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
     changed = seen(answered, source=other, region=None)
-    assert not drive(explainer.labels(changed, ["fish"], whole=True)).same_image
+    assert not explainer.labels(changed, ["fish"], whole=True).same_image
 
 
 class OnGpu:
@@ -191,15 +191,15 @@ class OnGpu:
 
 def looked_at_by(monkeypatch, fails=lambda inverter: False):
     """The models that encode, in order; fails where it is said."""
-    used, original = [], MaskInverter.set_image_steps
+    used, original = [], MaskInverter.set_image
 
-    def set_image_steps(self, *args, **options):
+    def set_image(self, *args, **options):
         used.append(self.model)
         if fails(self):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return original(self, *args, **options)
 
-    monkeypatch.setattr(MaskInverter, "set_image_steps", set_image_steps)
+    monkeypatch.setattr(MaskInverter, "set_image", set_image)
     return used
 
 
@@ -208,8 +208,8 @@ def test_a_region_that_ended_on_the_cpu_is_looked_at_there(answered, monkeypatch
     explainer = Explainer(gpu.model)
     asked = seen(answered, row=2)
     assert asked.result.window.device == "cpu"
-    assert drive(explainer.course(asked)).same_image
-    drive(explainer.course(seen(answered, row=1)))
+    assert explainer.course(asked).same_image
+    explainer.course(seen(answered, row=1))
     assert len(gpu.copies) == 1  # made once
     assert used == gpu.copies * 2
 
@@ -221,15 +221,15 @@ def test_where_memory_runs_out_the_cpu_goes_on_and_what_does_not_fit_there_is_to
     used = looked_at_by(monkeypatch, lambda inverter: inverter.model is gpu.model)
     asked = seen(answered)
     on_gpu = replace(asked.result, window=replace(asked.result.window, device="cuda:0"))
-    said = []
-    course = drive(Explainer(gpu.model).course(replace(asked, result=on_gpu)), said.append)
+    asked_on_gpu = replace(asked, result=on_gpu)
+    said, course = collect(lambda: Explainer(gpu.model).course(asked_on_gpu))
     assert "Not enough memory: one map at a time" in said
     assert "Not enough memory on cuda:0: going on on the CPU" in said
     np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)
     assert used == [gpu.model, gpu.model, *gpu.copies]
     looked_at_by(monkeypatch, lambda inverter: True)
     with pytest.raises(NotEnoughMemoryError, match="not even for one map at a time on the CPU"):
-        drive(Explainer(gpu.model).labels(asked, ["car"]))
+        Explainer(gpu.model).labels(asked, ["car"])
 
 
 def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch):
@@ -242,7 +242,7 @@ def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch
         return original(self, embeddings, **options)
 
     monkeypatch.setattr(MaskInverter, "explain", explain)
-    course = drive(Explainer(demo_model()).course(seen(answered)))
+    course = Explainer(demo_model()).course(seen(answered))
     assert course.grid_maps.shape[0] == 5
     assert made == [1, 5, 1, 1, 1, 1, 1, 1]
 
@@ -250,18 +250,18 @@ def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch
 def test_another_image_another_region_and_another_model_are_noticed(answered):
     explainer = Explainer(demo_model())
     other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
-    assert not drive(explainer.labels(seen(answered, source=other), ["car"])).same_image
-    assert not drive(explainer.course(seen(answered, source=other))).same_image
+    assert not explainer.labels(seen(answered, source=other), ["car"]).same_image
+    assert not explainer.course(seen(answered, source=other)).same_image
     with pytest.raises(InputError, match="Region 3 is not as it was"):
-        drive(explainer.course(seen(answered, region=answered[1][1])))
+        explainer.course(seen(answered, region=answered[1][1]))
     with pytest.raises(InputError, match="Region 3 is not as it was"):
-        drive(explainer.course(seen(answered, region=None)))
+        explainer.course(seen(answered, region=None))
     info = replace(answered[2].info, fingerprint="0")
     with pytest.raises(InputError, match="not the one of this run"):
-        drive(explainer.course(seen(answered, info=info)))
+        explainer.course(seen(answered, info=info))
     info = replace(answered[2].info, vocabulary=None)
     with pytest.raises(InputError, match="no labels"):
-        drive(explainer.labels(seen(answered, info=info), ["car"]))
+        explainer.labels(seen(answered, info=info), ["car"])
 
 
 def test_the_window_of_a_record_is_the_one_that_was_planned():

@@ -6,12 +6,12 @@ import pytest
 from napari_maskinversion import label_regions
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene
-from napari_maskinversion.language.generation.loading import load_decoder
+from napari_maskinversion.language.generation.registry import load_decoder
 from napari_maskinversion.language.generation.settings import GenerationSettings
-from napari_maskinversion.pipeline.captions.generating import (
+from napari_maskinversion.pipeline.captions import (
     CaptionRequest,
-    ModelOfRun,
     generate_captions,
+    model_of_run,
 )
 from tests.scenes import demo_model
 
@@ -32,7 +32,7 @@ def test_label_regions_adds_a_sentence_to_each_region(labelled):
 
 
 def test_sentences_are_written_again_from_results_alone(labelled):
-    decoder = load_decoder("demo", ModelOfRun.of(labelled.info))
+    decoder = load_decoder("demo", model_of_run(labelled.info))
     again = generate_captions(labelled, decoder)
     assert again.to_frame().equals(labelled.to_frame())
     assert decoder.generate(labelled.raw_embeddings) == list(
@@ -48,9 +48,8 @@ class Recorder:
     def __init__(self, norm):
         self.settings = GenerationSettings(norm=norm)
 
-    def generate_steps(self, embeddings, settings):
+    def generate(self, embeddings, settings):
         self.embeddings = embeddings
-        yield 0, len(embeddings)
         return ["A thing."] * len(embeddings)
 
 

@@ -78,7 +78,7 @@ def drawn(monkeypatch):
     asked = []
 
     class Recorder:
-        def draw(self, condition, settings, seed, on_step):
+        def draw(self, condition, settings):
             asked.append(condition)
             return np.zeros((64, 64, 3), np.uint8)
 

@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.identity import identify_all
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.images.windows import WindowConfig
-from napari_maskinversion.language.labels.templates import TEMPLATES
+from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import run
 from napari_maskinversion.pipeline.live import LiveRun
-from napari_maskinversion.pipeline.run import PlaneTask, run_planes
+from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
 from napari_maskinversion.results.results import Results
+from tests.listeners import collect
 from tests.scenes import demo_model, label_image, picture
 
 WORDS = Vocabulary(("apple", "car", "house"))
@@ -34,7 +36,7 @@ def tasks(labels):
 def counted(monkeypatch):
     """Ids of the regions inverted, and how often an image was encoded."""
     seen = {"inverted": [], "encoded": 0}
-    invert, encode = MaskInverter.invert_steps, MaskInverter.set_image_steps
+    invert, encode = MaskInverter.invert, MaskInverter.set_image
 
     def count_masks(self, masks, *given, **options):
         seen["inverted"] += masks.ids
@@ -44,8 +46,8 @@ def counted(monkeypatch):
         seen["encoded"] += 1
         return encode(self, *given, **options)
 
-    monkeypatch.setattr(MaskInverter, "invert_steps", count_masks)
-    monkeypatch.setattr(MaskInverter, "set_image_steps", count_images)
+    monkeypatch.setattr(MaskInverter, "invert", count_masks)
+    monkeypatch.setattr(MaskInverter, "set_image", count_images)
     return seen
 
 
@@ -53,14 +55,14 @@ def counted(monkeypatch):
 def live(counted):
     """Five regions, answered; nothing is counted before."""
     made = LiveRun(demo_model(), QUICK)
-    made.first = drive(made.update(tasks(label_image(5)), WORDS))
+    made.first = made.update(tasks(label_image(5)), WORDS)
     counted["inverted"].clear()
     counted["encoded"] = 0
     return made
 
 
 def test_the_first_update_is_an_ordinary_run(live):
-    expected = drive(run_planes(demo_model(), tasks(label_image(5)), WORDS, QUICK))
+    expected = run_planes(demo_model(), tasks(label_image(5)), WORDS, QUICK)
     first, second = live.first.embeddings, expected.embeddings
     np.testing.assert_allclose(first, second, atol=1e-5)
     assert (
@@ -75,7 +77,7 @@ def test_only_the_region_that_changed_is_inverted_and_the_image_not_encoded_agai
     labels = label_image(5)
     labels[label_image(5) == 3] = 0
     labels[30:40, 60:75] = 3
-    results = drive(live.update(tasks(labels), WORDS))
+    results = live.update(tasks(labels), WORDS)
     assert counted == {"inverted": [3], "encoded": 0}
     assert [a is b for a, b in zip(results.regions, live.first.regions, strict=True)] == [
         True,
@@ -84,17 +86,17 @@ def test_only_the_region_that_changed_is_inverted_and_the_image_not_encoded_agai
         True,
         True,
     ]
-    alone = drive(run_planes(demo_model(), tasks(np.where(labels == 3, 3, 0)), WORDS, QUICK))
+    alone = run_planes(demo_model(), tasks(np.where(labels == 3, 3, 0)), WORDS, QUICK)
     np.testing.assert_allclose(results.raw_embeddings[2], alone.raw_embeddings[0], atol=1e-4)
 
 
 def test_a_region_moved_by_one_pixel_has_changed_and_one_drawn_over_itself_has_not(live, counted):
     labels = label_image(5)
-    drive(live.update(tasks(labels.copy()), WORDS))
+    live.update(tasks(labels.copy()), WORDS)
     assert counted["inverted"] == []
     moved = np.where(labels == 1, 0, labels)
     moved[1:, 1:][labels[:-1, :-1] == 1] = 1
-    drive(live.update(tasks(moved), WORDS))
+    live.update(tasks(moved), WORDS)
     assert 1 in counted["inverted"]
 
 
@@ -102,19 +104,19 @@ def test_removed_regions_leave_and_new_ones_take_their_place(live, counted):
     labels = label_image(5)
     labels[labels == 2] = 0
     labels[45:55, 66:78] = 4000
-    results = drive(live.update(tasks(labels), WORDS))
+    results = live.update(tasks(labels), WORDS)
     assert results.ids == [1, 3, 4, 5, 4000]
     assert [region.index for region in results.regions] == [0, 1, 2, 3, 4]
     assert counted["inverted"] == [4000]
     assert [one.key.id for one in live.identities] == results.ids
-    assert len(drive(live.update(tasks(np.zeros_like(labels)), WORDS))) == 0
+    assert len(live.update(tasks(np.zeros_like(labels)), WORDS)) == 0
 
 
 def test_other_words_re_rank_without_inverting(live, counted):
     words = Vocabulary(("fish", "key", "bus", "cat"), threshold=0.9)
-    results = drive(live.update(tasks(label_image(5)), words))
+    results = live.update(tasks(label_image(5)), words)
     assert counted == {"inverted": [], "encoded": 0}
-    expected = drive(run_planes(demo_model(), tasks(label_image(5)), words, QUICK))
+    expected = run_planes(demo_model(), tasks(label_image(5)), words, QUICK)
     for region, other in zip(results.regions, expected.regions, strict=True):
         assert region.ranking.labels == other.ranking.labels
         assert region.suggestion == other.suggestion
@@ -126,13 +128,15 @@ def test_other_words_re_rank_without_inverting(live, counted):
 
 def test_an_update_that_is_stopped_keeps_what_it_finished(counted):
     live = LiveRun(demo_model(), QUICK, chunk_size=2)
-    work = live.update(tasks(label_image(5)), WORDS)
-    while live.inverted < 2:
-        next(work)
-    next(work)
-    work.close()
+
+    def stop(news):
+        if live.inverted >= 2 and not isinstance(news, RegionChunk):
+            raise Cancelled
+
+    with pytest.raises(Cancelled), listening(stop):
+        live.update(tasks(label_image(5)), WORDS)
     first = list(counted["inverted"])
-    results = drive(live.update(tasks(label_image(5)), WORDS))
+    results = live.update(tasks(label_image(5)), WORDS)
     assert first[:2] == [1, 2]
     assert counted["inverted"][len(first) :] == [3, 4, 5]
     assert results.ids == [1, 2, 3, 4, 5]
@@ -146,7 +150,7 @@ def test_a_small_region_gets_its_window_encoded_and_the_others_stay(counted):
 
     def update(values):
         task = PlaneTask(source=big, regions=Regions.from_labels(values))
-        return drive(live.update([task], WORDS))
+        return live.update([task], WORDS)
 
     live = LiveRun(demo_model(), QUICK, window=WindowConfig(mode="auto"))
     before = update(labels)
@@ -162,17 +166,16 @@ def test_a_small_region_gets_its_window_encoded_and_the_others_stay(counted):
 
 
 def test_where_memory_runs_out_no_window_is_kept(live, counted, monkeypatch):
-    invert = MaskInverter.invert_steps
+    invert = MaskInverter.invert
 
     def fail_once(self, *given, **options):
-        monkeypatch.setattr(MaskInverter, "invert_steps", invert)
+        monkeypatch.setattr(MaskInverter, "invert", invert)
         raise MemoryError
-        yield
 
-    monkeypatch.setattr(MaskInverter, "invert_steps", fail_once)
+    monkeypatch.setattr(MaskInverter, "invert", fail_once)
     labels = label_image(5)
     labels[50:58, 66:78] = 7
-    results = drive(live.update(tasks(labels), WORDS))
+    results = live.update(tasks(labels), WORDS)
     assert results.ids[-1] == 7
     assert results.regions[-1].window.resolution < results.regions[0].window.resolution
     assert len(live._encoded) == 0
@@ -185,13 +188,13 @@ def test_a_run_that_finds_its_windows_encoded_tells_nothing_of_speed(live, monke
     monkeypatch.setattr(window_runner, "remember", lambda *given, **more: told.append(given))
     labels = label_image(5)
     labels[50:58, 66:78] = 7
-    drive(live.update(tasks(labels), WORDS))
+    live.update(tasks(labels), WORDS)
     assert told == []
 
 
 def test_the_pipeline_itself_keeps_nothing_unless_asked(counted):
     for _ in range(2):
-        drive(run.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK)))
+        run.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK))
     assert counted["encoded"] == 2
 
 
@@ -205,32 +208,31 @@ def test_other_words_are_ranked_where_only_few_sentences_fit(live, counted, monk
 
     monkeypatch.setattr(Backbone, "encode_text", encode_text)
     words = Vocabulary(("fish", "key", "bus", "cat"), TEMPLATES["ensemble"])
-    said = []
-    results = drive(live.update(tasks(label_image(5)), words), lambda step: said.append(step.note))
-    assert said[-1] == "Not enough memory for labels: 2 sentences at once"
+    said, results = collect(lambda: live.update(tasks(label_image(5)), words))
+    assert said[-1].note == "Not enough memory for labels: 2 sentences at once"
     assert counted["inverted"] == []
     assert {region.suggestion for region in results.regions} <= set(words.labels)
 
 
 def test_what_a_run_has_found_is_not_computed_again(counted):
     labels = label_image(5)
-    done = drive(run_planes(demo_model(), tasks(labels), WORDS, QUICK))
+    done = run_planes(demo_model(), tasks(labels), WORDS, QUICK)
     known = identify_all(Regions.from_labels(labels))
     counted["inverted"].clear()
     live = LiveRun(demo_model(), QUICK)
     live.adopt(done, known)
-    first = drive(live.update(tasks(labels), WORDS))
+    first = live.update(tasks(labels), WORDS)
     assert counted["inverted"] == []
     assert all(a is b or a == b for a, b in zip(first.regions, done.regions, strict=True))
     labels[labels == 2] = 0
     y, x = np.argwhere(labels == 4)[0]
     labels[y, x] = 0
-    second = drive(live.update(tasks(labels), WORDS))
+    second = live.update(tasks(labels), WORDS)
     assert counted["inverted"] == [4]
     assert second.ids == [1, 3, 4, 5]
     # A run that was stopped: the rest is computed.
     half = LiveRun(demo_model(), QUICK)
     half.adopt(Results(done.info, done.regions[:2]), known)
     counted["inverted"].clear()
-    drive(half.update(tasks(label_image(5)), WORDS))
+    half.update(tasks(label_image(5)), WORDS)
     assert counted["inverted"] == [3, 4, 5]

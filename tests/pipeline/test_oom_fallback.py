@@ -10,38 +10,41 @@ import torch
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import NotEnoughMemoryError
 from napari_maskinversion.base.oom_fallback import is_out_of_memory
+from napari_maskinversion.base.progress import listening, telling
 from napari_maskinversion.engine.compute import devices, matmul
 from napari_maskinversion.engine.invert import inverter as predictor
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_it_fits
 from napari_maskinversion.engine.models.towers.openclip_vit import ClassTokenTower
-from napari_maskinversion.language.labels.templates import TEMPLATES
+from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.language.text.embeddings import embed_vocabulary
+from napari_maskinversion.language.text import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
 from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
 from napari_maskinversion.pipeline.window_runner import window_attempts
 from tests.engine.tiny import tiny_clip
+from tests.listeners import at, collect
 from tests.scenes import demo_model, picture, regions, write_scene
 
 WORDS = Vocabulary(("apple", "car", "house"))
 QUICK = InversionConfig(steps=2)
 
 
-def follow(work):
+def follow(*asked, **options):
     """What is said, once each; chunks; and the results, or the error that ended the run."""
     notes, chunks = [], []
-    try:
-        while True:
-            news = next(work)
-            if isinstance(news, RegionChunk):
-                chunks.append(news)
-            elif news.note and news.note not in notes[-1:]:
-                notes.append(news.note)
-    except StopIteration as stop:
-        return notes, chunks, stop.value
-    except NotEnoughMemoryError as error:
-        return notes, chunks, error
+
+    def hear(news):
+        if isinstance(news, RegionChunk):
+            chunks.append(news)
+        elif news.note and news.note not in notes[-1:]:
+            notes.append(news.note)
+
+    with listening(hear):
+        try:
+            return notes, chunks, run(*asked, **options)
+        except NotEnoughMemoryError as error:
+            return notes, chunks, error
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +56,7 @@ def a_gpu_that_can_be_asked(monkeypatch):
 
 @pytest.fixture(scope="module")
 def undisturbed():
-    return follow(run(demo_model(), picture(), regions(9), WORDS, QUICK))[2]
+    return follow(demo_model(), picture(), regions(9), WORDS, QUICK)[2]
 
 
 @pytest.fixture
@@ -61,16 +64,18 @@ def short_of_memory(monkeypatch):
     """Let inversions fail for which a test's function says so; it gets inverter and masks."""
 
     def install(fails, error=MemoryError):
-        original = predictor.MaskInverter.invert_steps
+        original = predictor.MaskInverter.invert
 
-        def invert_steps(self, masks, *args, **keywords):
-            work = original(self, masks, *args, **keywords)
-            yield next(work)  # under way when it breaks
-            if fails(self, masks):
-                raise error("CUDA out of memory. Tried to allocate 2 GiB")
-            return (yield from work)
+        def invert(self, masks, *args, **keywords):
+            def break_off(_):
+                if fails(self, masks):
+                    raise error("CUDA out of memory. Tried to allocate 2 GiB")
 
-        monkeypatch.setattr(predictor.MaskInverter, "invert_steps", invert_steps)
+            under_way = at(2, break_off)
+            with telling(lambda news: under_way(news) or news):
+                return original(self, masks, *args, **keywords)
+
+        monkeypatch.setattr(predictor.MaskInverter, "invert", invert)
 
     return install
 
@@ -79,8 +84,9 @@ def test_a_chunk_that_does_not_fit_is_halved_and_every_answer_stays_the_same(
     short_of_memory, undisturbed
 ):
     short_of_memory(lambda inverter, masks: len(masks) > 2, torch.OutOfMemoryError)
-    work = run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=8)
-    notes, chunks, results = follow(work)
+    notes, chunks, results = follow(
+        lambda: run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=8)
+    )
     assert notes == [
         "Not enough memory: 4 regions at once",
         "Not enough memory: 2 regions at once",
@@ -107,8 +113,9 @@ def test_then_the_input_shrinks_and_each_region_knows_what_it_was_seen_in(
         return False
 
     short_of_memory(fails)
-    work = run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
-    notes, chunks, results = follow(work)
+    notes, chunks, results = follow(
+        lambda: run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
+    )
     side = demo_model().working_resolution
     assert notes == [
         "Not enough memory: 1 region at once",
@@ -142,15 +149,16 @@ def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory
     monkeypatch.setattr(matmul, "_missing", lambda *_: "")
     monkeypatch.setattr(window_runner, "has_precision", lambda *_: False)
     config = replace(QUICK, precision="tf32")
-    _, _, results = follow(run(PretendGpu(), picture(), regions(3), WORDS, config))
+    _, _, results = follow(PretendGpu(), picture(), regions(3), WORDS, config)
     assert {region.window.device for region in results.regions} == {"cpu"}
     assert {region.window.route for region in results.regions} == {"direct"}
 
 
 def test_then_the_cpu_takes_over_with_the_whole_input(short_of_memory, undisturbed):
     short_of_memory(lambda inverter, masks: inverter.model.device.type == "cuda")
-    work = run(PretendGpu(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
-    notes, _, results = follow(work)
+    notes, _, results = follow(
+        lambda: run(PretendGpu(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
+    )
     assert notes[-1] == "Not enough memory on cuda:0: going on on the CPU"
     assert [note for note in notes if "input" in note] == [
         "Not enough memory: input of 64 px instead of 128",
@@ -171,8 +179,9 @@ def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(shor
         return len(calls) > 1
 
     short_of_memory(fails)
-    work = run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2)
-    notes, chunks, error = follow(work)
+    notes, chunks, error = follow(
+        lambda: run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2)
+    )
     assert len(chunks[-1].so_far) == 2
     assert isinstance(error, NotEnoughMemoryError)
     assert "not even for one region" in str(error)
@@ -182,15 +191,15 @@ def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(shor
 
 
 def test_an_image_that_does_not_fit_is_seen_smaller(monkeypatch, undisturbed):
-    original = ClassTokenTower.encode_steps
+    original = ClassTokenTower.encode
 
-    def encode_steps(tower, image, *how):
+    def encode(tower, image, *how):
         if image.shape[2] * image.shape[3] > 64 * 64 * 1.5:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
-        return (yield from original(tower, image, *how))
+        return original(tower, image, *how)
 
-    monkeypatch.setattr(ClassTokenTower, "encode_steps", encode_steps)
-    notes, _, results = follow(run(demo_model(), picture(), regions(3), WORDS, QUICK))
+    monkeypatch.setattr(ClassTokenTower, "encode", encode)
+    notes, _, results = follow(demo_model(), picture(), regions(3), WORDS, QUICK)
     side = demo_model().working_resolution
     assert notes == [f"Not enough memory: input of {side // 2} px instead of {side}"]
     assert results.info.input_size == results.regions[0].window.input_size == (56, 72)
@@ -204,13 +213,13 @@ def test_what_is_no_lack_of_memory_is_not_tried_again(short_of_memory):
     tried = []
     short_of_memory(lambda inverter, masks: bool(tried.append(1)) or True, Broken)
     with pytest.raises(Broken):
-        list(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+        run(demo_model(), picture(), regions(2), WORDS, QUICK)
     assert len(tried) == 1
 
 
 def test_what_is_said_reaches_the_progress_text(short_of_memory):
     short_of_memory(lambda inverter, masks: len(masks) > 1)
-    news = list(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+    news, _ = collect(lambda: run(demo_model(), picture(), regions(2), WORDS, QUICK))
     said = [item.text for item in news if isinstance(item, Progress)]
     assert said.count("Not enough memory: 1 region at once") == 1
 
@@ -307,11 +316,8 @@ def few_sentences(monkeypatch):
 def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences):
     expected = embed_vocabulary(demo_model(), MANY, cache=False)
     few_sentences(lambda model, texts: len(texts) > 5, torch.OutOfMemoryError("full"))
-    notes, chunks, results = follow(run(demo_model(), picture(), regions(2), MANY, QUICK))
-    assert notes == [
-        "Not enough memory for labels: 8 sentences at once",
-        "Not enough memory for labels: 2 sentences at once",
-    ]
+    notes, chunks, results = follow(demo_model(), picture(), regions(2), MANY, QUICK)
+    assert notes == ["Not enough memory for labels: 2 sentences at once"]
     assert chunks
     np.testing.assert_allclose(embed_vocabulary(demo_model(), MANY), expected, atol=1e-5)
     assert {region.window.resolution for region in results.regions} == {
@@ -327,24 +333,22 @@ class GpuWithoutRoomForText(PretendGpu):
 
 
 def test_then_the_cpu_embeds_them_and_the_images_stay_where_they_are(undisturbed):
-    work = run(GpuWithoutRoomForText(), picture(), regions(9), WORDS, QUICK)
-    notes, _, results = follow(work)
-    assert notes[-2:] == [
-        "Not enough memory for labels: 1 sentence at once",
-        "Not enough memory for labels on cuda:0: embedding them on the CPU",
-    ]
+    notes, _, results = follow(
+        lambda: run(GpuWithoutRoomForText(), picture(), regions(9), WORDS, QUICK)
+    )
+    assert notes[-1] == "Not enough memory for labels on cuda:0: embedding them on the CPU"
     assert {region.window.device for region in results.regions} == {"cuda:0"}
     assert [r.suggestion for r in results.regions] == [r.suggestion for r in undisturbed.regions]
 
 
 def test_where_no_label_fits_the_error_says_so_and_other_errors_pass(few_sentences):
     few_sentences(lambda model, texts: True)
-    *_, error = follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+    *_, error = follow(demo_model(), picture(), regions(2), WORDS, QUICK)
     assert isinstance(error, NotEnoughMemoryError)
     assert "not even for one sentence on cpu" in str(error)
     few_sentences(lambda model, texts: True, RuntimeError("expected scalar type Float"))
     with pytest.raises(RuntimeError, match="scalar type"):
-        follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+        follow(demo_model(), picture(), regions(2), WORDS, QUICK)
 
 
 @pytest.fixture

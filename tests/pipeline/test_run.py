@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError
+from napari_maskinversion.base.errors import Cancelled, ConfigError, InputError, MaskShapeError
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.compute.matmul import cpu_library
 from napari_maskinversion.images.plane_source import ArrayPlane
@@ -23,15 +24,15 @@ from napari_maskinversion.pipeline.run import (
     run,
     run_planes,
 )
-from napari_maskinversion.results.export.provenance import provenance
-from tests.scenes import collect, demo_model, label_image, picture, regions
+from tests.listeners import collect
+from tests.scenes import demo_model, label_image, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
 
 
 def test_results_are_those_of_the_engine():
-    results = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
+    results = run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2)
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     expected = inverter.invert(regions(5), QUICK)
@@ -48,7 +49,7 @@ def test_results_are_those_of_the_engine():
 @pytest.mark.parametrize("route", ["direct", "decomposed"])
 def test_results_tell_what_computed_them(route):
     config = InversionConfig(steps=2, route=route)
-    results = collect(run(demo_model(), picture(), regions(2), WORDS, config))[1]
+    results = run(demo_model(), picture(), regions(2), WORDS, config)
     machine = results.info.machine
     assert machine.threads == torch.get_num_threads()
     assert machine.library == cpu_library()
@@ -56,13 +57,13 @@ def test_results_tell_what_computed_them(route):
     assert machine.instructions == torch.backends.cpu.get_cpu_capability()
     assert machine.memory_mb > 0
     assert {window.route for window in results.windows} == {route}
-    record = json.loads(json.dumps(provenance(results.info)))
+    record = json.loads(json.dumps(results.info.provenance()))
     assert record["machine"] == asdict(machine)
     assert record["settings"]["inversion"]["route"] == route
 
 
 def test_progress_says_region_and_step_and_never_goes_back():
-    news, _ = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
+    news, _ = collect(lambda: run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
     said = [item for item in news if isinstance(item, Progress)]
     texts = [item.text for item in said]
     assert texts[0] == "Encoding the image, layer 0 of 4"
@@ -76,7 +77,7 @@ def test_progress_says_region_and_step_and_never_goes_back():
 
 
 def test_fifty_regions_run_in_chunks_not_one_by_one():
-    news, results = collect(run(demo_model(), picture(), regions(50), WORDS, QUICK))
+    news, results = collect(lambda: run(demo_model(), picture(), regions(50), WORDS, QUICK))
     chunks = [item for item in news if isinstance(item, RegionChunk)]
     assert [len(chunk.results) for chunk in chunks] == [16, 16, 16, 2]
     assert [len(chunk.so_far) for chunk in chunks] == [16, 32, 48, 50]
@@ -85,17 +86,19 @@ def test_fifty_regions_run_in_chunks_not_one_by_one():
 
 def test_embedding_the_labels_is_reported_and_can_be_stopped():
     many = Vocabulary(tuple(f"thing {number}" for number in range(100)))
-    work = run(demo_model(), picture(), regions(2), many, QUICK)
     seen = []
-    for news in work:
+
+    def stop(news):
         if isinstance(news, Progress) and news.stage == "labels":
             seen.append(news)
             if news.step >= 50:
-                break
-    work.close()
+                raise Cancelled
+
+    with pytest.raises(Cancelled), listening(stop):
+        run(demo_model(), picture(), regions(2), many, QUICK)
     assert seen[0].text == "Labels 0 of 100"
     # A second run goes on where the first was stopped, and the share done never falls.
-    news, results = collect(run(demo_model(), picture(), regions(2), many, QUICK))
+    news, results = collect(lambda: run(demo_model(), picture(), regions(2), many, QUICK))
     steps = [n.step for n in news if isinstance(n, Progress) and n.stage == "labels"]
     assert steps[0] == seen[-1].step
     assert steps[-1] == 100
@@ -105,26 +108,27 @@ def test_embedding_the_labels_is_reported_and_can_be_stopped():
 
 
 @pytest.mark.parametrize("stop_at", ["encoding", "inverting"])
-def test_closing_stops_and_keeps_the_chunks_that_are_finished(stop_at):
-    work = run(demo_model(), picture(), regions(50), WORDS, QUICK, chunk_size=10)
+def test_a_run_can_be_stopped_and_the_chunks_that_are_finished_are_kept(stop_at):
     kept = None
-    for news in work:
+
+    def stop(news):
+        nonlocal kept
         if isinstance(news, RegionChunk):
             kept = news.so_far
         elif stop_at == "encoding" or (news.done == 20 and news.step == 1):
-            work.close()
-            break
+            raise Cancelled
+
+    with pytest.raises(Cancelled), listening(stop):
+        run(demo_model(), picture(), regions(50), WORDS, QUICK, chunk_size=10)
     if stop_at == "encoding":
         assert kept is None
     else:
         assert len(kept) == 20
         assert len(kept.to_frame()) == 20
-    with pytest.raises(StopIteration):
-        next(work)
 
 
 def test_the_table_holds_the_ranked_labels():
-    frame = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1].to_frame()
+    frame = run(demo_model(), picture(), regions(3), WORDS, QUICK).to_frame()
     assert list(frame["region"]) == [1, 2, 3]
     assert list(frame.columns[:8]) == [
         "region",
@@ -143,13 +147,11 @@ def test_the_table_holds_the_ranked_labels():
 
 
 def test_one_label_or_none_work_too():
-    frame = collect(run(demo_model(), picture(), regions(2), Vocabulary(("car",)), QUICK))[
-        1
-    ].to_frame()
+    frame = run(demo_model(), picture(), regions(2), Vocabulary(("car",)), QUICK).to_frame()
     assert list(frame["suggestion"]) == ["car", "car"]
     assert math.isnan(frame["margin"][0])
     assert frame["probability"][0] == 1
-    bare = collect(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    bare = run(demo_model(), picture(), regions(2), None, QUICK)
     assert bare.raw_embeddings.shape == (2, demo_model().embed_dim)
     assert list(bare.to_frame()["suggestion"]) == ["", ""]
 
@@ -159,8 +161,7 @@ def test_a_region_smaller_than_a_token_is_marked(all_known):
     labels[10, 10] = 1
     labels[20:50, 20:60] = 2
     lax = UncertaintyConfig(overlap=0, margin=0)
-    work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
-    results = collect(work)[1]
+    results = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
     assert list(results.to_frame()["status"]) == ["low resolution", "ok"]
 
 
@@ -182,7 +183,7 @@ NAN[5, 5, 0] = np.nan
 def test_bad_input_is_refused_before_any_work(image, chosen, chunk_size, error, says):
     # Nothing of the model is touched: None would fail with another error.
     with pytest.raises(error, match=says):
-        next(run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size))
+        run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size)
 
 
 def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
@@ -205,16 +206,15 @@ def test_a_finished_plane_forgets_the_tiles_it_kept(all_known):
         PlaneTask(source=Plane(name), regions=regions(1), position=(("z", z),))
         for z, name in enumerate("ab")
     ]
-    for _ in run_planes(demo_model(), tasks, None, InversionConfig(steps=1)):
-        pass
+    run_planes(demo_model(), tasks, None, InversionConfig(steps=1))
     assert said == ["read a", "forget a", "read b"]
 
 
 def test_synonyms_are_looked_at_and_the_label_is_told():
     # Words of one vocabulary as synonyms of each other: the best of them decides.
-    plain = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    plain = run(demo_model(), picture(), regions(3), WORDS, QUICK)
     pairs = Vocabulary.parse("apple | car, house | fish, key | bus")
-    results = collect(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
+    results = run(demo_model(), picture(), regions(3), pairs, QUICK)
     label = {"car": "apple", "fish": "house", "bus": "key"}
     for one, other in zip(plain.regions, results.regions, strict=True):
         best = one.ranking.labels[0]
@@ -224,11 +224,10 @@ def test_synonyms_are_looked_at_and_the_label_is_told():
 
 
 def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told():
-    sure = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    sure = run(demo_model(), picture(), regions(3), WORDS, QUICK)
     best = sorted(float(region.ranking.similarities[0]) for region in sure.regions)
     limit = (best[0] + best[1]) / 2
-    work = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
-    results = collect(work)[1]
+    results = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
     assert results.info.vocabulary.threshold == limit
     frame, plain = results.to_frame(), sure.to_frame()
     below = frame["suggestion"] == NONE_OF_THESE
@@ -244,8 +243,7 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
 
 def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers(all_known):
     strict = UncertaintyConfig(overlap=1.0, margin=0, tokens=0)
-    work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
-    results = collect(work)[1]
+    results = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
     for region, status in zip(results.regions, results.to_frame()["status"], strict=True):
         assert status == f"does not fit: low overlap {region.iou:.2f}"
     assert results.info.unsure == strict
@@ -255,7 +253,7 @@ def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers(
 
 
 def test_tokens_are_counted_in_what_the_model_saw():
-    results = collect(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
+    results = run(demo_model(), picture(), regions(2), WORDS, QUICK)
     rows, columns = results.info.grid
     assert results.regions[0].tokens == pytest.approx(
         results.regions[0].area / 4800 * rows * columns
@@ -264,4 +262,4 @@ def test_tokens_are_counted_in_what_the_model_saw():
 
 def test_a_threshold_that_is_no_similarity_is_refused():
     with pytest.raises(InputError, match="from -1 to 1; got 20"):
-        next(run(demo_model(), picture(), regions(2), WORDS, QUICK, threshold=20))
+        run(demo_model(), picture(), regions(2), WORDS, QUICK, threshold=20)

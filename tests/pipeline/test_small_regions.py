@@ -6,7 +6,6 @@ from skimage.transform import resize
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.plane_source import Level
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.images.windows import WindowConfig
@@ -64,7 +63,7 @@ def answers():
         y, x = 1234 + 3900 * place, 17_000 - 3800 * place
         sea.things.append((y, x, colours, mask))
         regions.append(Region(number, (y, x, y + mask.shape[0], x + mask.shape[1]), mask))
-    work = run(
+    results = run(
         demo_model(),
         sea,
         Regions(sea.shape, regions),
@@ -72,7 +71,7 @@ def answers():
         InversionConfig(steps=10),
         window=WindowConfig(),
     )
-    return scene.truth, drive(work), sea.read_boxes
+    return scene.truth, results, sea.read_boxes
 
 
 def test_small_things_are_named_among_forty_names(answers):

@@ -8,7 +8,6 @@ import skimage
 from PIL import Image
 
 from napari_maskinversion import label_regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
@@ -47,7 +46,7 @@ def statuses(results):
 
 
 def test_a_word_that_was_not_taught_is_never_ok(smear):
-    strange = drive(rerank(demo_model(), smear, STRANGE))
+    strange = rerank(demo_model(), smear, STRANGE)
     assert all(status.startswith("doubtful: ") and WORD in status for status in statuses(strange))
     assert all(region.flagged and not region.uncertainty.sure for region in strange.regions)
     assert f"Doubtful: {WORD}" in in_words(strange.regions[0])[-1]
@@ -70,7 +69,7 @@ def test_no_word_is_ok_on_an_image_of_a_kind_that_it_was_not_trained_on(photogra
 
 
 def test_reopened_results_say_the_same(smear, photograph, tmp_path):
-    strange = drive(rerank(demo_model(), smear, STRANGE))
+    strange = rerank(demo_model(), smear, STRANGE)
     for number, results in enumerate((strange, photograph)):
         file = tmp_path / f"{number}.npz"
         save_archive(Bundle(results=results), file)
@@ -79,7 +78,7 @@ def test_reopened_results_say_the_same(smear, photograph, tmp_path):
 
 def test_they_come_first_in_the_review(smear):
     few = Vocabulary(("platelet", "cell"))
-    mixed = drive(rerank(demo_model(), smear, few))
+    mixed = rerank(demo_model(), smear, few)
     strange = [row for row, one in enumerate(mixed.regions) if one.ranking.word_unknown]
     assert 0 < len(strange) < len(mixed)
     queue = ReviewQueue.from_results(mixed)
@@ -89,7 +88,7 @@ def test_they_come_first_in_the_review(smear):
 
 
 def test_where_no_word_was_judged_nothing_is_ok(smear):
-    bare = drive(rerank(demo_model(), smear, None))
+    bare = rerank(demo_model(), smear, None)
     assert set(statuses(bare)) == {""}
     assert not any(region.flagged for region in bare.regions)
     assert "No reason to doubt it." not in [line for one in bare.regions for line in in_words(one)]

@@ -1,7 +1,5 @@
 """Limits of flags kept by model: the user's own, and those that come with the demo."""
 
-import json
-
 import pytest
 
 from napari_maskinversion.engine.settings import InversionConfig
@@ -54,9 +52,3 @@ def test_own_limits_come_before_those_of_the_package():
     assert shipped is not None, "the weights changed: run benchmarks/flags.py again"
     keep_calibration(demo.fingerprint, USUAL, LIMITS)
     assert calibration_of(demo.fingerprint, USUAL) == LIMITS
-
-
-def test_what_is_kept_is_plain_json():
-    path = keep_calibration("abc", USUAL, LIMITS)
-    kept = json.loads(path.read_text())
-    assert (kept["margin"], kept["wrong_flagged"]) == (0.01, None)

@@ -56,17 +56,8 @@ def test_a_column_that_is_added_to_the_list_is_in_every_file_and_in_the_terminal
 def test_names_in_files_stay_what_they_are(bundle):
     assert [column.name for column in columns_of(bundle.results.info, bundle.results.regions)] == [
         *("region", "suggestion", "similarity", "probability", "margin", "iou", "area_px"),
-        *(
-            "status",
-            "word",
-            "fit",
-            "entropy",
-            "label_1",
-            "label_2",
-            "similarity_2",
-            "label_3",
-            "similarity_3",
-        ),
+        *("status", "word", "fit", "entropy"),
+        *("label_1", "label_2", "similarity_2", "label_3", "similarity_3"),
         *("diameter_px", "height_px", "width_px"),
         *("area", "diameter", "height", "width", "unit", "world_x", "world_y"),
     ]

@@ -1,24 +1,17 @@
 """Every decision is on the disk before its call returns, and nothing there is ever spoilt."""
 
 import errno
-import hashlib
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError, InUseError, NotSavedError
 from napari_maskinversion.review.decision_file import has_decisions, read_runs
-from napari_maskinversion.review.decision_log import read
 from napari_maskinversion.review.decisions import Decision, Suggestion
 from napari_maskinversion.review.review import Review
 
@@ -56,20 +49,15 @@ def test_a_decision_is_one_line_under_a_header_that_says_how_it_came_to_be(file)
     with opened(file) as review:
         review.accept(key(3), "red cell", taken)
         header, line = lines(beside(file))  # before it is closed
-    assert header["format"] == "napari-maskinversion decisions"
-    assert header["version"] == 1
+    about = {"format": "napari-maskinversion decisions", "version": 1, "kind": "run"}
+    assert header.items() >= about.items()
     assert header["model"] == {"name": "demo", "fingerprint": "abc123", "device": "cpu"}
     assert header["config"]["steps"] == 3
     assert header["vocabulary"]["labels"] == ["red cell", "white cell"]
-    assert header["vocabulary"]["templates"] == ["a photo of a {}."]
-    assert header["image"]["name"] == "cells.png"
-    assert header["image"]["shape"] == [60, 80, 3]
-    assert header["image"]["dtype"] == "uint8"
-    assert len(header["image"]["content"]) == 32
-    assert line["region"] == 3
-    assert line["mask"] == regions()[2].mask
-    assert line["status"] == "accepted"
-    assert line["label"] == "red cell"
+    pixels = {"name": "cells.png", "shape": [60, 80, 3], "dtype": "uint8"}
+    assert header["image"] == {**pixels, "content": image().content}
+    assert (line["region"], line["mask"]) == (3, regions()[2].mask)
+    assert (line["status"], line["label"]) == ("accepted", "red cell")
     assert line["time"].endswith("Z")
     suggested = {"label": "red cell", "rank": 1, "similarity": 0.31, "by": "text", "score": None}
     assert line["suggested"] == suggested
@@ -167,46 +155,6 @@ def test_a_file_of_someone_else_is_never_overwritten(file, foreign):
     assert beside(file).read_bytes() == foreign
 
 
-@settings(deadline=None)
-@given(st.binary(max_size=200), st.booleans())
-def test_any_bytes_are_either_refused_in_words_or_read(data, ours):
-    start = b'{"format": "napari-maskinversion decisions"' if ours else b""
-    with suppress(InputError):  # and nothing else
-        contents = read(start + data, "x.jsonl")
-        assert 0 <= contents.end <= len(start + data)
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-names = ["kind", "action", "step", "region", "plane", "mask", "box_yxyx", "status", "label"]
-names += ["time", "suggested", "version", "image", "format"]
-
-
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=200,
-    deadline=None,
-)
-@given(st.sampled_from(names), values, st.integers(0, 1))
-def test_a_line_with_any_value_anywhere_is_passed_over_or_read(tmp_path, name, value, which):
-    path = beside(tmp_path / "a.png")
-    if not path.exists():
-        with opened(tmp_path / "a.png") as review:
-            taken = Suggestion(label="red cell", rank=1, similarity=0.31)
-            review.accept(key(1), "a", taken)
-    rows = lines(path)
-    rows[which][name] = value
-    try:
-        contents = read("".join(json.dumps(row) + "\n" for row in rows).encode(), "a")
-    except InputError:
-        assert name in ("version", "format")
-    else:
-        assert sum(len(run.entries) for run in contents.runs) + contents.damaged <= 2
-
-
 def test_two_windows_cannot_write_at_once_and_the_second_is_told(file):
     with opened(file) as first:
         first.accept(key(1), "a")
@@ -236,37 +184,29 @@ def test_a_failed_opening_lets_go(file):
     opened(file).close()
 
 
-@pytest.fixture
-def full_disk(file):
-    """No file may grow beyond the decision file plus some bytes: writes stop part way."""
+@contextmanager
+def full_disk(room):
+    """No file may grow beyond some bytes: writes stop part way."""
     resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def fill(room):
-        size = beside(file).stat().st_size if beside(file).exists() else 0
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
-
-    yield fill
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("room", [0, 20, 250])
-def test_on_a_full_disk_nothing_is_lost_or_half_written(file, full_disk, room):
-    import resource
-
-    soft = resource.getrlimit(resource.RLIMIT_FSIZE)
+def test_on_a_full_disk_nothing_is_lost_or_half_written(file, room):
     with opened(file) as review:
         review.accept(key(1), "a")
         whole = beside(file).read_bytes()
-        full_disk(room)
-        try:
+        with full_disk(len(whole) + room):
             for number in (2, 3):
                 with pytest.raises(NotSavedError, match=r"cells.png.maskinversion.jsonl could not"):
                     review.accept(key(number), "a" * 300)
             with pytest.raises(NotSavedError):
                 review.close()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, soft)
         assert beside(file).read_bytes() == whole
         assert review.unsaved == 2
         assert set(labels(review)) == {1, 2, 3}
@@ -303,6 +243,17 @@ def test_a_file_that_was_deleted_meanwhile_is_made_anew_with_all_that_is_known(f
         assert labels(review) == {1: "a", 2: "b", 3: "c"}
 
 
+def test_a_file_that_was_deleted_before_the_disk_filled_is_made_anew_too(file):
+    with opened(file) as review:
+        review.accept(key(1), "a")
+        beside(file).unlink()
+        with full_disk(20), pytest.raises(NotSavedError):
+            review.accept(key(2), "b")
+        review.accept(key(3), "c")
+    with opened(file) as review:
+        assert labels(review) == {1: "a", 2: "b", 3: "c"}
+
+
 def test_a_file_that_was_replaced_by_a_foreign_one_is_not_written_to(file):
     with opened(file) as review:
         review.accept(key(1), "a")
@@ -329,17 +280,18 @@ def refuse(monkeypatch, folder, error=errno.EROFS):
     monkeypatch.setattr(os, "open", guarded)
 
 
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
 def test_in_a_read_only_folder_decisions_go_to_the_cache_and_it_says_so(
-    file, monkeypatch, own_cache_folder
+    file, monkeypatch, own_cache_folder, error
 ):
     with opened(file) as review:
         review.accept(key(1), "a")
     before = beside(file).read_bytes()
     with monkeypatch.context() as patch:
-        refuse(patch, file.parent)
+        refuse(patch, file.parent, error)
         with opened(file) as review:
             assert review.path.parent == own_cache_folder / "review"
-            assert "Read-only file system" in review.notes[0]
+            assert os.strerror(error) in review.notes[0]
             assert str(review.path) in review.notes[1]
             assert labels(review) == {1: "a"}
             review.accept(key(2), "b")
@@ -351,14 +303,6 @@ def test_in_a_read_only_folder_decisions_go_to_the_cache_and_it_says_so(
     with opened(file) as review:  # and what was decided there is known when it can be written
         assert review.path == beside(file)
         assert labels(review) == {1: "z"}
-
-
-def test_a_folder_without_permission_is_read_only_too(file, monkeypatch):
-    refuse(monkeypatch, file.parent, errno.EACCES)
-    with opened(file) as review:
-        review.accept(key(1), "a")
-        assert review.path != beside(file)
-        assert "Permission denied" in review.notes[0]
 
 
 def test_pixels_without_a_file_are_remembered_by_what_they_are():
@@ -385,25 +329,8 @@ def test_in_a_read_only_folder_decisions_are_found_by_any_path(tmp_path, monkeyp
             assert labels(review) == {1: "a"}
 
 
-def test_decisions_under_a_path_as_it_was_written_are_still_read(tmp_path, own_cache_folder):
-    (tmp_path / "images").mkdir()
-    (tmp_path / "link").symlink_to("images")
-    with opened(tmp_path / "images" / "a.png") as review:
-        review.accept(key(1), "a")
-        content = review.path.read_bytes()
-        review.path.unlink()
-    file = tmp_path / "link" / "a.png"
-    digits = hashlib.blake2b(str(file).encode()).hexdigest()[:12]  # as 0.1 did
-    earlier = own_cache_folder / "review" / f"a.png-{digits}.maskinversion.jsonl"
-    earlier.parent.mkdir(parents=True, exist_ok=True)
-    earlier.write_bytes(content)
-    assert has_decisions(file, image())
-    with opened(file) as review:
-        assert labels(review) == {1: "a"}
-
-
 @pytest.mark.parametrize("sign", ["a", "細"])
-@pytest.mark.parametrize("size", [228, 231, 236, 251])
+@pytest.mark.parametrize("size", [228, 251])
 def test_an_image_with_a_long_name_can_be_reviewed(tmp_path, sign, size):
     file = tmp_path / (sign * (size // len(sign.encode()) - 1) + ".tif")
     file.touch()
@@ -430,6 +357,7 @@ ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 DECIDE = """
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tests.review.decided import image, info, key, regions
 from napari_maskinversion.review.review import Review
@@ -440,25 +368,3 @@ while True:
     review.accept(key(turn % 12 + 1), f"label {turn}")
     print(turn, flush=True)
 """
-
-
-def test_killed_at_any_moment_no_acknowledged_decision_is_lost(file):
-    rng, last = random.Random(0), 0
-    for _ in range(12):
-        with subprocess.Popen(
-            [sys.executable, "-c", DECIDE, str(file)], stdout=subprocess.PIPE, text=True, env=ENV
-        ) as worker:
-            told = [int(worker.stdout.readline())]
-            assert told[0] == last + 1  # goes on where the file ended
-            time.sleep(rng.uniform(0, 0.05))
-            worker.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-            told += [int(line) for line in worker.stdout if line.endswith("\n")]
-        with opened(file) as review:
-            last = review.decisions.undoable
-            # The one in the making may be there or not.
-            assert last in (told[-1], told[-1] + 1)
-            expected = {}
-            for turn in range(1, last + 1):
-                expected[turn % 12 + 1] = f"label {turn}"
-            assert labels(review) == expected
-            assert not any("could not be read" in note for note in review.notes)

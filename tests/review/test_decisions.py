@@ -56,8 +56,6 @@ def test_several_regions_in_one_step_go_back_in_one():
     changed = made.undo()
     assert {change.region for change in changed} == {key(1), key(2), key(3)}
     assert made.accepted() == {key(1): "cell"}
-    with pytest.raises(InputError, match="Region 4 is decided twice"):
-        made.decide(accept(4), accept(4))
 
 
 def test_a_new_decision_ends_redo():

@@ -17,18 +17,15 @@ from typing import Final
 
 from .atomic_files import write_whole
 from .cache_folder import VARIABLE, is_offline, make_folder
-from .errors import Cancelled, ModelError, OfflineError
+from .errors import ModelError, OfflineError
 from .locks import Lock
-
-OnProgress = Callable[[int, int], None]
-IsCancelled = Callable[[], bool]
+from .progress import BYTES, tick
 
 _log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 30.0  # seconds without a byte
 _CHUNK: Final = 1 << 16  # bytes; small, so that cancelling works at once on a slow connection
 _ATTEMPTS: Final = 3
-_INTERVAL: Final = 0.1  # seconds between progress reports
 
 
 class Unreachable(Exception):
@@ -80,36 +77,18 @@ class Download:
     remote: Callable[[], RemoteFile]
 
 
-def download(
-    wanted: Download,
-    *,
-    on_progress: OnProgress | None = None,
-    cancelled: IsCancelled | None = None,
-) -> Path:
+def download(wanted: Download) -> Path:
     """Make sure that a file is on this machine and intact, and return its path.
 
     An existing file is checked against its checksum and downloaded again only if it is damaged. A
     download that was cancelled or interrupted resumes where it stopped.
     """
-    reported = 0.0
-
-    def follow(done: int = 0, total: int = 0) -> None:
-        """Stop if the user asked for it; else report, but not at every piece."""
-        nonlocal reported
-        if cancelled is not None and cancelled():
-            raise Cancelled(
-                f"The download of {wanted.name} was cancelled; the next one resumes from there."
-            )
-        if on_progress is not None and done and time.monotonic() - reported >= _INTERVAL:
-            reported = time.monotonic()
-            on_progress(done, total)
-
     try:
         file = wanted.local()
         if file is None or not file.is_intact():
             if is_offline():
                 raise Unreachable("offline mode is on")
-            file = _download_once(wanted, follow)
+            file = _download_once(wanted)
     except Unreachable as error:
         size = f" ({size_text(wanted.size)})" if wanted.size else ""
         raise OfflineError(
@@ -121,17 +100,14 @@ def download(
             f"Cannot write {wanted.name} to {wanted.lock.parent} ({error}); "
             f"set {VARIABLE} to a folder with free space."
         ) from error
-    if on_progress is not None:
-        on_progress(file.size, file.size)
     return file.path
 
 
-def _download_once(wanted: Download, follow: Callable[..., None]) -> RemoteFile:
+def _download_once(wanted: Download) -> RemoteFile:
     folder = wanted.lock.parent
     make_folder(folder)
     with Lock(wanted.lock) as lock:
-        for _ in lock.wait_steps(wanted.name, _log.warning):
-            follow()
+        lock.wait(wanted.name, _log.warning)
         file = wanted.local()
         if file is not None and file.is_intact():
             return file  # another process has just downloaded it
@@ -139,7 +115,7 @@ def _download_once(wanted: Download, follow: Callable[..., None]) -> RemoteFile:
         part = folder / f".{file.path.name}.{file.sha256[:16]}.part"
         for stale in set(folder.glob(f".{file.path.name}.*.part")) - {part}:
             stale.unlink()  # of another version of the file
-        _complete(wanted.name, file, part, follow)
+        _complete(wanted.name, file, part)
         if sha256_of(part) != file.sha256:
             part.unlink()
             raise ModelError(
@@ -152,13 +128,13 @@ def _download_once(wanted: Download, follow: Callable[..., None]) -> RemoteFile:
         return file
 
 
-def _complete(name: str, file: RemoteFile, part: Path, follow: Callable[..., None]) -> None:
+def _complete(name: str, file: RemoteFile, part: Path) -> None:
     """Complete ``part``, trying again after broken connections."""
     import requests
 
     for attempt in range(1, _ATTEMPTS + 2):
-        follow()
         done = part.stat().st_size if part.exists() else 0
+        tick(BYTES, done, file.size)
         if done >= file.size:
             return
         free = shutil.disk_usage(part.parent).free
@@ -170,7 +146,7 @@ def _complete(name: str, file: RemoteFile, part: Path, follow: Callable[..., Non
         if attempt > _ATTEMPTS:
             break
         try:
-            _append(file, part, done, follow)
+            _append(file, part, done)
         except requests.HTTPError as error:
             raise ModelError(f"The server refuses {name}: {one_line(error)}") from error
         except requests.RequestException as error:
@@ -179,7 +155,7 @@ def _complete(name: str, file: RemoteFile, part: Path, follow: Callable[..., Non
     raise Unreachable("the connection broke off")
 
 
-def _append(file: RemoteFile, part: Path, done: int, follow: Callable[..., None]) -> None:
+def _append(file: RemoteFile, part: Path, done: int) -> None:
     """Request the missing bytes and append them to ``part``."""
     import requests
 
@@ -195,7 +171,7 @@ def _append(file: RemoteFile, part: Path, done: int, follow: Callable[..., None]
             done = 0
         for chunk in answer.iter_content(_CHUNK):
             done += output.write(chunk)
-            follow(done, file.size)
+            tick(BYTES, done, file.size)
             if done >= file.size:  # what the server sends beyond that, the checksum refuses
                 return
 

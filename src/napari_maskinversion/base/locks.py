@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from .cache_folder import cache_folder, make_folder
 from .errors import InUseError
+from .progress import WAITING, tick
 
 PAUSE: Final = 0.2  # seconds between two attempts
 _PATIENCE: Final = 10.0  # seconds to wait for somebody who changes a small file
@@ -42,20 +43,19 @@ class Lock:
             self._holder.write_text(_myself(), encoding="utf-8")
         return True
 
-    def wait_steps(
-        self, wanted: str, on_note: Callable[[str], None]
-    ) -> Generator[None, None, None]:
-        """Take the lock; as long as another program has it, yield about five times a second.
+    def wait(self, wanted: str, on_note: Callable[[str], object] | None = None) -> None:
+        """Take the lock; as long as another program has it, tick about five times a second.
 
-        ``on_note`` is called once with a line that says who is waited for, if anybody is.
+        The note of the ticks says who is waited for; ``on_note`` is called with it once.
         """
-        told = False
+        note = ""
         while not self.acquire():
-            if not told:
-                on_note(f"{wanted} is in use by {self.holder}; waiting until it is done.")
-                told = True
+            if not note:
+                note = f"{wanted} is in use by {self.holder}; waiting until it is done."
+                if on_note is not None:
+                    on_note(note)
             sleep(PAUSE)
-            yield
+            tick(WAITING, 0, 0, note)
 
     @property
     def holder(self) -> str:

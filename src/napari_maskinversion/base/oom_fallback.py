@@ -6,14 +6,12 @@ memory has run out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from .errors import NotEnoughMemoryError
-from .steps import drive
 
-Step = TypeVar("Step")
 Result = TypeVar("Result")
 
 _OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory", "alloc_failed")
@@ -68,39 +66,25 @@ class OomFallback:
         return self._attempts[self._place]
 
     def run(
-        self, work: Callable[[], Result], use_less: Callable[[Attempt], object] = lambda _: None
+        self,
+        work: Callable[[], Result],
+        use_less: Callable[[Attempt], object] = lambda _: None,
+        *,
+        items: int | None = None,
     ) -> Result:
         """Call ``work``, which reads `now`, until it fits, and return its result.
 
         ``use_less`` is called with the attempt that failed, before the next one; `now` is the next.
-        """
-
-        def once() -> Generator[object, None, Result]:
-            yield from ()
-            return work()
-
-        return drive(self.run_steps(once, use_less))
-
-    def run_steps(
-        self,
-        work: Callable[[], Generator[Step, None, Result]],
-        use_less: Callable[[Attempt], Step],
-        *,
-        items: int | None = None,
-    ) -> Generator[Step, None, Result]:
-        """Do the same for a generator; what ``use_less`` returns is yielded between two attempts.
-
         ``items`` is the number of items to process if there may be fewer than ``now.at_once``, and
         0 for work that takes the same memory for any number at once.
         """
         while True:
             try:
-                return (yield from work())
+                return work()
             except self._errors as error:
                 before = self._next(error, items)
-            step = use_less(before)
+            use_less(before)
             _free(before)
-            yield step
 
     def _next(self, error: Exception, items: int | None) -> Attempt:
         """Go to the next attempt that asks for less and return the one that failed."""

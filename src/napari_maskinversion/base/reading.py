@@ -97,25 +97,29 @@ def read_text(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> s
     try:
         return read_bytes(path, what, most=most).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
+        raise InputError(
+            f"{path} is not text in UTF-8; save it as UTF-8 (in Excel: CSV UTF-8)."
+        ) from None
 
 
 def read_rows(
     path: Path, what: str = "table", *, needed: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Read a CSV file in UTF-8: commas, semicolons or tabs between cells."""
-    text = read_text(path, what)
+    text = re.sub(r"\Asep=[,;\t](?=[\r\n])", "", read_text(path, what))  # Excel's own line
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(",;\t", key=head.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     columns: list[str] = []
-    rows = 0
+    rows, following = 0, 1
     try:
         for cells in reader:
+            # Where the row begins: a cell may span lines.
+            line, following = following, reader.line_num + 1
             cells = [cell.strip() for cell in cells]
             if not any(cells):
                 continue
-            where = f"{path}, line {reader.line_num}"
+            where = f"{path}, line {line}"
             if not columns:
                 columns = [cell.lower() for cell in cells]
                 _check_columns(path, columns, needed)
@@ -127,9 +131,12 @@ def read_rows(
                 )
             rows += 1
             cells += [""] * (len(columns) - len(cells))
-            yield reader.line_num, dict(zip(columns, cells, strict=False))
+            yield line, dict(zip(columns, cells, strict=False))
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}, is not CSV ({error}).") from None
+        raise InputError(
+            f"{path}, line {following}: this is not CSV ({error}); look for a double quote that is "
+            "never closed."
+        ) from None
     if not rows:
         raise InputError(f"{path} has no rows below the names of its columns.")
 
@@ -177,8 +184,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def parse_yaml(content: bytes, name: object) -> Any:
-    """Read YAML as plain values."""
+def parse_yaml(content: bytes, name: object, *, texts: bool = False) -> Any:
+    """Read YAML as plain values, or all as texts: ``no`` is not false, ``1.0`` no number."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -196,6 +203,11 @@ def parse_yaml(content: bytes, name: object) -> Any:
                 lines[about] = line
             return super().construct_mapping(node, deep)
 
+    if texts:
+        Loader.yaml_implicit_resolvers = {
+            start: [(tag, form) for tag, form in forms if tag.endswith(":null")]
+            for start, forms in Loader.yaml_implicit_resolvers.items()
+        }
     try:
         return yaml.load(content.decode("utf-8-sig"), Loader)
     except InputError:  # it is a ValueError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from dataclasses import fields
-from functools import cache
-from typing import Annotated, Any, Final, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Self
 from unicodedata import normalize
 
 import numpy as np
@@ -17,9 +16,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
-    TypeAdapter,
     ValidationError,
+    model_validator,
 )
 
 from .errors import ConfigError
@@ -91,32 +91,40 @@ class FrozenModel(BaseModel):
             raise config_error(error) from None
 
 
-def validate_fields(config: Any) -> None:
-    """Check the fields of a frozen dataclass by their annotations, and convert NumPy scalars."""
-    kind: Any = type(config)
-    for name, adapter in _adapters(kind).items():
-        value = getattr(config, name)
-        if isinstance(value, np.generic):
-            value = value.item()
-        try:
-            object.__setattr__(config, name, adapter.validate_python(value, strict=True))
-        except ValidationError as error:
-            raise config_error(error, name) from None
+_RULES: Final = ("ge", "gt", "le", "lt", "allow_inf_nan")
 
 
-@cache
-def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
-    hints = get_type_hints(kind, include_extras=True)
-    return {field.name: TypeAdapter(hints[field.name]) for field in fields(kind)}
+def setting(default: Any, title: str, description: str | None = None, **more: Any) -> Any:
+    """Return a field with what forms and the command line show; a class as default is called.
 
-
-def config_error(error: ValidationError, field: str = "") -> ConfigError:
-    """Return the first problem of a pydantic model as one line: field, rule, value.
-
-    ``field`` is its name if a single value was validated.
+    ``more`` holds its range (ge, gt, le, lt) and extras: group, unit, ui_max, cli...
     """
+    rules: dict[str, Any] = {name: more.pop(name) for name in _RULES if name in more}
+    rules["default_factory" if isinstance(default, type) else "default"] = default
+    return Field(title=title, description=description, json_schema_extra=more, **rules)
+
+
+class Config(FrozenModel):
+    """Settings of one thing: no other names and no other types, but NumPy's numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_numpy(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        return {n: v.item() if isinstance(v, np.generic) else v for n, v in values.items()}
+
+    def changed(self, **values: Any) -> Self:
+        """Return a copy with other values, all checked; `model_copy` would check none."""
+        return type(self)(**{**dict(self), **values})
+
+
+def config_error(error: ValidationError) -> ConfigError:
+    """Return the first problem of a pydantic model as one line: field, rule, value."""
     problem = error.errors(include_url=False)[0]
-    name = field or ".".join(str(part) for part in problem["loc"])
+    name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return ConfigError(f"There is no setting {name!r}.")
     if problem["type"] == "missing":

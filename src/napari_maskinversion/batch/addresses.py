@@ -6,6 +6,7 @@ They pass through the program as paths, which write ``s3:/bucket/a.tif``.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,23 +20,10 @@ from ..base.reading import is_address
 from .image_task import ImageTask
 
 _FOLDERS: Final = (".zarr",)  # how names of folders end that are one image
-_MARKS: Final = frozenset(  # what storages tell versions by, in small letters
-    [
-        "etag",
-        "content-md5",
-        "digest",
-        "last-modified",
-        "lastmodified",
-        "last_modified",
-        "versionid",
-        "generation",
-        "updated",
-        "md5hash",
-        "crc32c",
-        "mtime",
-        "modified",
-        "created",
-    ]
+# What storages tell versions by.
+_MARKS: Final = re.compile(
+    r"(?i)etag|content-md5|digest|last[-_]?modified|versionid|generation|updated|md5hash|crc32c"
+    r"|mtime|modified|created"
 )
 
 
@@ -77,15 +65,13 @@ def size_and_version(path: Path) -> tuple[int, str]:
         for name in sorted(files.find(place)) if files.isdir(place) else [place]:
             about = files.info(name)
             size += int(about.get("size") or 0)
-            marks = {key: mark for key, mark in about.items() if key.lower() in _MARKS and mark}
-            version = sorted(map(str, marks.items())) or _sha256(files, name)
+            marks = {key: mark for key, mark in about.items() if _MARKS.fullmatch(key) and mark}
+            version: Any = sorted(map(str, marks.items()))
+            if not version:
+                with files.open(name, "rb") as content:
+                    version = hashlib.file_digest(content, "sha256").hexdigest()
             whole.update(f"{name.removeprefix(place)} {about.get('size')} {version}\n".encode())
     return size, whole.hexdigest()
-
-
-def _sha256(files: Any, name: str) -> str:
-    with files.open(name, "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,14 +12,13 @@ from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS
-from ..review.decision_file import read_runs
-from ..review.decision_log import read
+from ..review.decision_file import read, read_runs
 from ..review.decisions import Decision, Decisions, Suggestion
 from ..review.matching import restore
 from ..review.reporting import decision_columns, decision_records
 from ..review.review import Review
 from .finished import FILE, differences
-from .image_task import ALWAYS, archive_of
+from .image_task import ALWAYS, ARCHIVES, file_name
 from .opened import OpenProject
 
 if TYPE_CHECKING:
@@ -56,17 +55,17 @@ class Accepted:
 
 def archive_file(project: OpenProject, name: str) -> Path | None:
     """Return the archive of an image; None if it was not computed to its end."""
-    folder = archive_of(project.out, name)
+    folder = project.out / ARCHIVES / file_name(name)
     file = folder / FORMATS[ALWAYS].file
     return file if (folder / FILE).is_file() and file.is_file() else None
 
 
 def stale_reasons(project: OpenProject, name: str, captions: str | None = None) -> list[str]:
     """Return what has changed since an image was computed; empty if nothing."""
-    task = project.task(name)
+    task = project.task(name, captions=captions or "")
     if task is None:
         return ["regions"]
-    different = differences(replace(task, captions=captions or ""))
+    different = differences(task)
     return [one for one in different if captions is not None or one != "captions"]
 
 
@@ -127,26 +126,30 @@ def decided_bundle(bundle: Bundle, image: Path) -> Bundle:
     )
 
 
+Step = tuple[str, Sequence[RegionKey], str]  # name of an image, its regions, why it was left out
+
+
 def accept_steps(
     project: OpenProject, names: Iterable[str], word: str, confidence: float
-) -> Iterator[tuple[str, Sequence[RegionKey], str]]:
+) -> Iterator[Step]:
     """Accept a word in many images wherever it is suggested and nothing is decided."""
+    return _each(names, lambda name: _accept(project, name, word, confidence - ROUNDING))
+
+
+def take_back_steps(project: OpenProject, accepted: Accepted) -> Iterator[Step]:
+    """Make regions undecided that `accept_steps` accepted, unless somebody has decided again."""
+    keys = accepted.regions
+    return _each(keys, lambda name: _take_back(project, name, accepted.word, keys[name]))
+
+
+def _each(names: Iterable[str], work: Callable[[str], Sequence[RegionKey]]) -> Iterator[Step]:
     for name in names:
         try:
-            yield name, _accept(project, name, word, confidence - ROUNDING), ""
+            yield name, work(name), ""
+        except InUseError:
+            yield name, (), "its decisions are open in another window or program"
         except (MaskInversionError, OSError) as error:
-            yield name, (), _line(error)
-
-
-def take_back_steps(
-    project: OpenProject, accepted: Accepted
-) -> Iterator[tuple[str, Sequence[RegionKey], str]]:
-    """Make regions undecided that `accept_steps` accepted, unless somebody has decided again."""
-    for name, keys in accepted.regions.items():
-        try:
-            yield name, _take_back(project, name, accepted.word, keys), ""
-        except (MaskInversionError, OSError) as error:
-            yield name, (), _line(error)
+            yield name, (), " ".join(str(error).split())
 
 
 def rows_above(
@@ -164,16 +167,14 @@ def rows_above(
 
 
 def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Sequence[RegionKey]:
-    opened = _opened(project, name)
-    if opened is None:
-        return ()
-    bundle, image = opened
-    likely = list(rows_above(bundle.results.regions, word, confidence))
-    if not likely:
+    file = archive_file(project, name)
+    bundle = None if file is None else open_archive(file)
+    likely = [] if bundle is None else list(rows_above(bundle.results.regions, word, confidence))
+    if bundle is None or not likely:
         return ()
     if reasons := stale_reasons(project, name):
         raise InputError(f"it was computed from other {', '.join(reasons)}; compute it again first")
-    with Review(image, identities_of(bundle), bundle.results.info, file=project.path(name)) as own:
+    with _review(project, name, bundle) as own:
         decisions = [
             Decision(
                 region=_key(region),
@@ -192,11 +193,10 @@ def _accept(project: OpenProject, name: str, word: str, confidence: float) -> Se
 def _take_back(
     project: OpenProject, name: str, word: str, keys: Sequence[RegionKey]
 ) -> Sequence[RegionKey]:
-    opened = _opened(project, name)
-    if opened is None or not keys:
+    file = archive_file(project, name)
+    if file is None or not keys:
         return ()
-    bundle, image = opened
-    with Review(image, identities_of(bundle), bundle.results.info, file=project.path(name)) as own:
+    with _review(project, name, open_archive(file)) as own:
         last = own.decisions.last
         is_ours = all(change.after is not None and change.after.label == word for change in last)
         if is_ours and {change.region for change in last} == set(keys):
@@ -208,12 +208,9 @@ def _take_back(
         return same
 
 
-def _opened(project: OpenProject, name: str) -> tuple[Bundle, ImageIdentity] | None:
-    file = archive_file(project, name)
-    if file is None:
-        return None
-    bundle = open_archive(file)
-    return bundle, image_of(bundle)
+def _review(project: OpenProject, name: str, bundle: Bundle) -> Review:
+    info, file = bundle.results.info, project.path(name)
+    return Review(image_of(bundle), identities_of(bundle), info, file=file)
 
 
 def _suggestion(region: RegionResult) -> Suggestion:
@@ -228,9 +225,3 @@ def _suggestion(region: RegionResult) -> Suggestion:
 
 def _key(region: RegionResult) -> RegionKey:
     return RegionKey(region.id, region.position)
-
-
-def _line(error: BaseException) -> str:
-    if isinstance(error, InUseError):
-        return "its decisions are open in another window or program"
-    return " ".join(str(error).split())

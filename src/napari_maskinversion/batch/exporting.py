@@ -12,7 +12,7 @@ from ..base.atomic_files import atomic_folder, together
 from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..regions.annotations.annotation import Annotations
-from ..regions.annotations.coco import write_coco_of_many
+from ..regions.annotations.coco_writing import write_coco_of_many
 from ..results.export.annotations import to_annotations
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
@@ -100,7 +100,8 @@ def export_steps(
                     raise InputError("no suggestions yet")
                 if not stale and (reasons := stale_reasons(project, name, captions)):
                     raise InputError(_STALE.format(", ".join(reasons)))
-                bundle = _bundle(project, name, file, accepted_only=accepted_only)
+                bundle = decided_bundle(open_archive(file), project.path(name))
+                bundle = bundle.accepted() if accepted_only else bundle
             except (MaskInversionError, OSError) as error:
                 exported.left_out[name] = " ".join(str(error).split())
                 yield count, exported
@@ -149,11 +150,14 @@ def _targets(
     files = {name: out / FILES[name] for name in formats}
     check_folder(out)  # also finishes what a killed export left
     whole = files.get("parquet")
-    if whole is not None and whole.exists() and not _is_data_set(whole):
+    if whole is not None and whole.exists():
         parts = whole.iterdir() if whole.is_dir() else ()
         names = [part.name for part in parts if not is_ours(part)]
-        what = f" (it has {names[0]})" if names else ""
-        raise InputError(f"{whole} is not a data set of this program{what}; choose another folder.")
+        if names or not whole.is_dir():
+            what = f" (it has {names[0]})" if names else ""
+            raise InputError(
+                f"{whole} is not a data set of this program{what}; choose another folder."
+            )
     inputs = [project.file, *project.project.files(project.folder)]
     # The data set has been looked at; each of its files would be read again.
     check_targets(
@@ -165,10 +169,6 @@ def _targets(
     return files
 
 
-def _is_data_set(folder: Path) -> bool:
-    return folder.is_dir() and all(is_ours(part) for part in folder.iterdir())
-
-
 def _annotated(
     project: OpenProject, name: str, bundle: Bundle
 ) -> tuple[Annotations, dict[str, Any]]:
@@ -176,8 +176,3 @@ def _annotated(
     image = project.by_name[name]
     about = {"name": name} | ({} if image.series is None else {"series": image.series})
     return replace(to_annotations(bundle), image=image.image), about
-
-
-def _bundle(project: OpenProject, name: str, file: Path, *, accepted_only: bool) -> Bundle:
-    bundle = decided_bundle(open_archive(file), project.path(name))
-    return bundle.accepted() if accepted_only else bundle

@@ -1,18 +1,26 @@
-"""The mark that an image of a batch is done, and whether it still is what is asked for."""
+"""The mark that an image of a batch is done, and whether it still is what is asked for.
+
+An image is done if the folder of its archive has the mark, a JSON that equals what a task would
+write now. The mark also names the files of the results, which are deleted only if they fit it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import unquote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
+from ..base.identity import file_sha256
 from ..base.reading import is_address, read_json, validated
 from ..engine.models.registry import own_model
 from ..engine.models.specs import DEMO, WEIGHTS_FILE, bundled_folder
@@ -22,15 +30,71 @@ from ..regions.annotations.label_maps import map_files, read_names
 from ..regions.annotations.yolo import YOLO, class_names
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS
-from .fingerprint import Fingerprint, digest
-from .image_task import ALWAYS, ImageTask
+from .addresses import exists, size_and_version
+from .image_task import ALWAYS, ARCHIVES, DATA_SET, PART, ImageTask, file_name, part_name
 
 FILE: Final = "batch.json"
 VERSION: Final = 3
 MORE_FORMATS: Final = ["formats"]  # the difference that needs no computing
 _LABEL_IMAGES: Final = (".tif", ".tiff")  # as this program writes them, with names beside
-# What changes no result.
-_NO_RESULT: Final = ("device", "chunk_size")
+_NO_RESULT: Final = {"device", "chunk_size"}  # what changes no result
+
+
+class Fingerprint(BaseModel):
+    """What tells a file, or a folder of files (zarr), from others, also copied or touched ones."""
+
+    name: str
+    bytes: int  # Of a folder: the sum, and the latest time
+    changed: int
+    sha256: str  # At an address: what its storage tells versions by
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        # A record from elsewhere must not point to files of other folders.
+        if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
+            raise ValueError("a file's name without its folder is wanted")
+        return name
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Describe a file."""
+        if is_address(path):
+            size, version = size_and_version(path)
+            return cls(name=path.name, bytes=size, changed=0, sha256=version)
+        size, changed = _size_and_time(path)
+        return cls(name=path.name, bytes=size, changed=changed, sha256=digest(path))
+
+    def fits(self, path: Path) -> bool:
+        """Return whether a file has this name and content; it is read only if its time differs."""
+        if is_address(path):
+            return exists(path) and self == Fingerprint.of(path)
+        try:
+            size, changed = _size_and_time(path)
+            if (path.name, size) != (self.name, self.bytes):
+                return False
+            return changed == self.changed or digest(path) == self.sha256
+        except OSError:
+            return False
+
+
+def _files_in(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    about = [file.stat() for file in _files_in(path)]
+    return sum(one.st_size for one in about), max((one.st_mtime_ns for one in about), default=0)
+
+
+def digest(path: Path) -> str:
+    """Return the hash of a file, or of all files of a folder; raises OSError."""
+    if not path.is_dir():
+        return file_sha256(path)
+    whole = hashlib.sha256()
+    for file in _files_in(path):
+        whole.update(f"{file.relative_to(path).as_posix()} {digest(file)}\n".encode())
+    return whole.hexdigest()
 
 
 class Finished(BaseModel):
@@ -61,34 +125,26 @@ class Finished(BaseModel):
             captions=task.captions,
         )
 
-    def is_of(self, other: Self) -> bool:
-        """Return whether both are of the same work on the same files, whatever came out."""
-        return self._without_results() == other._without_results()
-
-    def _without_results(self) -> dict[str, Any]:
-        """Return everything but the files of the results, and the times of the inputs."""
-        values = self.model_dump(exclude={"files", "part"})
-        for name in ("image", "regions"):
-            del values[name]["changed"]
-        return values
-
-    def with_files(self, part: Path, folder: Path) -> Self:
-        """Return the mark with the results: the part of the data set, and a folder's files."""
-        files = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
-        return self.model_copy(update={"part": Fingerprint.of(part), "files": files})
-
-    def with_more(self, formats: Iterable[str], folder: Path) -> Self:
-        """Return the mark with more formats, and their files in a folder."""
-        more = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
-        names = {file.name for file in more}
-        files = [*(file for file in self.files if file.name not in names), *more]
-        return self.model_copy(update={"formats": [*self.formats, *formats], "files": files})
+    def with_files(self, folder: Path, **values: Any) -> Self:
+        """Return the mark with the files of a folder among the results, and other values."""
+        new = [Fingerprint.of(file) for file in sorted(folder.iterdir())]
+        names = {file.name for file in new}
+        files = [*(file for file in self.files if file.name not in names), *new]
+        return self.model_copy(update={**values, "files": files})
 
 
 def write_finished(finished: Finished, folder: Path) -> None:
     """Mark the results in a folder as complete."""
     with atomic_path(folder / FILE) as part:
         part.write_text(finished.model_dump_json(indent=1), encoding="utf-8")
+
+
+def read_finished(folder: Path) -> Finished:
+    """Read the mark in the folder of an archive."""
+    values = read_json(folder / FILE)
+    if isinstance(values, dict) and values.get("version") != VERSION:
+        raise InputError(f"{folder / FILE} is of another version of this program.")
+    return validated(Finished, values, folder / FILE)
 
 
 def is_marked(task: ImageTask) -> bool:
@@ -113,29 +169,20 @@ def is_damaged(task: ImageTask) -> bool:
         return True
     changed = {file.name for file in mark.files if not file.fits(task.archive / file.name)}
     archive = FORMATS[ALWAYS].file
-    return bool(changed - {archive}) or (archive in changed and not _opens(task.archive / archive))
-
-
-def read_finished(folder: Path) -> Finished:
-    """Read the mark in the folder of an archive."""
-    values = read_json(folder / FILE)
-    if isinstance(values, dict) and values.get("version") != VERSION:
-        raise OtherVersion(f"{folder / FILE} is of another version of this program.")
-    return validated(Finished, values, folder / FILE)
-
-
-class OtherVersion(InputError):
-    """A mark of another version."""
+    if changed == {archive}:
+        try:
+            open_archive(task.archive / archive)
+        except InputError:
+            return True
+    return bool(changed - {archive})
 
 
 def differences(task: ImageTask) -> list[str]:
     """Return what a task would do otherwise than its results were made; empty if nothing."""
     try:
         kept = read_finished(task.archive)
-    except OtherVersion:
-        return ["version"]
     except InputError:
-        return ["files"]
+        return ["version"]
     return list(_differences(kept, task))
 
 
@@ -144,17 +191,14 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
         yield "image"
     if not kept.regions.fits(task.regions):
         yield "regions"
-    settings, earlier = _settings(task), dict(kept.settings)
-    if earlier.get("multi_scale") == "off":  # a setting that is gone, and made no difference
-        del earlier["multi_scale"]
-    for name in (*earlier, *(settings.keys() - earlier.keys())):
-        if name == "top_captions" and kept.captions != task.captions:
-            continue  # said below
-        before, after = earlier.get(name), settings.get(name)
-        if isinstance(before, dict) and isinstance(after, dict):
-            yield from (key for key in after if before.get(key) != after[key])
-        elif before != after:
-            yield name
+    before, now = _flat(kept.settings), _flat(_settings(task))
+    if before.get("multi_scale") == "off":  # a setting that is gone, and made no difference
+        del before["multi_scale"]
+    if kept.captions != task.captions:  # said below
+        now["top_captions"] = before.get("top_captions")
+    yield from (
+        name.rpartition(".")[2] for name in before | now if before.get(name) != now.get(name)
+    )
     if kept.words != _words(task):
         yield "labels"
     if kept.captions != task.captions:
@@ -163,22 +207,27 @@ def _differences(kept: Finished, task: ImageTask) -> Iterator[str]:
         yield from MORE_FORMATS
 
 
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of a group by ``group.name``."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = value if isinstance(value, dict) else {"": value}
+        flat |= {f"{name}.{key}".rstrip("."): one for key, one in inner.items()}
+    return flat
+
+
 def _settings(task: ImageTask) -> Any:
     settings = task.settings
     if not task.captions:  # how many there would be makes no difference
         settings = settings.changed({"top_captions": TOP})
-    values = _plain(settings.model_dump(mode="json", exclude=set(_NO_RESULT)))
-    return {**values, "model": _weights(task)}
-
-
-def _weights(task: ImageTask) -> str:
-    """Return what tells weights from others: the hash of a file or folder, wherever it lies."""
-    path = own_model(task.model)
-    if task.settings.model == DEMO:  # other versions of this program bundle other weights
-        path = bundled_folder() / WEIGHTS_FILE
-    if path is None or not path.exists():
-        return task.settings.model
-    return f"sha256:{digest(path)}"
+    values = _plain(settings.model_dump(mode="json", exclude=_NO_RESULT))
+    # What tells weights from others, wherever they lie
+    weights = own_model(task.model)
+    if settings.model == DEMO:  # other versions of this program bundle other weights
+        weights = bundled_folder() / WEIGHTS_FILE
+    if weights is not None and weights.exists():
+        values["model"] = f"sha256:{digest(weights)}"
+    return values
 
 
 def _words(task: ImageTask) -> Any:
@@ -207,9 +256,62 @@ def _plain(values: Any) -> Any:
     return json.loads(json.dumps(to_json_types(values)))
 
 
-def _opens(archive: Path) -> bool:
+# -- results of images that a batch no longer has; they would mix with its own in the data set -----
+
+
+def leftovers(out: Path, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of images other than the known ones that have results in a folder."""
+    names = {name for one in known for name in (part_name(one), file_name(one))}
+    parts = (part for part in (out / DATA_SET).glob(f"*{PART}") if part.name not in names)
+    marks = (out / ARCHIVES).glob(f"*/{FILE}")
+    others = {unquote(part.name.removesuffix(PART)) for part in parts}
+    others |= {unquote(mark.parent.name) for mark in marks if mark.parent.name not in names}
+    return tuple(sorted(others))
+
+
+def remove(out: Path, names: Collection[str]) -> None:
+    """Delete the results of images; other files in their folders stay."""
+    for paths in check_removal(out, names).values():
+        try:
+            for path in paths:
+                delete(path)
+        except OSError as error:
+            raise InputError(f"{error.filename} cannot be deleted ({error.strerror}).") from None
+        with suppress(OSError):  # other files are in it
+            paths[-1].parent.rmdir()
+
+
+def delete(path: Path) -> None:
+    """Delete a file or a zarr store; raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def check_removal(out: Path, names: Collection[str]) -> dict[str, list[Path]]:
+    """Return by name what `remove` deletes: files that are what a batch wrote."""
+    return {name: _files_of(out, name) for name in names}
+
+
+def _files_of(out: Path, name: str) -> list[Path]:
+    """Return the files of an image; the mark comes last, so that an interrupted call goes on."""
+    archive, own = out / ARCHIVES / file_name(name), out / DATA_SET / part_name(name)
     try:
-        open_archive(archive)
+        if name.startswith("."):  # no image is called so: it would lead out of the folder
+            raise InputError("")
+        mark = read_finished(archive)
     except InputError:
-        return False
-    return True
+        raise InputError(
+            f"{own} has no readable mark of a batch at {archive / FILE}; delete this file and "
+            "that folder yourself, or choose another --out."
+        ) from None
+    files = [(own, mark.part), *((archive / one.name, one) for one in mark.files)]
+    files = [(path, one) for path, one in files if path.exists() or path.is_symlink()]
+    for path, one in files:
+        if one is None or not one.fits(path):
+            raise InputError(
+                f"{path} was changed since the batch wrote it; move or delete it, or choose "
+                "another --out."
+            )
+    return [*(path for path, _ in files), archive / FILE]

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from time import sleep
+from typing import TYPE_CHECKING, Any, Final
 
 from ..base.atomic_files import together
 from ..base.errors import Cancelled, InputError, MaskInversionError, NotEnoughMemoryError
-from ..base.identity import identify_image
 from ..base.reading import is_address
-from ..base.steps import drive
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
-from ..pipeline.inputs import Inputs, open_inputs, origin, vocabulary_in
-from ..pipeline.run import check_tasks, run_planes
+from ..pipeline.inputs import open_inputs, vocabulary_in
+from ..pipeline.job import open_job, run_job
+from ..pipeline.run import check_tasks
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import AnnotationFile, open_annotations, read_annotations
 from ..results.export.archive import open_archive
-from ..results.export.bundle import Bundle, compress_masks
+from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS, write_results
 from ..results.export.table_parquet import write_parquet
 from .addresses import address_of, exists, here
-from .fingerprint import Fingerprint
 from .finished import (
     MORE_FORMATS,
+    Fingerprint,
     Finished,
+    delete,
     differences,
     is_damaged,
     is_marked,
@@ -39,8 +38,10 @@ from .finished import (
     write_finished,
 )
 from .image_task import ALWAYS, ImageTask, Report
-from .leftovers import delete
 from .project import with_colors
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
 
 PAUSES: Final = (0.5, 4.0)  # seconds before an image is tried once more
 _LASTING: Final = (
@@ -52,38 +53,19 @@ _LASTING: Final = (
 )
 _OPENING, _LOADING = Lock(), Lock()
 _FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-Outcome = TypeVar("Outcome")
-
-if TYPE_CHECKING:
-    from ..engine.models.backbone import Backbone
 
 
-def open_task(
-    task: ImageTask, on_note: Callable[[str], object] = lambda _: None
-) -> tuple[Inputs, Vocabulary | None]:
-    """Open the inputs of a task, and refuse what cannot be run on; loads no model.
-
-    Without labels and names there is no vocabulary: the regions get captions alone. ``on_note`` is
-    called as by `open_inputs`.
-    """
-    inputs = open_inputs(task.image, task.regions, task.settings, on_note, _read)
-    try:
-        check_tasks(inputs.tasks)
-        vocabulary = task.vocabulary
-        if vocabulary is None:
-            threshold = task.settings.threshold
-            vocabulary = vocabulary_in(task.regions, inputs.names, task.templates, threshold)
-            if vocabulary is not None:
-                vocabulary = with_colors(vocabulary, task.colors)
-            elif not task.captions:
-                raise InputError(
-                    f"{task.regions} has no names of regions; name labels: batch --labels dog,cat, "
-                    "or labels: dog,cat in project.yaml."
-                )
-    except BaseException:
-        inputs.stack.close()
-        raise
-    return inputs, vocabulary
+def _words(task: ImageTask, names: Mapping[str, str]) -> Vocabulary | None:
+    """Return the labels of a task, or the names in its file of regions; None for captions alone."""
+    if task.vocabulary is not None:
+        return task.vocabulary
+    words = vocabulary_in(task.regions, names, task.templates, task.settings.threshold)
+    if words is None and not task.captions:
+        raise InputError(
+            f"{task.regions} has no names of regions; name labels: batch --labels dog,cat, or "
+            "labels: dog,cat in project.yaml."
+        )
+    return None if words is None else with_colors(words, task.colors)
 
 
 def _read(path: Path, shape: tuple[int, int], **about: Any) -> Annotations:
@@ -102,33 +84,31 @@ def _opened(path: Path, *_: int) -> AnnotationFile:
     return open_annotations(path)
 
 
-def problem_of(task: ImageTask, on_note: Callable[[str], object] = lambda _: None) -> str:
-    """Return one line about what a run of the task would refuse; "" if there is nothing.
+def check_task(task: ImageTask) -> Report:
+    """Return a report with what a run of the task would refuse; computes nothing.
 
-    ``on_note`` is called with a line about each choice that the user may not know of, and about
-    regions that may be of another image or were changed.
+    Its notes are about choices that the user may not know of, and about regions that may be of
+    another image or were changed.
     """
-    try:
-        if away := [path for path in (task.image, task.regions) if is_address(path)]:
-            gone = [path for path in away if not exists(path)]  # copied once, for the work
-            return f"There is no file at {address_of(gone[0])}." if gone else ""
-        inputs, _ = open_task(task, on_note)
-        if inputs.notes:
-            on_note(f"{task.name}: {inputs.notes}")
-    except (MaskInversionError, OSError) as error:
-        return _one_line(error, task)
-    inputs.stack.close()
-    return ""
-
-
-def check_task(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
-    """Return a report with what a run of the task would refuse; computes nothing."""
     notes: list[str] = []
-    problem = problem_of(task, notes.append)
+    problem = ""
+    try:
+        # What lies elsewhere is copied once, for the work.
+        away = [path for path in (task.image, task.regions) if is_address(path)]
+        if gone := [path for path in away if not exists(path)]:
+            problem = f"There is no file at {address_of(gone[0])}."
+        elif not away:
+            inputs = open_inputs(task.image, task.regions, task.settings, notes.append, _read)
+            with inputs.stack:
+                check_tasks(inputs.tasks)
+                _words(task, inputs.names)
+            notes += [f"{task.name}: {inputs.notes}"] if inputs.notes else []
+    except (MaskInversionError, OSError) as error:
+        problem = _one_line(error, task)
     return Report(name=task.name, problem=problem, notes=tuple(notes))
 
 
-def check_model(task: ImageTask, *, on_step: Callable[[Any], object] | None = None) -> Report:
+def check_model(task: ImageTask) -> Report:
     """Load the model of a task; return a report with why it cannot be loaded."""
     try:
         _loaded(task.model, task.settings.architecture, task.settings.device)
@@ -137,97 +117,62 @@ def check_model(task: ImageTask, *, on_step: Callable[[Any], object] | None = No
     return Report(name=task.name)
 
 
-def run_task(
-    task: ImageTask,
-    *,
-    model: Backbone | None = None,
-    on_step: Callable[[Any], object] | None = None,
-) -> Report:
+def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
     """Run an image and write its results; they appear as a whole or not at all.
 
     What disk, network or memory refused is tried again: they may be back; a full disk will not.
     Results that are there already are kept.
     """
-    begun = perf_counter()
-    try:
-        regions = _run(task, model, on_step)
-    except Cancelled:
-        return Report(name=task.name, stopped=True)
-    except Exception as error:
-        return Report(
-            name=task.name,
-            problem=_one_line(error, task),
-            internal=not isinstance(error, MaskInversionError | OSError | MemoryError),
-            is_disk_full=is_disk_full(error),
-        )
-    return Report(
-        name=task.name,
-        regions=regions or 0,
-        seconds=perf_counter() - begun,
-        kept=regions is None,
-    )
-
-
-def _run(
-    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
-) -> int | None:
-    """Return the number of regions; None if their results were there already."""
-    if is_marked(task) and not is_damaged(task):
-        different = differences(task)
-        if not different:
-            return None
-        if different == MORE_FORMATS:
-            return _add_formats(task)
-    bundle, finished = _patiently(lambda: _compute(task, model, on_step))
-    # What was computed is kept while the disk is busy.
-    written = _patiently(lambda: store(task, bundle, finished))
-    return len(bundle.results) if written else None
-
-
-def _patiently(work: Callable[[], Outcome]) -> Outcome:
-    """Do a part of the work, once more after each pause where that may help."""
-    for pause in PAUSES:
+    made: tuple[Bundle, Finished] | None = None
+    for pause in (*PAUSES, None):
         try:
-            return work()
+            if made is None:
+                if (report := _kept(task)) is not None:
+                    return report
+                mark = Finished.of(task)
+                with here(task) as copied:
+                    made = _inverted(copied, model), mark
+            # What was computed is kept while the disk is busy.
+            regions = len(made[0].results) if store(task, *made) else 0
+            return Report(name=task.name, regions=regions, kept=not regions)
+        except Cancelled:
+            return Report(name=task.name, stopped=True)
         except Exception as error:
-            if not is_transient(error):
-                raise
+            if pause is None or not is_transient(error):
+                return Report(
+                    name=task.name,
+                    problem=_one_line(error, task),
+                    internal=not isinstance(error, MaskInversionError | OSError | MemoryError),
+                    is_disk_full=is_disk_full(error),
+                )
         sleep(pause)
-    return work()
+    raise AssertionError("the last attempt returns")
 
 
-def _compute(
-    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
-) -> tuple[Bundle, Finished]:
-    finished = Finished.of(task)
-    with here(task) as task:
-        bundle = _inverted(task, model, on_step)
-    return bundle, finished
+def _kept(task: ImageTask) -> Report | None:
+    """Return the report of an image whose results are there; formats that they lack are added."""
+    if not is_marked(task) or is_damaged(task):
+        return None
+    different = differences(task)
+    if different == MORE_FORMATS:
+        return Report(name=task.name, regions=_add_formats(task))
+    return None if different else Report(name=task.name, kept=True)
 
 
-def _inverted(
-    task: ImageTask, model: Backbone | None, on_step: Callable[[Any], object] | None
-) -> Bundle:
+def _inverted(task: ImageTask, model: Backbone | None) -> Bundle:
     settings = task.settings
-    inputs, vocabulary = open_task(task)
-    with inputs.stack:
-        source = origin(task.image, task.regions, settings, inputs.stack, inputs.coco_numbers)
-        identity = asdict(identify_image(task.image.name, inputs.stack.levels[0]))
-        if model is None:
-            model = _loaded(task.model, settings.architecture, settings.device)
+    with open_job(task.image, task.regions, settings, read=_read) as job:
+        words = _words(task, job.names)
+        model = model or _loaded(task.model, settings.architecture, settings.device)
         bank = None if task.bank is None else _bank(task.bank)
-        units = inputs.units
-        work = run_planes(model, inputs.tasks, vocabulary, settings, units=units, bank=bank)
-        results = drive(work, on_step)
-    masks = compress_masks(inputs.tasks)
-    return Bundle(results=results, masks=masks, source=source, image=identity)
+        return run_job(job, model, words, bank)
 
 
 def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
     """Write the results of an image with the mark that it is done."""
     for folder in (task.part.parent, task.archive):
         folder.mkdir(parents=True, exist_ok=True)
-    if _is_there(task, finished):
+    if is_marked(task) and not differences(task) and not is_damaged(task):
         return False  # a worker that was thought dead has been faster
     # The mark that the image is done comes last: what is killed before it is done again.
     # It is written beside the archive: each write looks through its folder, and that of all parts
@@ -235,39 +180,20 @@ def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:
     part = task.archive / task.part.name
     write_parquet(bundle, part, image=task.name)
     part.replace(task.part)
-    earlier = _earlier_files(task)
+    earlier = []
+    with suppress(InputError):
+        earlier = read_finished(task.archive).files
     with together(task.archive) as files:
         write_results(bundle, task.archive, task.formats, overwrite=True)
-        finished = finished.with_files(task.part, files.place)
+        finished = finished.with_files(files.place, part=Fingerprint.of(task.part))
         write_finished(finished, task.archive)
-    _remove_old(earlier, finished, task.archive)
-    return True
-
-
-def _earlier_files(task: ImageTask) -> list[Fingerprint]:
-    try:
-        return read_finished(task.archive).files
-    except InputError:
-        return []
-
-
-def _remove_old(earlier: Iterable[Fingerprint], finished: Finished, folder: Path) -> None:
-    """Delete files of earlier results that the new ones lack, unless somebody changed them."""
+    # Files of earlier results that the new ones lack go, unless somebody changed them.
     new = {file.name for file in finished.files}
     for file in earlier:
-        path = folder / file.name
-        if file.name not in new and file.fits(path):
+        if file.name not in new and file.fits(task.archive / file.name):
             with suppress(OSError):
-                delete(path)
-
-
-def _is_there(task: ImageTask, finished: Finished) -> bool:
-    """Return whether results of the same work are there, whole."""
-    try:
-        same = is_marked(task) and read_finished(task.archive).is_of(finished)
-    except InputError:
-        return False
-    return same and not is_damaged(task)
+                delete(task.archive / file.name)
+    return True
 
 
 def _add_formats(task: ImageTask) -> int:
@@ -277,7 +203,8 @@ def _add_formats(task: ImageTask) -> int:
     bundle = open_archive(task.archive / FORMATS[ALWAYS].file)
     with together(task.archive) as files:
         write_results(bundle, task.archive, lacking, overwrite=True)
-        write_finished(kept.with_more(lacking, files.place), task.archive)
+        kept = kept.with_files(files.place, formats=[*kept.formats, *lacking])
+        write_finished(kept, task.archive)
     return len(bundle.results)
 
 
@@ -316,13 +243,8 @@ def is_transient(error: BaseException | None) -> bool:
 
 def is_disk_full(error: BaseException | None) -> bool:
     """Return whether a full disk, or a full share of one, is the cause of an error."""
-    return _has_number(error, _FULL)
-
-
-def _has_number(error: BaseException | None, numbers: Container[int | None]) -> bool:
-    """Return whether the operating system gave one of these numbers as the cause of an error."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in numbers:
+        if isinstance(error, OSError) and error.errno in _FULL:
             return True
         error = error.__cause__ or error.__context__
     return False

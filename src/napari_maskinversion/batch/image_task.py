@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from ..base.reading import is_address
 from ..engine.models.specs import MODELS
@@ -22,7 +22,6 @@ PART: Final = ".parquet"
 ALWAYS: Final = "npz"  # the format of the archive
 _LONGEST: Final = 150  # bytes; file systems hold 255, and parts of files are called longer
 _READABLE: Final = 40
-_DEVICE: Final = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d) *(\.|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,39 +62,27 @@ class ImageTask:
     @property
     def archive(self) -> Path:
         """The folder of the image's own files."""
-        return archive_of(self.out, self.name)
+        return self.out / ARCHIVES / file_name(self.name)
 
     @property
     def part(self) -> Path:
         """The image's part of the data set."""
-        return part_of(self.out, self.name)
+        return self.out / DATA_SET / part_name(self.name)
 
 
 def _absolute(path: Path) -> Path:
     return path if is_address(path) else path.absolute()
 
 
-def archive_of(out: Path, name: str) -> Path:
-    """Return the folder of an image's own files."""
-    return out / ARCHIVES / file_name(name)
-
-
 def file_name(name: str) -> str:
     """Return the name of an image as one that all file systems can hold."""
     quoted = quote(name, safe=" ")
-    # Windows drops a dot or a space at the end, and takes CON.png for the console.
+    # Windows drops a dot or a space at the end.
     quoted = re.sub(r"[. ]$", lambda end: f"%{ord(end[0]):02X}", quoted)
-    if _DEVICE.match(quoted):
-        quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
     if len(quoted) <= _LONGEST:
         return quoted
     readable = re.sub(r"[^A-Za-z0-9 .-]", "", name)[:_READABLE].strip(" .")
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-
-
-def part_of(out: Path, name: str) -> Path:
-    """Return the file of an image's part of the data set."""
-    return out / DATA_SET / part_name(name)
 
 
 def part_name(name: str) -> str:
@@ -107,18 +94,12 @@ def part_name(name: str) -> str:
     return f"{'%5F' + quoted[1:] if quoted.startswith('_') else quoted}{PART}"
 
 
-def image_of_part(part: Path) -> str:
-    """Return the name of the image whose part a file is."""
-    return unquote(part.name.removesuffix(PART))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What became of an image."""
 
     name: str
     regions: int = 0
-    seconds: float = 0.0
     problem: str = ""  # One line that says why there are no results; else empty
     internal: bool = False  # Whether this program is to blame for it
     # Whether the disk of the results has no room left, for other images neither

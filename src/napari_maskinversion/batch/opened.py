@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -17,22 +17,27 @@ from ..base.errors import InputError
 from ..base.locks import hold_alone
 from ..base.reading import is_address, read_json, validated
 from ..language.labels.vocabulary import Vocabulary
+from ..regions.annotations import coco_writing
+from ..regions.annotations.annotation import Annotations
 from ..results.settings import RunSettings
-from .image_task import ImageTask
+from .image_task import ALWAYS, ImageTask, file_name
 from .pairing import Pair
 from .project import (
     FILE,
     Project,
     ProjectImage,
+    naming,
+    place_of,
     project_file,
+    project_images,
     read_project,
-    relative,
     write_project,
 )
-from .running import settings_of, task_of
 
 OUT: Final = "maskinversion_batch"  # where the command batch writes by default
 DRAWN: Final = "drawn_regions"
+_DRAWN: Final = "Regions drawn in napari-maskinversion for"
+_HEAD: Final = 400  # bytes of a file; the description comes first
 State = Literal["open", "done", "skip"]
 
 
@@ -43,12 +48,14 @@ class OpenProject:
     file: Path
     project: Project
     results: Path | None = None  # The folder of its results, if it is another than `out` usually is
+    # Other settings than its own, by key
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, place: Path) -> Self:
         """Read it; the place is a file, or a folder with ``project.yaml``."""
-        file = project_file(place).absolute()
-        return cls(file, read_project(file))
+        file = project_file(place)
+        return cls(file.absolute(), read_project(file))
 
     @property
     def folder(self) -> Path:
@@ -85,16 +92,31 @@ class OpenProject:
     @cached_property
     def settings(self) -> RunSettings:
         """The settings of its runs."""
-        return self.project.run_settings(self.folder)
+        return self.project.run_settings(self.folder).changed(self.changes)
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
         """Its words; None where the files of regions have names."""
         return self.project.vocabulary(self.folder, self.settings.threshold)
 
+    @property
+    def captions(self) -> Path | None:
+        """The file or folder with its captions."""
+        captions = self.project.captions
+        return None if captions is None else place_of(captions, self.folder)
+
+    def check_words(self) -> None:
+        """Refuse labels, templates and colours that cannot be used."""
+        with naming(place_of(self.file.name, self.folder)):
+            self.project.vocabulary(self.folder, None)
+
     def settings_of(self, name: str) -> RunSettings:
         """Return the settings of an image, which may be one of several in its file."""
-        return settings_of(self.by_name[name], self.folder, self.settings)
+        image, regions = self.by_name[name], self.regions(name)
+        values: dict[str, Any] = {} if image.series is None else {"series": image.series}
+        if self.settings.planes is not None and regions is not None and is_drawn(regions):
+            values["planes"] = None  # drawn regions know their planes
+        return self.settings.changed(values)
 
     def path(self, name: str) -> Path:
         """Return the file of an image."""
@@ -108,13 +130,25 @@ class OpenProject:
     def _place(self, path: str) -> Path:
         return Path(path) if is_address(path) else self.folder / path
 
-    def task(self, name: str) -> ImageTask | None:
+    def task(
+        self, name: str, formats: Sequence[str] = (ALWAYS,), captions: str = ""
+    ) -> ImageTask | None:
         """Return the task that computes an image; None if it has no regions."""
         image = self.by_name[name]
         if image.regions is None:
             return None
-        words = self.vocabulary
-        return task_of(self.project, image, self.folder, self.out, self.settings, words)
+        return ImageTask(
+            name=name,
+            image=place_of(image.image, self.folder),
+            regions=place_of(image.regions, self.folder),
+            settings=self.settings_of(name),
+            vocabulary=self.vocabulary,
+            templates=self.project.templates,
+            colors=self.project.colors,
+            formats=tuple(dict.fromkeys((*formats, ALWAYS))),
+            captions=captions,
+            out=self.out,
+        )
 
     def with_results(self, folder: Path) -> Self:
         """Return the same project with its results in another folder."""
@@ -127,24 +161,25 @@ class OpenProject:
 
 def changed_image(project: Project, name: str, **values: Any) -> Project:
     """Return a project in which one image has other values."""
-    images = tuple(
-        ProjectImage(**{**dict(one), **values}) if one.name == name else one
-        for one in project.images
-    )
-    return Project(**{**dict(project), "images": images})
+    images = (one.changed(**values) if one.name == name else one for one in project.images)
+    return project.changed(images=tuple(images))
 
 
-def added_images(project: Project, pairs: Iterable[Pair], folder: Path) -> Project:
-    """Return a project with more images; those that it has already stay as they are."""
-    known = {(one.image, one.series) for one in project.images}
-    new = []
-    for pair in pairs:
-        image = relative(pair.image, folder)
-        regions = None if pair.regions is None else relative(pair.regions, folder)
-        values = {"name": pair.name, "image": image, "regions": regions, "series": pair.series}
-        if (image, pair.series) not in known:
-            new.append(validated(ProjectImage, values, pair.image))
-    return Project(**{**dict(project), "images": (*project.images, *new)})
+def added_images(
+    project: Project, pairs: Iterable[Pair], folder: Path, *, fill: bool = False
+) -> Project:
+    """Return a project with more images; those that it has already stay as they are.
+
+    With ``fill``, those without regions get the new ones.
+    """
+    new = project_images(pairs, folder)
+    by_place = {one.place: one for one in new}
+    old = []
+    for one in project.images:
+        regions = by_place[one.place].regions if one.place in by_place else None
+        old.append(one.changed(regions=regions) if fill and one.regions is None else one)
+    known = {one.place for one in old}
+    return project.changed(images=(*old, *(one for one in new if one.place not in known)))
 
 
 def edit(file: Path, change: Callable[[Project], Project]) -> Project:
@@ -164,6 +199,27 @@ def free_name(path: Path, is_ours: Callable[[Path], bool]) -> Path:
         number += 1
         free = path.with_name(f"{path.stem}_{number}{path.suffix}")
     return free
+
+
+def save_drawn(project: OpenProject, name: str, annotations: Annotations) -> Path:
+    """Write the regions that somebody drew on an image, whole or not at all; return the file."""
+    file, description = project.regions(name), f"{_DRAWN} {name}"
+    if file is None or not is_drawn(file):  # never at a file that is not ours
+        usual = project.folder / DRAWN / f"{file_name(name)}.json"
+        file = free_name(usual, lambda other: is_drawn(other, f'{description}"'))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    about = {**annotations.about, "description": description}
+    coco_writing.write_coco(replace(annotations, image=project.path(name).name, about=about), file)
+    return file
+
+
+def is_drawn(file: Path, description: str = _DRAWN) -> bool:
+    """Return whether a file has regions that somebody drew in the panel, or on one image."""
+    try:
+        with file.open("rb") as content:
+            return description in content.read(_HEAD).decode("utf-8", "replace")
+    except OSError:
+        return False
 
 
 class Place(BaseModel):

@@ -56,33 +56,25 @@ class Pairs:
 
 def pair(images: str, regions: str | None, *, positions: bool = False) -> Pairs:
     """Find images and the regions of each."""
-    paired = _pair(images, regions, positions=positions)
-    return replace(paired, pairs=_with_names(paired.pairs))
-
-
-def _pair(images: str, regions: str | None, *, positions: bool) -> Pairs:
-    files, notes = _images(images)
-    root = _root(images)
+    files, root = _files(images, "--images", is_image), _root(images)
+    notes = [f"{file} is not an image and was left out." for file in files if not is_image(file)]
+    if len(notes) == len(files):
+        raise InputError(f"There is no image at {images}; check --images.")
     matched = [
         replace(one, folder=_names_between(root, file.parent))
         for file in files
+        if is_image(file)
         for one in images_of(file, positions=positions)
     ]
     if regions is None:
-        return Pairs(pairs=tuple(map(_with_own_labels, matched)), notes=tuple(notes))
-    if any(field in regions for field in (STEM, PLACE, NUMBER, FOLDER)):
-        return _by_template(matched, regions, notes)
-    if _is_one(regions):
-        file = Path(regions)
-        pairs = tuple(
-            _with_file(one, file) for one in matched if one.image != file or is_zarr(file)
-        )
-        return Pairs(pairs=pairs, notes=tuple(notes))
-    others = _files(regions, "--regions")
-    both = {one.image for one in matched} & set(others)
-    if both != {one.image for one in matched}:  # a pattern for all files of a folder
-        matched = [one for one in matched if one.image not in both]
-    return _by_name(matched, others, regions, notes)
+        matched = list(map(_with_own_labels, matched))
+    elif any(field in regions for field in (STEM, PLACE, NUMBER, FOLDER)):
+        matched = _by_template(matched, regions, notes)
+    elif _is_one(regions):
+        matched = _by_file(matched, Path(regions))
+    else:
+        matched = _by_name(matched, regions, notes)
+    return Pairs(pairs=_with_names(matched), notes=tuple(notes))
 
 
 def read_table(table: Path) -> Pairs:
@@ -101,9 +93,9 @@ def read_table(table: Path) -> Pairs:
             raise InputError(f"{table}, line {line}: series is a number from 0; got {series!r}.")
         pairs.append(
             Pair(
-                image=_beside(table, image),
+                image=_from(table.parent, image),
                 series=int(series) if series else None,
-                regions=_beside(table, regions) if regions else None,
+                regions=_from(table.parent, regions) if regions else None,
                 name=name,
                 folder="" if name else _names_of(Path(image).parent),
             )
@@ -111,21 +103,15 @@ def read_table(table: Path) -> Pairs:
     return Pairs(pairs=_with_names(pairs))
 
 
-def _beside(table: Path, name: str) -> Path:
-    return Path(name) if is_address(name) else table.parent / name
+def _from(folder: Path, name: str) -> Path:
+    return Path(name) if is_address(name) else folder / name
 
 
 def is_image(path: Path) -> bool:
     """Return whether a path looks like an image; its content is not read."""
-    return (
-        path.suffix.lower() in {*PICTURES, *SLIDES, *SUFFIXES, ".npy"}
-        or is_zarr(path)
-        or _is_zarr_elsewhere(path)
-    )
-
-
-def _is_zarr_elsewhere(path: Path) -> bool:
-    return path.suffix == ".zarr" and is_address(path)
+    if path.suffix == ".zarr" and is_address(path):
+        return True
+    return path.suffix.lower() in {*PICTURES, *SLIDES, *SUFFIXES, ".npy"} or is_zarr(path)
 
 
 def images_of(file: Path, *, positions: bool = False) -> list[Pair]:
@@ -153,11 +139,6 @@ def _flat(name: str) -> str:
     return "_".join(("".join(parts[:2]), *parts[2:])) if len(parts) == 3 else "_".join(parts)
 
 
-def _with_file(one: Pair, file: Path) -> Pair:
-    within = is_zarr(file) and file in (one.image, *one.image.parents)
-    return _with_own_labels(one) if within else replace(one, regions=file)
-
-
 def _with_own_labels(one: Pair) -> Pair:
     """Return an image with the labels that OME-Zarr keeps in it."""
     if not is_zarr(one.image):
@@ -170,16 +151,6 @@ def _with_own_labels(one: Pair) -> Pair:
             f"'{{image}}/labels/{labels[0].name}'."
         )
     return replace(one, regions=labels[0] if labels else None)
-
-
-def _images(pattern: str) -> tuple[list[Path], list[str]]:
-    files = _files(pattern, "--images", is_image)
-    images = [file for file in files if is_image(file)]
-    stray = [file for file in files if file not in set(images)]
-    notes = [f"{file} is not an image and was left out." for file in stray]
-    if not images:
-        raise InputError(f"There is no image at {pattern}; check --images.")
-    return images, notes
 
 
 def _is_one(place: str) -> bool:
@@ -255,50 +226,51 @@ def _matching(pattern: str) -> list[Path]:
     ]
 
 
-def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> Pairs:
-    pairs = []
+def _by_file(images: Sequence[Pair], file: Path) -> list[Pair]:
+    """Pair all images with one file, or those of a store with its own labels."""
+    if is_zarr(file) and any(file in (one.image, *one.image.parents) for one in images):
+        return list(map(_with_own_labels, images))
+    return [replace(one, regions=file) for one in images if one.image != file]
+
+
+def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> list[Pair]:
     files = [_filled(template, one) for one in images]
-    masks = set(files)
-    for one, regions in zip(images, files, strict=True):
-        if one.image in masks:
-            continue
-        is_there = exists(regions)
-        if not is_there:
-            notes.append(f"{one} has no regions at {regions}.")
-        pairs.append(replace(one, regions=regions if is_there else None))
-    if not any(one.regions for one in pairs):
+    there = {file for file in files if exists(file)}
+    if not there:
         raise InputError(f"There is no file at {template} for any image; check --regions.")
-    return Pairs(pairs=tuple(pairs), notes=tuple(notes))
+    pairs = []
+    for one, file in zip(images, files, strict=True):
+        if one.image in there:  # the masks lie beside the images
+            continue
+        if file not in there:
+            notes.append(f"{one} has no regions at {file}.")
+        pairs.append(replace(one, regions=file if file in there else None))
+    return pairs
 
 
 def _filled(template: str, one: Pair) -> Path:
     """Return the path of an image's regions."""
     series = "" if one.series is None else str(one.series)
     stem = _stem(one.image.name) if series and NUMBER in template else _stem_of(one)
-    values = ((STEM, stem), (NUMBER, series), (FOLDER, one.folder or "."), (PLACE, str(one.image)))
-    for field, value in values:
-        template = template.replace(field, value)
-    return Path(template)
+    values = {STEM: stem, NUMBER: series, FOLDER: one.folder or ".", PLACE: str(one.image)}
+    return Path(re.sub("|".join(values), lambda part: values[part[0]], template))
 
 
-def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: list[str]) -> Pairs:
+def _by_name(images: list[Pair], place: str, notes: list[str]) -> list[Pair]:
+    """Pair each file with the image whose name it begins or ends with."""
+    files = _files(place, "--regions")
+    both = {one.image for one in images} & set(files)
+    if both != {one.image for one in images}:  # a pattern for all files of a folder
+        images = [one for one in images if one.image not in both]
     by_stem: dict[str, list[int]] = {}
     for number, one in enumerate(images):
         by_stem.setdefault(_stem_of(one), []).append(number)
     regions: dict[int, Path] = {}
     for file in files:
-        stems = sorted((part for part in _parts(file) if part in by_stem), key=len, reverse=True)
-        if not stems:
+        candidates = [number for part in _parts(file) for number in by_stem.get(part, ())]
+        if not candidates:
             notes.append(f"{file} belongs to no image and was left out.")
-            continue
-        stem = stems[0]
-        if len(stems) > 1 and len(stems[1]) == len(stem):
-            raise InputError(
-                f"{file} may be the regions of {images[by_stem[stem][0]]} and of "
-                f"{images[by_stem[stems[1]][0]]}; say how files are called, such as --regions "
-                "'masks/{name}.png'."
-            )
-        for number in _nearest(file, by_stem[stem], images):
+        for number in _best(file, candidates, images):
             if number in regions:
                 raise InputError(
                     f"{regions[number]} and {file} may both be the regions of {images[number]}; "
@@ -312,20 +284,25 @@ def _by_name(images: Sequence[Pair], files: Sequence[Path], place: str, notes: l
         )
     pairs = [replace(one, regions=regions.get(number)) for number, one in enumerate(images)]
     notes += [f"{one} has no regions at {place}." for one in pairs if one.regions is None]
-    return Pairs(pairs=tuple(pairs), notes=tuple(notes))
+    return pairs
 
 
-def _nearest(file: Path, numbers: Sequence[int], images: Sequence[Pair]) -> list[int]:
-    """Return the images of one name with which a file shares most folders."""
+def _best(file: Path, numbers: Sequence[int], images: Sequence[Pair]) -> list[int]:
+    """Return the images with the longest name in that of a file, and most folders in common."""
     own = set(file.absolute().parent.parts)
-    shared = [len(own.intersection(images[n].image.absolute().parent.parts)) for n in numbers]
-    best = [n for n, count in zip(numbers, shared, strict=True) if count == max(shared)]
-    by_folder = {images[n].folder: images[n] for n in best}
-    if len(by_folder) > 1:
-        first, second, *_ = by_folder.values()
+
+    def rank(number: int) -> tuple[int, int]:
+        shared = own.intersection(images[number].image.absolute().parent.parts)
+        return len(_stem_of(images[number])), len(shared)
+
+    highest = max(map(rank, numbers), default=None)
+    best = [number for number in numbers if rank(number) == highest]
+    different = {(_stem_of(images[n]), images[n].folder): images[n] for n in best}
+    if len(different) > 1:
+        first, second, *_ = different.values()
         raise InputError(
-            f"{file} may be the regions of {first} and of {second}; say how they lie, such as "
-            "--regions 'masks/{folder}/{name}.png'."
+            f"{file} may be the regions of {first} and of {second}; say how files are called, such "
+            "as --regions 'masks/{folder}/{name}.png'."
         )
     return best
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
@@ -18,11 +18,12 @@ from ..base.errors import ConfigError, InputError, MaskInversionError
 from ..base.reading import is_address, parse_yaml, read_bytes, validated
 from ..base.validation import CONTROL, FrozenModel
 from ..engine.models.specs import MODELS
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from ..results.settings import RunSettings, fields_of, settings_by_key, without_dropped
 from .addresses import address_of
+from .pairing import Pair
 
 FILE: Final = "project.yaml"
 FORMAT: Final = "napari-maskinversion project"
@@ -53,6 +54,15 @@ class ProjectImage(BaseModel):
             raise ValueError("a name is one line without control signs, and begins with no dot")
         return name
 
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """What tells the image from others whatever its name is."""
+        return self.image, self.series
+
+    def changed(self, **values: Any) -> Self:
+        """Return the image with other values."""
+        return type(self)(**{**dict(self), **values})
+
 
 class Project(FrozenModel):
     """What `project.yaml` holds."""
@@ -78,6 +88,10 @@ class Project(FrozenModel):
     def _check(self) -> Self:
         check_names(self.images)
         return self
+
+    def changed(self, **values: Any) -> Self:
+        """Return the project with other values."""
+        return type(self)(**{**dict(self), **values})
 
     def run_settings(self, folder: Path) -> RunSettings:
         """Return the settings of a run."""
@@ -105,20 +119,6 @@ class Project(FrozenModel):
         named += [self.captions]
         named += [name for name in (self.labels, *self.settings.values()) if isinstance(name, str)]
         return input_files(*(folder / name for name in named if name))
-
-
-def check_words(project: Project, file: Path) -> None:
-    """Refuse labels, templates and colours of a project that cannot be used."""
-    try:
-        project.vocabulary(file.parent, None)
-    except MaskInversionError as error:
-        text = str(error)
-        raise InputError(text if str(file) in text else f"{file}: {text}") from None
-
-
-def captions_of(project: Project, folder: Path) -> Path | None:
-    """Return the file or folder with the captions of a project in a folder; None for none."""
-    return None if project.captions is None else place_of(project.captions, folder)
 
 
 def with_colors(vocabulary: Vocabulary, colors: Mapping[str, str]) -> Vocabulary:
@@ -149,6 +149,17 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
+def project_images(pairs: Iterable[Pair], folder: Path) -> tuple[ProjectImage, ...]:
+    """Return pairs as images of the project in a folder."""
+    images = []
+    for one in pairs:
+        image = relative(one.image, folder)
+        regions = None if one.regions is None else relative(one.regions, folder)
+        values = {"name": one.name, "image": image, "series": one.series, "regions": regions}
+        images.append(validated(ProjectImage, values, one.image))
+    return tuple(images)
+
+
 def project_file(place: Path) -> Path:
     """Return the file of a project: the path itself, or ``project.yaml`` in this folder."""
     return place if place.suffix.lower() in (".yaml", ".yml") else place / FILE
@@ -166,13 +177,20 @@ def read_project(place: Path) -> Project:
         raise InputError(
             f"{file} was written by a newer version of this program; update the program."
         )
-    try:
+    with naming(file):
         project = validated(Project, values, file)
         project.run_settings(file.parent)
-    except (ConfigError, InputError) as error:
+    return project
+
+
+@contextmanager
+def naming(file: Path) -> Generator[None, None, None]:
+    """Name the file of a project in what is refused in the block."""
+    try:
+        yield
+    except MaskInversionError as error:
         text = str(error)
         raise InputError(text if str(file) in text else f"{file}: {text}") from None
-    return project
 
 
 def write_project(project: Project, file: Path) -> None:
@@ -244,8 +262,3 @@ def _resolved(value: Any, folder: Path, *, folders: bool = False) -> Any:
 def _exists(path: str | Path, *, folders: bool) -> bool:
     """Return whether there is a file; a long list of labels is no path, and no error."""
     return bool(path) and (os.path.exists if folders else os.path.isfile)(path)
-
-
-def states(project: Project) -> Counter[str]:
-    """Return how many images there are of each state."""
-    return Counter(image.state for image in project.images)

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
-from ..language.labels.vocabulary import Vocabulary
 from ..results.export.catalogue import check_formats
+from ..results.export.table_csv import without_formula
 from ..results.export.table_parquet import is_ours
-from ..results.settings import RunSettings
-from ..results.spreadsheet import without_formula
-from .drawn_file import is_drawn
-from .executors import ClusterLost, TaskExecutor, Work, WorkerDied
-from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked
+from .executors import TaskExecutor, Work
+from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked, leftovers
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report
-from .leftovers import leftovers
-from .project import Project, ProjectImage, place_of
+from .opened import OpenProject
 
 FAILED: Final = "failed.csv"
-_FAILED_COLUMNS: Final = ("image", "problem")
-_HEADER: Final = (",".join(_FAILED_COLUMNS) + "\n").encode()
+_COLUMNS: Final = ("image", "problem")  # of this list
 _LISTED: Final = 5  # names in a text
 _TOLD: Final = 0.3  # seconds between two answers about what is under way
 _DEATHS: Final = 6  # others may end workers, too, such as a cluster that needs its machines
@@ -38,11 +31,7 @@ _DEADLY: Final = (
     "the process that computed it ended suddenly again and again, perhaps for lack of memory; use "
     "fewer --workers, or a machine with more memory."
 )
-
-_AT_START: Final = (
-    "Worker processes ended suddenly at their start again and again, perhaps for lack of memory; "
-    "use fewer --workers, or leave the option out."
-)
+_REPLACED: Final = "A worker process ended suddenly. It is replaced."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,74 +60,33 @@ class Plan:
         )
 
 
-def task_of(
-    project: Project,
-    image: ProjectImage,
-    folder: Path,
-    out: Path,
-    settings: RunSettings,
-    vocabulary: Vocabulary | None,
-    formats: Sequence[str] = (ALWAYS,),
-) -> ImageTask:
-    """Return the task of an image that has regions."""
-    return ImageTask(
-        name=image.name,
-        image=place_of(image.image, folder),
-        regions=place_of(str(image.regions), folder),
-        settings=settings_of(image, folder, settings),
-        vocabulary=vocabulary,
-        templates=project.templates,
-        colors=project.colors,
-        formats=tuple(dict.fromkeys((*formats, ALWAYS))),
-        out=out,
-    )
-
-
-def settings_of(image: ProjectImage, folder: Path, settings: RunSettings) -> RunSettings:
-    """Return the settings of an image: its number in a file; drawn regions know their planes."""
-    values: dict[str, Any] = {} if image.series is None else {"series": image.series}
-    if settings.planes is not None and image.regions and is_drawn(folder / image.regions):
-        values["planes"] = None
-    return settings.changed(values)
-
-
 def listed(names: Iterable[str]) -> str:
     """Return the first few of some names."""
     first = list(names)
     return ", ".join(first[:_LISTED]) + ", ..." * (len(first) > _LISTED)
 
 
-def plan(
-    project: Project,
-    folder: Path,
-    out: Path,
-    *,
-    formats: Sequence[str] = (ALWAYS,),
-    changes: Mapping[str, Any] | None = None,
-    captions: str = "",
-) -> Plan:
-    """Return what is to be done for a project, and what is done already."""
-    settings: RunSettings = project.run_settings(folder).changed(changes or {})
-    settings.method.check()
+def plan(project: OpenProject, formats: Sequence[str] = (ALWAYS,), captions: str = "") -> Plan:
+    """Return what is to be done for a project, and what is done already.
+
+    ``captions`` is the hash of those that each region gets.
+    """
+    project.settings.method.check()
     check_formats(formats)
-    vocabulary = project.vocabulary(folder, settings.threshold)
-    images = [image for image in project.images if image.state != "skip"]
     tasks, done, bare, stale, damaged = [], [], [], {}, []
-    for image in images:
-        if image.regions is None:
-            bare.append(image.name)
+    for name in project.by_name:
+        task = project.task(name, formats, captions)
+        if task is None:
+            bare.append(name)
             continue
-        task = replace(
-            task_of(project, image, folder, out, settings, vocabulary, formats), captions=captions
-        )
         if is_marked(task):
             different = differences(task)
             if different not in ([], MORE_FORMATS):
-                stale[task.name] = different
+                stale[name] = different
             elif is_damaged(task):
-                damaged.append(task.name)
+                damaged.append(name)
             elif not different:
-                done.append(task.name)
+                done.append(name)
                 continue
         tasks.append(task)
     return Plan(
@@ -147,7 +95,7 @@ def plan(
         bare=tuple(bare),
         stale=stale,
         damaged=tuple(damaged),
-        others=leftovers(out, (image.name for image in images)),
+        others=leftovers(project.out, project.by_name),
     )
 
 
@@ -168,22 +116,21 @@ def check_out(
         files = [task.archive / name for name in (*check_formats(task.formats), FILE)]
         check_targets(files, overwrite=overwrite, inputs=inputs, is_ours=_is_ours)
         # A part without a mark is that of a batch which was killed.
-        ours = is_ours if not is_marked(task) else lambda _: True
+        ours = (lambda _: True) if is_marked(task) else is_ours
         check_targets([task.part], overwrite=overwrite, inputs=inputs, is_ours=ours)
+
+
+def _is_ours(file: Path) -> bool:
+    return (file.parent / FILE).is_file()
 
 
 def is_our_list(file: Path) -> bool:
     """Return whether a file is a list of failed images that a batch wrote."""
     try:
         with file.open("rb") as opened:
-            # Earlier versions ended lines with \r\n on Windows.
-            return opened.readline(100).replace(b"\r\n", b"\n") == _HEADER
+            return opened.readline(100).strip() == ",".join(_COLUMNS).encode()
     except OSError:
         return False
-
-
-def _is_ours(file: Path) -> bool:
-    return (file.parent / FILE).is_file()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +147,17 @@ def run_batch(
     """Do tasks in any order; yield the report of each when it is done, and `Underway` meanwhile.
 
     A task whose worker died is done again, from the second time alone, so that it ends no other
-    one's. With the sixth worker it is given up. If the sixth dies before anything was begun, the
-    batch ends.
+    one's. With the sixth worker it is given up.
     """
     waiting = iter(tasks)
-    is_alone = False
     again: deque[ImageTask] = deque()
     alone: deque[ImageTask] = deque()
-    died: Counter[str] = Counter()
-    in_vain: Counter[str] = Counter()  # since anything was begun
+    deaths: Counter[str] = Counter()
     pending: dict[Future[Report], ImageTask] = {}
+    is_alone = False
     try:
         while True:
-            if not pending:
-                is_alone = bool(alone)
+            is_alone = bool(alone) if not pending else is_alone
             if alone or is_alone:
                 new = [] if pending else [alone.popleft()]
             else:
@@ -227,24 +171,24 @@ def run_batch(
             for future in wait(pending, timeout=_TOLD, return_when=FIRST_COMPLETED).done:
                 task = pending.pop(future)
                 try:
-                    yield future.result()
-                    in_vain.clear()
-                except ClusterLost as error:
-                    again.append(task)
-                    yield Underway(executor.underway(), str(error))
-                except WorkerDied as error:
-                    died[task.name] += error.times
-                    in_vain[task.name] += 1
-                    if error.times or executor.underway():
-                        in_vain.clear()
-                    if in_vain[task.name] >= _DEATHS:
-                        raise MaskInversionError(_AT_START) from None
-                    if error.times and died[task.name] >= _DEATHS:
-                        yield Report(name=task.name, problem=_DEADLY)
-                        continue
-                    (alone if died[task.name] > 1 else again).append(task)
-                    yield Underway(executor.underway(), f"{error} It is replaced.")
+                    report = future.result()
+                except executor.died:
+                    report = Report(name=task.name, stopped=True)
+                if not report.stopped:
+                    yield report
+                    continue
+                deaths[task.name] += 1
+                if deaths[task.name] >= _DEATHS:
+                    yield Report(name=task.name, problem=_DEADLY)
+                    continue
+                (alone if deaths[task.name] > 1 else again).append(task)
+                yield Underway(executor.underway(), _REPLACED)
             yield Underway(executor.underway(), executor.note())
+    except CancelledError:
+        raise MaskInversionError(
+            "The Dask scheduler went away. Finished images are kept; start it and run the same "
+            "command to continue."
+        ) from None
     finally:
         for future in pending:
             future.cancel()
@@ -258,24 +202,6 @@ def write_failed(problems: Mapping[str, str], out: Path) -> None:
             file.unlink()
         return
     out.mkdir(parents=True, exist_ok=True)
-    with atomic_path(file) as part:
-        rows = _rows([_FAILED_COLUMNS, *problems.items()])
-        part.write_text(rows, encoding="utf-8", newline="")
-
-
-def add_failed(name: str, problem: str, out: Path) -> None:
-    """Add an image to ``failed.csv`` at once, since the batch may be killed before its end.
-
-    A disk that refuses is no reason to stop: `write_failed` says so at the end.
-    """
-    file = out / FAILED
-    with suppress(OSError):
-        rows = [(name, problem)] if file.exists() else [_FAILED_COLUMNS, (name, problem)]
-        with file.open("a", encoding="utf-8", newline="") as end:
-            end.write(_rows(rows))
-
-
-def _rows(rows: Iterable[tuple[str, str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(without_formula, row) for row in rows)
-    return text.getvalue()
+    with atomic_path(file) as part, part.open("w", encoding="utf-8", newline="") as text:
+        rows = (map(without_formula, row) for row in problems.items())
+        csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *rows])

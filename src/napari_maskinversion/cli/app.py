@@ -29,7 +29,7 @@ from .demo import demo_command
 from .doctor import doctor_command
 from .export import export_command
 from .find import find_command
-from .generate.imagine import imagine_command
+from .imagine import imagine_command
 from .labels import labels
 from .models import methods_command, models
 from .rollout import rollout_command

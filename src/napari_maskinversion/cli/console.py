@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from time import monotonic
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import typer
 from rich.markup import escape
@@ -21,6 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from ..base.progress import listening
 from ..results.printing import PlainConsole, spelled
 
 INTERRUPTED: Final = 130  # exit code after Ctrl-C
@@ -102,6 +105,22 @@ class ProgressBar:
         if text and text != self._note:
             self._progress.console.print(escape(text), highlight=False, soft_wrap=True)
             self._note = text
+
+
+@contextmanager
+def following(
+    show: Callable[[ProgressBar, Any], object],
+    *columns: ProgressColumn,
+    remaining: bool = False,
+    stopped: Callable[[], str] = lambda: "Stopped; nothing was written.",
+) -> Iterator[ProgressBar]:
+    """Show on a bar what the work in a block tells; Ctrl-C ends the program with a line."""
+    try:
+        with ProgressBar(*columns, remaining=remaining) as bar, listening(partial(show, bar)):
+            yield bar
+    except KeyboardInterrupt:
+        say(stopped())
+        raise typer.Exit(INTERRUPTED) from None
 
 
 class ProgressLines:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,16 +11,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import ConfigError
-from ..language.labels.templates import choose_templates
-from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expression, find
-from ..pipeline.inputs import open_inputs, origin
-from ..pipeline.run import check_tasks
+from ..language.labels.label import choose_templates
+from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, check_expression, find
+from ..pipeline.job import open_job
 from ..results.settings import RunSettings
 from .console import print_table, say
-from .earlier_results import embedded_before
 from .loading import load
-from .options import ImageFile, MaskFiles, template_option, with_paper, with_settings
-from .running import invert, say_unfinished
+from .options import (
+    EarlierResults,
+    ImageFile,
+    MaskFiles,
+    template_option,
+    with_paper,
+    with_settings,
+)
+from .running import embedded, say_unfinished
 
 if TYPE_CHECKING:
     from ..results.results import Results
@@ -48,13 +52,7 @@ def find_command(
     settings: RunSettings,
     template: Annotated[list[str] | None, template_option("none, the description as it is")] = None,
     top: Annotated[int, typer.Option(help="Regions to print.")] = 20,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            help="results.npz of an earlier run --format npz --alpha 5 --window whole on the same "
-            "files, to reuse its embeddings. Model, settings and files must be the same."
-        ),
-    ] = None,
+    results: EarlierResults = None,
 ) -> None:
     """Rank the regions of an image by how well words fit them, best first.
 
@@ -65,20 +63,13 @@ def find_command(
     check_expression(expression, templates)
     if top < 1:
         raise ConfigError(f"--top must be at least 1; got {top}.")
-    inputs = open_inputs(image, masks, settings, say)
-    check_tasks(inputs.tasks)
-    model = load(settings.model, settings.architecture, settings.device)
-    if results is None:
-        embedded, finished = invert(model, inputs, None, settings)
-    else:
-        source = origin(image, masks, settings, inputs.stack)
-        with inputs.stack:
-            embedded = embedded_before(results, inputs, source, model, settings)
-        finished = True
-    ranked = find(model, embedded.embeddings, expression, templates)
-    _print_matches(embedded, ranked[:top], expression)
+    with open_job(image, masks, settings, say) as job:
+        model = load(settings.model, settings.architecture, settings.device)
+        regions, finished = embedded(model, job, results)
+    ranked = find(model, regions.embeddings, expression, templates)
+    _print_matches(regions, ranked[:top], expression)
     if not finished:
-        say_unfinished(embedded, inputs)
+        say_unfinished(regions, job)
 
 
 def _print_matches(results: Results, ranked: list[RegionMatch], expression: str) -> None:

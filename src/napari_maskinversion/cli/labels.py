@@ -20,8 +20,7 @@ from ..language.labels.files import (
     unsupported_fields,
     write_label_file,
 )
-from ..language.labels.presets import PREFIX, preset, presets
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import PREFIX, preset, presets, vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import input_files
 from .console import echo, print_table, say

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 from rich.progress import DownloadColumn
 
+from ..base.progress import BYTES, Tick, listening
 from ..base.progress_words import fetching
 from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..language.generation.decoder import CaptionDecoder
-    from ..pipeline.captions.generating import CaptionRequest
+    from ..pipeline.captions import CaptionRequest
     from ..regions.sam.checkpoints import CheckpointSpec
 
 Loaded = TypeVar("Loaded")
-Report = Callable[[int, int], None]
 
 
 def load(name: str, architecture: str | None, device: str) -> Backbone:
@@ -29,9 +29,7 @@ def load(name: str, architecture: str | None, device: str) -> Backbone:
     loaded = _downloading(
         name,
         lambda: _describe_model(name),
-        lambda report: load_where_it_fits(
-            name, device=device, architecture=architecture, on_progress=report
-        ),
+        lambda: load_where_it_fits(name, device=device, architecture=architecture),
     )
     if loaded.note:
         say(loaded.note)
@@ -42,9 +40,7 @@ def fetch_model(name: str) -> Path:
     """Download the weights of a model; Ctrl-C ends the program."""
     from ..engine.models.weights_download import fetch
 
-    return _stoppable(
-        name, lambda: _describe_model(name), lambda report: fetch(name, on_progress=report)
-    )
+    return _stoppable(name, lambda: _describe_model(name), lambda: fetch(name))
 
 
 def fetch_sam(spec: CheckpointSpec) -> Path:
@@ -52,9 +48,7 @@ def fetch_sam(spec: CheckpointSpec) -> Path:
     from ..regions.sam.checkpoints import fetch_checkpoint
 
     about = fetching(spec.file, spec.size_text, spec.license)
-    return _stoppable(
-        spec.file, lambda: about, lambda report: fetch_checkpoint(spec, on_progress=report)
-    )
+    return _stoppable(spec.file, lambda: about, lambda: fetch_checkpoint(spec))
 
 
 def load_captioner(request: CaptionRequest, model: Backbone) -> CaptionDecoder:
@@ -63,29 +57,23 @@ def load_captioner(request: CaptionRequest, model: Backbone) -> CaptionDecoder:
 
     spec = get_decoder(request.decoder)
     about = fetching(spec.name, spec.size_text, spec.license)
-    return _stoppable(
-        spec.name,
-        lambda: about,
-        lambda report: request.load(model, model.device, on_progress=report),
-    )
+    return _stoppable(spec.name, lambda: about, lambda: request.load(model, model.device))
 
 
-def _downloading(
-    name: str, describe: Callable[[], str], work: Callable[[Report], Loaded]
-) -> Loaded:
+def _downloading(name: str, describe: Callable[[], str], work: Callable[[], Loaded]) -> Loaded:
     with ProgressBar(DownloadColumn()) as bar:
 
-        def report(done: int, total: int) -> None:
-            if not bar.shown and done >= total:
-                return  # it was on this machine already
-            if not bar.shown:
-                say(describe())
-            bar.show(name, done, total)
+        def report(news: Tick) -> None:
+            if news.stage == BYTES:
+                if not bar.shown:
+                    say(describe())
+                bar.show(name, news.done, news.total)
 
-        return work(report)
+        with listening(report):
+            return work()
 
 
-def _stoppable(name: str, describe: Callable[[], str], work: Callable[[Report], Loaded]) -> Loaded:
+def _stoppable(name: str, describe: Callable[[], str], work: Callable[[], Loaded]) -> Loaded:
     try:
         return _downloading(name, describe, work)
     except KeyboardInterrupt:

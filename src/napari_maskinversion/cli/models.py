@@ -117,23 +117,10 @@ def check_command(
     settings: RunSettings,
 ) -> None:
     """Run a model on known images and check its answers."""
-    from ..images.sample_scenes import load_scene, scene_names
-    from ..pipeline.model_check import check_model, crops
+    from ..pipeline.model_check import check_model
 
-    model = load(name, settings.architecture, settings.device)
-    pictures = None
-    if model.spec is not None and model.spec.bundled:
-        # It was trained on drawings, so the sample scenes are its test.
-        scenes = [load_scene(scene) for scene in scene_names()]
-        pictures = [
-            picture
-            for scene in scenes
-            for picture in crops(
-                scene.name, scene.image, scene.regions, scene.truth, scene.vocabulary
-            )
-        ]
-    report = check_model(model, pictures)
-    echo(str(report))
+    report = check_model(load(name, settings.architecture, settings.device))
+    echo(report.table())
     if not report.ok:
         raise typer.Exit(1)
 
@@ -155,7 +142,7 @@ def calibrate_command(
     most wrong answers, and at most 15 % of the right ones. run and the panel use them from then on.
     """
     from ..results.calibrations import keep_calibration
-    from ..review.calibrating import calibrate_from_files
+    from ..review.reporting import calibrate_from_files
 
     for path in files:
         if not path.is_file():

@@ -1,10 +1,10 @@
-"""Command-line options: those of run settings, made from their fields, and shared arguments."""
+"""Command-line options: those of run settings, made from their fields, and shared groups."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
@@ -12,11 +12,16 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from pydantic import BaseModel
 
 from ..base.errors import InputError
-from ..language.labels.templates import TEMPLATES
+from ..base.locks import Lock, hold
+from ..base.targets import check_targets
+from ..language.labels.label import TEMPLATES
+from ..pipeline.inputs import input_files
 from ..regions.annotations.reading import FORMATS as ANNOTATION_FORMATS
-from ..results.export.catalogue import FORMATS
+from ..results.export.bundle import Bundle
+from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
 from ..results.settings import (
     GROUPS,
     PAPER,
@@ -28,13 +33,8 @@ from ..results.settings import (
 )
 from .console import say
 
-RawCsv = Annotated[
-    bool,
-    typer.Option(
-        "--raw-csv",
-        help="Write texts to CSV as they are. By default an apostrophe is put before those that a "
-        "spreadsheet would run as a formula.",
-    ),
+AcceptedOnly = Annotated[
+    bool, typer.Option("--accepted-only", help="Only regions that were accepted in a review.")
 ]
 Polygons = Annotated[
     bool,
@@ -42,10 +42,6 @@ Polygons = Annotated[
         "--polygons",
         help="Write masks in COCO as polygons, for programs that read no run lengths.",
     ),
-]
-Formats = Annotated[
-    str,
-    typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
 ]
 ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")]
 MaskFiles = Annotated[
@@ -55,7 +51,13 @@ MaskFiles = Annotated[
         "of: " + ", ".join(form.name for form in ANNOTATION_FORMATS) + "."
     ),
 ]
-
+EarlierResults = Annotated[
+    Path | None,
+    typer.Option(
+        help="results.npz of an earlier run --format npz on the same files, to reuse its "
+        "embeddings. Model, settings and files must be the same (find: --alpha 5 --window whole)."
+    ),
+]
 Paper = Annotated[
     bool,
     typer.Option(
@@ -65,17 +67,57 @@ Paper = Annotated[
         "Your other options still apply; result.json lists them.",
     ),
 ]
+_CONTEXT = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where the results of a command go, and in which formats."""
+
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
+        "maskinversion_output"
+    )
+    formats: Annotated[
+        str,
+        typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
+    ] = ",".join(DEFAULT)
+    overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False
+    raw_csv: Annotated[
+        bool,
+        typer.Option(
+            "--raw-csv",
+            help="Write texts to CSV as they are. By default an apostrophe is put before those "
+            "that a spreadsheet would run as a formula.",
+        ),
+    ] = False
+    polygons: Polygons = False
+
+    @property
+    def chosen(self) -> list[str]:
+        """The names of the formats."""
+        return split_names(self.formats)
+
+    def begin(self, *inputs: Path | str | None) -> Lock | None:
+        """Refuse what must not or cannot be written; keep what is returned until it is written."""
+        names = check_formats(self.chosen)
+        if self.polygons and "coco" not in self.chosen:
+            raise InputError(
+                "--polygons is about COCO; add coco to --format, or leave --polygons out."
+            )
+        targets, read = [self.out / name for name in names], input_files(*inputs)
+        check_targets(targets, overwrite=self.overwrite, inputs=read)
+        return hold(self.out)
+
+    def write(self, bundle: Bundle) -> str:
+        """Write results; return a line about the files."""
+        bundle = replace(bundle, raw_csv=self.raw_csv, polygons=self.polygons)
+        written = write_results(bundle, self.out, self.chosen, overwrite=self.overwrite)
+        return f"Wrote {', '.join(file.name for file in written) or 'nothing'} in {self.out}"
 
 
 def split_names(text: str) -> list[str]:
     """Return the names in a text, separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def check_polygons(polygons: bool, formats: Sequence[str]) -> None:
-    """Refuse ``--polygons`` without COCO."""
-    if polygons and "coco" not in formats:
-        raise InputError("--polygons is about COCO; add coco to --format, or leave --polygons out.")
 
 
 def template_option(default: str) -> Any:
@@ -94,49 +136,42 @@ def with_settings(
     model: type[RunSettings] = RunSettings,
     only_chosen: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add options to a command; it receives their values as ``settings``."""
-    settings = [
-        setting
+    """Add options to a command, which receives their values as ``settings``.
+
+    With ``only_chosen`` it receives those that the user wrote, by key, as ``changes``.
+    """
+    settings = {
+        setting.key.replace(".", "_"): setting
         for setting in fields_of(model=model)
         if (setting.group in wanted and setting.extra.get("cli") is not False)
         or setting.key in wanted
         if setting.key not in without
-    ]
+    }
     usual = model().changed(defaults or {})
-    help = help or {}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-        received = "changes" if only_chosen else "settings"
-        own = [value for name, value in signature.parameters.items() if name != received]
+        parameters = inspect.signature(command, eval_str=True).parameters
+        own = [value for name, value in parameters.items() if name not in ("settings", "changes")]
         options = [
-            Parameter(
-                setting.key.replace(".", "_"),
-                Parameter.KEYWORD_ONLY,
-                default=None if _is_list(setting) else usual.get(setting.key),
-                annotation=Annotated[_type(setting), _option(setting, help.get(setting.key))],
+            _parameter(
+                name,
+                setting,
+                None if _is_list(setting) else usual.get(setting.key),
+                (help or {}).get(setting.key),
             )
-            for setting in settings
+            for name, setting in settings.items()
         ]
 
         def call(ctx: typer.Context | None = None, **values: Any) -> None:
-            changes = {s.key: values.pop(s.key.replace(".", "_")) for s in settings}
-            for setting in settings:
-                if _is_list(setting):
-                    changes[setting.key] = tuple(changes[setting.key] or ())
-                replacement = setting.extra.get("cli_replacement")
-                if replacement and changes[setting.key] is not None:
-                    say(f"--{setting.extra['cli']} is deprecated; use --{replacement}.")
-            if ctx is None:
-                command(**values, settings=usual.changed(changes))
-                return
-            chosen = {key for key in changes if _is_written(ctx, key.replace(".", "_"))}
-            command(**values, changes={key: changes[key] for key in changes if key in chosen})
+            changes = {}
+            for name, setting in settings.items():
+                value = values.pop(name)
+                if ctx is None or _is_written(ctx, name):
+                    changes[setting.key] = tuple(value or ()) if _is_list(setting) else value
+            received = {"settings": usual.changed(changes)} if ctx is None else {"changes": changes}
+            command(**values, **received)
 
-        context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        return _with_parameters(
-            call, command, [*([context] if only_chosen else []), *own, *options]
-        )
+        return _with_parameters(call, command, [*[_CONTEXT] * only_chosen, *own, *options])
 
     return decorate
 
@@ -161,10 +196,9 @@ def with_paper(
             paper = chosen["paper"] if "paper" in own else chosen.pop("paper")
             command(**(_as_in_the_paper(ctx, chosen, values) if paper else chosen))
 
-        context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         flag = Parameter("paper", Parameter.KEYWORD_ONLY, default=False, annotation=Paper)
         added = () if "paper" in own else (flag,)
-        return _with_parameters(call, command, [context, *own.values(), *added])
+        return _with_parameters(call, command, [_CONTEXT, *own.values(), *added])
 
     return decorate
 
@@ -193,28 +227,57 @@ def _is_written(context: typer.Context, name: str) -> bool:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter whose type is a dataclass with one option for each of its fields.
+    """Replace each parameter whose type is a dataclass or a model of settings by its fields.
 
-    The options stand where the parameter stood; the command receives an instance of the dataclass.
+    Each is an option where the parameter stood; the command receives an instance of the type. The
+    default of a parameter brings those of its options.
     """
     parameters = list(_flat_parameters(command))
     return _with_parameters(lambda **values: _call(command, values), command, parameters)
 
 
-def _flat_parameters(function: Any) -> Iterator[Parameter]:
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        if is_dataclass(parameter.annotation):
-            yield from _flat_parameters(parameter.annotation)
+def _flat_parameters(function: Any, usual: Any = None) -> Iterator[Parameter]:
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        default = parameter.default if usual is None else getattr(usual, name)
+        kind = parameter.annotation
+        if is_dataclass(kind):
+            yield from _flat_parameters(kind, None if default is Parameter.empty else default)
+        elif _is_group(kind):
+            for setting in _options_of(kind):
+                yield _parameter(setting.key, setting, setting.default)
         else:
-            yield parameter.replace(kind=Parameter.KEYWORD_ONLY)
+            yield parameter.replace(kind=Parameter.KEYWORD_ONLY, default=default)
 
 
 def _call(function: Any, values: Mapping[str, Any]) -> Any:
     arguments = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
-        arguments[name] = _call(kind, values) if is_dataclass(kind) else values[name]
+        if _is_group(kind):
+            arguments[name] = kind(**{one.key: values[one.key] for one in _options_of(kind)})
+        else:
+            arguments[name] = _call(kind, values) if is_dataclass(kind) else values[name]
     return function(**arguments)
+
+
+def _is_group(kind: Any) -> bool:
+    """Return whether a type is a model of settings; those of a run have `with_settings`."""
+    is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
+    return is_model and not issubclass(kind, RunSettings)
+
+
+def _options_of(kind: type[BaseModel]) -> list[Setting]:
+    return [one for one in fields_of(model=kind) if one.extra.get("cli") is not False]
+
+
+def _parameter(name: str, setting: Setting, default: Any, help: str | None = None) -> Parameter:
+    """Return the parameter of a command that a setting is."""
+    return Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[_type(setting), _option(setting, help)],
+    )
 
 
 def _with_parameters(
@@ -237,16 +300,13 @@ def _option(setting: Setting, help: str | None) -> Any:
     turns_off = setting.annotation is bool and bool(setting.default)
     if turns_off:
         name = f" /{name}"
-    choices = _choices(setting.annotation)
-    earlier = setting.extra.get("cli_earlier")
+    choices = setting.extra.get("choices") or _choices(setting.annotation)
     return typer.Option(
         name,
-        *([f"--{earlier}"] if earlier else []),
-        hidden="cli_replacement" in setting.extra,
         help=help or setting.extra.get("cli_help") or setting.help,
         metavar="|".join(choices) or None,
         show_default=not turns_off,
-        rich_help_panel=GROUPS[setting.group],
+        rich_help_panel=GROUPS.get(setting.group),
     )
 
 

@@ -13,7 +13,7 @@ from ..base.atomic_files import atomic_path, together
 from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
-from ..images.overview import overview
+from ..images.plane_source import overview
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..results.settings import RunSettings
 from .console import say

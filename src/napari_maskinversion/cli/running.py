@@ -1,24 +1,28 @@
-"""Regions inverted under a progress bar, for the commands that do so."""
+"""Regions embedded under a progress bar, or by an earlier run, for the commands that need it."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..base import progress_words as words
-from ..base.errors import NotEnoughMemoryError
-from ..base.steps import Steps
+from ..base.errors import InputError, NotEnoughMemoryError
+from ..base.progress import listening
+from ..base.progress_words import STARTING
 from ..images.known_images import unknown_image_note
 from ..language.captions.bank import CaptionBank
-from ..language.labels.known_words import taught_by, unknown_words_note
+from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
-from ..pipeline.captions.from_bank import add_captions
+from ..pipeline.captions import add_captions
 from ..pipeline.estimate import estimate, place_text
-from ..pipeline.inputs import Inputs
-from ..pipeline.run import RegionChunk, run_planes
-from ..results.settings import RunSettings
+from ..pipeline.job import Job
+from ..pipeline.run import Progress, RegionChunk
+from ..results.export.archive import open_archive
+from ..results.export.bundle import Bundle, compress_masks
+from ..results.settings import fields_of
 from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
@@ -27,20 +31,17 @@ if TYPE_CHECKING:
 
 
 def invert(
-    model: Backbone,
-    inputs: Inputs,
-    vocabulary: Vocabulary | None,
-    settings: RunSettings,
-    bank: CaptionBank | None = None,
+    model: Backbone, job: Job, words: Vocabulary | None = None, bank: CaptionBank | None = None
 ) -> tuple[Results, bool]:
-    """Invert the regions and close the image.
+    """Return the results of a job, and whether they are of all regions.
 
     Ctrl-C keeps the chunks that are finished; before the first of them it ends the program.
     """
-    if inputs.notes:
-        say(inputs.notes)
+    settings = job.settings
+    if job.notes:
+        say(job.notes)
     size = estimate(
-        inputs.tasks,
+        job.tasks,
         model=model.name,
         device=str(model.device),
         resolution=settings.resolution or model.working_resolution,
@@ -49,11 +50,15 @@ def invert(
         window=settings.window,
         method=settings.method,
     )
-    place = place_text(str(model.device))
-    work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)
-    with inputs.stack:
-        notes = [size.text, place, *_not_known(model, inputs, vocabulary)]
-        results, finished = _follow(work, "\n".join(notes))
+    unknown = unknown_words_note(() if words is None else words.full_labels, taught_by(model))
+    notes = [
+        size.text,
+        place_text(str(model.device)),
+        f"{unknown}." if unknown else "",
+        unknown_image_note(job.tasks[0].source, model),
+    ]
+    work = partial(job.run, model, words, bank)
+    results, finished = _follow(work, "\n".join(filter(None, notes)))
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
@@ -62,29 +67,26 @@ def invert(
     return results.in_order(), finished
 
 
-def _not_known(model: Backbone, inputs: Inputs, vocabulary: Vocabulary | None) -> list[str]:
-    """Return a line about words, and one about the image, if the demo model does not know them."""
-    labels = () if vocabulary is None else vocabulary.full_labels
-    unknown = unknown_words_note(labels, taught_by(model))
-    notes = [f"{unknown}." if unknown else "", unknown_image_note(inputs.tasks[0].source, model)]
-    return [note for note in notes if note]
-
-
-def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
-    """Drive the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
+def _follow(work: Callable[[], Results], size: str) -> tuple[Results | None, bool]:
+    """Run the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
     results: Results | None = None
-    with ProgressBar() as bar, Steps(work) as steps:
-        bar.show(words.STARTING)
+    begun = False
+
+    def show(news: Progress | RegionChunk) -> None:
+        nonlocal results, begun
+        if not begun:  # bad input was refused before
+            bar.say_note(size)
+        begun = True
+        if isinstance(news, RegionChunk):
+            results = news.so_far
+        else:
+            bar.say_note(news.note)
+            bar.show(news.text, news.fraction)
+
+    with ProgressBar() as bar, listening(show):
+        bar.show(STARTING)
         try:
-            for count, news in enumerate(steps):
-                if not count:  # the first step raises the errors of bad input
-                    bar.say_note(size)
-                if isinstance(news, RegionChunk):
-                    results = news.so_far
-                else:
-                    bar.say_note(news.note)
-                    bar.show(news.text, news.fraction)
-            return steps.result, True
+            return work(), True
         except KeyboardInterrupt:
             return results, False
         except NotEnoughMemoryError as error:
@@ -94,8 +96,55 @@ def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | N
             return results, False
 
 
-def say_unfinished(results: Results, inputs: Inputs) -> None:
+def embedded(model: Backbone, job: Job, earlier: Path | None) -> tuple[Results, bool]:
+    """Return the regions of a job without labels, and whether they are all.
+
+    Those of an earlier ``run --format npz`` are taken, if a run would compute the same now.
+    """
+    if earlier is None:
+        return invert(model, job)
+    bundle = open_archive(earlier)
+    if differences := list(_differences(bundle, job, model)):
+        raise InputError(
+            f"{earlier} cannot be used again, it has {', '.join(differences)}; leave --results "
+            "out, or write it again by run --format npz with the same options."
+        )
+    return bundle.results, True
+
+
+def _differences(bundle: Bundle, job: Job, model: Backbone) -> Iterator[str]:
+    info, settings = bundle.results.info, job.settings
+    if _content(bundle.source) != _content(job.source):
+        yield "another image"
+    if bundle.source.get("channels", "") != job.source["channels"]:
+        yield "other channels"
+    if dict(bundle.masks) != compress_masks(job.tasks):
+        yield "other regions"
+    if info.fingerprint != model.fingerprint:
+        yield f"another model ({info.model})"
+    if not info.method.inverts:
+        yield f"embeddings of another method ({info.method.title})"
+    for setting in fields_of():
+        before, now = info.settings.get(setting.key), settings.get(setting.key)
+        if setting.group == "inversion" and before != now:
+            yield f"{setting.name} {before} instead of {now}"
+    if (info.window, info.keep_aspect) != (settings.window, settings.keep_aspect):
+        yield "other windows"
+    side = settings.resolution or model.working_resolution
+    if any(region.window.resolution != side for region in bundle.results.regions):
+        yield f"regions seen at another resolution than {side}"
+
+
+def _content(source: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What tells an image from others: the file's name does not."""
+    image = source.get("image")
+    if not isinstance(image, Mapping):
+        return None
+    return {key: value for key, value in image.items() if key != "file"}
+
+
+def say_unfinished(results: Results, job: Job) -> None:
     """Say how many regions were finished when the user stopped, and end the program."""
-    count = sum(len(task.regions) for task in inputs.tasks)
+    count = sum(len(task.regions) for task in job.tasks)
     say(f"Stopped: {len(results)} of {count} regions were finished and are kept.")
     raise typer.Exit(INTERRUPTED)

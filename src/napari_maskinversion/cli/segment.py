@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..base import progress_words as words
 from ..base.atomic_files import together
 from ..base.errors import ConfigError, EmptyMaskError, InputError
 from ..base.locks import hold
+from ..base.progress_words import STARTING
 from ..base.regions import Region
-from ..base.steps import Steps
 from ..base.targets import check_targets
 from ..pipeline.inputs import channels_of, input_files, open_stack
-from ..regions.annotations.label_tiles import write_labels
-from ..regions.masks.cleanup import CleanUp, clean_region
+from ..regions.annotations.label_maps import write_labels
+from ..regions.cleanup import CleanUp, clean_region
 from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, file_or_checkpoint
 from ..regions.sam.prompts import (
     AutomaticConfig,
@@ -30,22 +30,47 @@ from ..regions.sam.prompts import (
     regions_of_boxes,
 )
 from ..results.settings import RunSettings
-from .console import INTERRUPTED, ProgressBar, print_table, say
+from .console import following, print_table, say
 from .loading import fetch_sam
-from .options import ImageFile, with_settings
+from .options import ImageFile, with_option_groups, with_settings
 
 if TYPE_CHECKING:
     from ..images.plane_source import PlaneSource
     from ..regions.sam.segmenter import Segmented, Segmenter
 
 _PICTURES = (".tif", ".tiff")
-_DEFAULTS = AutomaticConfig()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaning:
+    """What is done with each mask."""
+
+    candidate: Annotated[
+        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
+    ] = 1
+    erode: Annotated[float, typer.Option(help="Pixels to take off all around.")] = 0
+    dilate: Annotated[float, typer.Option(help="Pixels to add all around afterwards.")] = 0
+    fill_holes: Annotated[bool, typer.Option("--fill-holes", help="Fill holes.")] = False
+    largest: Annotated[bool, typer.Option("--largest", help="Keep the largest piece only.")] = False
+
+    def steps(self) -> CleanUp:
+        """Return the operations on a mask."""
+        if self.candidate < 1:
+            raise ConfigError(f"--candidate counts from 1, the best one; got {self.candidate}.")
+        return CleanUp(
+            erode=self.erode,
+            dilate=self.dilate,
+            fill_holes=self.fill_holes,
+            keep_largest=self.largest,
+        )
 
 
 @with_settings("device", "plane", "series", "channels")
+@with_option_groups
 def segment_command(
     image: ImageFile,
     settings: RunSettings,
+    *,
     boxes: Annotated[
         Path | None,
         typer.Option(help="CSV: y0,x0,y1,x1 (and object), or a Shapes layer saved by napari."),
@@ -60,7 +85,9 @@ def segment_command(
     automatic: Annotated[
         bool,
         typer.Option(
-            "--automatic", help="Segment everything in the image, without boxes and points."
+            "--automatic",
+            help="Segment everything in the image, without boxes and points; the options from "
+            "--points-per-side on are for this.",
         ),
     ] = False,
     checkpoint: Annotated[
@@ -72,49 +99,17 @@ def segment_command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Label TIFF to write.")] = Path("regions.tif"),
     overwrite: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
-    candidate: Annotated[
-        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
-    ] = 1,
-    erode: Annotated[float, typer.Option(help="Pixels to take off all around.")] = 0,
-    dilate: Annotated[float, typer.Option(help="Pixels to add all around afterwards.")] = 0,
-    fill_holes: Annotated[bool, typer.Option("--fill-holes", help="Fill holes.")] = False,
-    largest: Annotated[
-        bool, typer.Option("--largest", help="Keep the largest piece only.")
-    ] = False,
-    points_per_side: Annotated[
-        int, typer.Option(help="--automatic: points of the grid along each side.")
-    ] = _DEFAULTS.points_per_side,
-    min_score: Annotated[
-        float, typer.Option(help="--automatic: drop masks with a lower score.")
-    ] = _DEFAULTS.score,
-    min_stability: Annotated[
-        float, typer.Option(help="--automatic: drop masks whose outline is less certain.")
-    ] = _DEFAULTS.stability,
-    max_overlap: Annotated[
-        float,
-        typer.Option(help="--automatic: of two whose boxes overlap more (IoU), drop the worse."),
-    ] = _DEFAULTS.overlap,
-    min_area: Annotated[
-        int, typer.Option(help="--automatic: drop masks of fewer pixels.")
-    ] = _DEFAULTS.min_area,
+    cleaning: Cleaning,
+    everything: AutomaticConfig,
 ) -> None:
     """Turn boxes and points into regions (Segment Anything): a label image for run."""
     if automatic and (boxes or points):
         raise ConfigError("--automatic finds everything by itself; leave --boxes and --points out.")
     if not automatic and not boxes and not points:
         raise InputError("Add --boxes FILE or --points FILE, or both, or --automatic.")
-    if candidate < 1:
-        raise ConfigError(f"--candidate counts from 1, the best one; got {candidate}.")
+    cleanup, candidate = cleaning.steps(), cleaning.candidate
     if out.suffix.lower() not in _PICTURES:
         raise InputError(f"--out takes the name of a TIFF file (.tif); got {out}.")
-    cleanup = CleanUp(erode=erode, dilate=dilate, fill_holes=fill_holes, keep_largest=largest)
-    everything = AutomaticConfig(
-        points_per_side=points_per_side,
-        score=min_score,
-        stability=min_stability,
-        overlap=max_overlap,
-        min_area=min_area,
-    )
     wanted = None if checkpoint is None else file_or_checkpoint(checkpoint)
     if automatic and wanted is None:
         raise InputError("--automatic needs a SAM checkpoint: --checkpoint FILE or vit_b.")
@@ -167,27 +162,16 @@ def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
 def _find(
     segmenter: Segmenter, source: PlaneSource, prompts: list[Prompt], config: AutomaticConfig
 ) -> list[Segmented]:
-    if prompts:
-        return _follow(segmenter.segment(source, prompts))
-    segmented = _follow(segmenter.segment_everything(source, config))
+    with following(lambda bar, news: bar.show(news.text, news.fraction)) as bar:
+        bar.show(STARTING)
+        if prompts:
+            return segmenter.segment(source, prompts)
+        segmented = segmenter.segment_everything(source, config)
     if not segmented:
         raise EmptyMaskError(
             "SAM finds no mask with these scores; lower --min-score or --min-stability."
         )
     return segmented
-
-
-def _follow(work: Generator[Any, None, list[Segmented]]) -> list[Segmented]:
-    """Do the work under a progress bar; Ctrl-C ends the program."""
-    with ProgressBar() as bar, Steps(work) as steps:
-        bar.show(words.STARTING)
-        try:
-            for news in steps:
-                bar.show(news.text, news.fraction)
-        except KeyboardInterrupt:
-            say("Stopped; nothing was written.")
-            raise typer.Exit(INTERRUPTED) from None
-    return steps.result
 
 
 def _table(

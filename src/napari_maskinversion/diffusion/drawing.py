@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -33,14 +32,15 @@ from transformers.utils import logging as transformers_logging
 
 from ..base.errors import NOT_FINITE, ModelError, NotEnoughMemoryError
 from ..base.oom_fallback import is_out_of_memory
+from ..base.progress import STEP, tick
 from ..base.reading import read_json
 from ..engine.compute.compute_lock import computing
-from .folders import DecoderFolder
+from .decoders import DecoderFolder
+from .pictures import Condition
 from .settings import PictureSettings
 
 FloatArray = npt.NDArray[np.float32]
 PixelArray = npt.NDArray[np.uint8]
-OnStep = Callable[[int, int], object]
 
 # Schedulers that take a generator of random numbers, and all that a folder may name.
 _SEEDED: Final = ("DDPMScheduler", "DDIMScheduler")
@@ -56,62 +56,40 @@ _SCHEDULERS: Final = (
 _STALE: Final = ("position_ids",)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Condition:
-    """What a picture is drawn from."""
-
-    embedding: FloatArray  # (width,). Not normalised.
-    # (width,). Embedding of an image of zeros, which the guidance leads away from.
-    nothing: FloatArray
-    prompt: str = ""  # For decoders with a text encoder of their own
-
-
-class Drawer(ABC):
+class Drawer:
     """A loaded decoder."""
 
     def __init__(self, folder: DecoderFolder, device: torch.device, dtype: torch.dtype) -> None:
         self.folder, self.device, self.dtype = folder, device, dtype
+        load = _kandinsky if folder.decoder.family == "kandinsky" else _unclip
         with computing(), _quiet(), _fitting(folder, device):
-            self._pipeline = self._load(folder.path).to(device)
+            self._pipeline = load(folder.path, dtype).to(device)
         self._pipeline.set_progress_bar_config(disable=True)
 
-    @abstractmethod
-    def _load(self, path: Path) -> Any:
-        """Return the pipeline."""
-
-    @abstractmethod
-    def _call(
-        self, condition: Condition, common: dict[str, Any], report: Callable[[], None]
-    ) -> Any:
-        """Run the pipeline; ``report`` is to be called after each step."""
-
-    def draw(
-        self, condition: Condition, settings: PictureSettings, seed: int, on_step: OnStep
-    ) -> PixelArray:
+    def draw(self, condition: Condition, settings: PictureSettings) -> PixelArray:
         """Draw one picture (size, size, 3)."""
-        common = {
-            "height": settings.size,
-            "width": settings.size,
-            "num_inference_steps": settings.steps,
-            "guidance_scale": float(settings.guidance or 0.0),
-            "generator": torch.Generator("cpu").manual_seed(seed),
-            "output_type": "np",
-        }
-        done = 0
-        lock = ExitStack()
+        steps = count(1)
 
-        def report() -> None:
-            nonlocal done
-            done += 1
-            lock.close()
-            on_step(done, len(self._pipeline.scheduler.timesteps))
-            lock.enter_context(computing())
+        def step_done(*_: Any) -> dict[str, Any]:
+            tick(STEP, next(steps), len(self._pipeline.scheduler.timesteps))
+            return {}  # no tensor is changed
 
-        # The pipeline turns gradients off and on by itself, also when `on_step` has raised.
-        mode = torch.set_grad_enabled(torch.is_grad_enabled())
-        with mode, lock, _fitting(self.folder, self.device):
-            lock.enter_context(computing())
-            image = np.asarray(self._call(condition, common, report).images[0])
+        own: dict[str, Any] = {"prompt": condition.prompt, "callback": step_done}
+        if self.folder.decoder.family == "kandinsky":
+            nothing = self._row(condition.nothing)
+            own = {"negative_image_embeds": nothing, "callback_on_step_end": step_done}
+        with computing(), _fitting(self.folder, self.device):
+            drawn = self._pipeline(
+                image_embeds=self._row(condition.embedding),
+                height=settings.size,
+                width=settings.size,
+                num_inference_steps=settings.steps,
+                guidance_scale=float(settings.guidance or 0.0),
+                generator=torch.Generator("cpu").manual_seed(condition.seed),
+                output_type="np",
+                **own,
+            )
+        image = np.asarray(drawn.images[0])
         if not np.isfinite(image).all():
             raise ModelError(f"{self.folder.decoder.title} {NOT_FINITE}")
         return cast("PixelArray", (image.clip(0, 1) * 255).round().astype(np.uint8))
@@ -120,73 +98,28 @@ class Drawer(ABC):
         return torch.from_numpy(values)[None].to(self.device, self.dtype)
 
 
-class KandinskyDrawer(Drawer):
-    """Kandinsky 2.2: a UNet on image embeddings alone, and a MoVQ."""
-
-    def _load(self, path: Path) -> Any:
-        return KandinskyV22Pipeline(
-            unet=_part(UNet2DConditionModel, path / "unet", self.dtype),
-            scheduler=_scheduler(path / "scheduler", _SEEDED),
-            movq=_part(VQModel, path / "movq", self.dtype),
-        )
-
-    def _call(
-        self, condition: Condition, common: dict[str, Any], report: Callable[[], None]
-    ) -> Any:
-        def on_step(_pipeline: Any, _step: int, _time: Any, tensors: dict[str, Tensor]) -> Any:
-            report()
-            return tensors
-
-        return self._pipeline(
-            image_embeds=self._row(condition.embedding),
-            negative_image_embeds=self._row(condition.nothing),
-            callback_on_step_end=on_step,
-            **common,
-        )
+def _kandinsky(path: Path, dtype: torch.dtype) -> Any:
+    """Load Kandinsky 2.2: a UNet on image embeddings alone, and a MoVQ."""
+    return KandinskyV22Pipeline(
+        unet=_part(UNet2DConditionModel, path / "unet", dtype),
+        scheduler=_scheduler(path / "scheduler", _SEEDED),
+        movq=_part(VQModel, path / "movq", dtype),
+    )
 
 
-class UnclipDrawer(Drawer):
-    """Stable unCLIP: Stable Diffusion 2.1 on image embeddings and a prompt, which may be empty."""
-
-    def _load(self, path: Path) -> Any:
-        normalizer = _part(StableUnCLIPImageNormalizer, path / "image_normalizer", self.dtype)
-        if normalizer.mean.shape[-1] != self.folder.width:
-            raise ModelError(
-                f"{path / 'image_normalizer'} is for embeddings of {normalizer.mean.shape[-1]} "
-                f"values, and the UNet for {self.folder.width}; put the parts of one decoder there."
-            )
-        return StableUnCLIPImg2ImgPipeline(
-            feature_extractor=None,
-            image_encoder=_unused_encoder(self.dtype),
-            image_normalizer=normalizer,
-            image_noising_scheduler=_scheduler(path / "image_noising_scheduler", _SEEDED),
-            tokenizer=CLIPTokenizer.from_pretrained(path / "tokenizer", local_files_only=True),
-            text_encoder=_part(CLIPTextModel, path / "text_encoder", self.dtype),
-            unet=_part(UNet2DConditionModel, path / "unet", self.dtype),
-            scheduler=_scheduler(path / "scheduler", _SCHEDULERS),
-            vae=_part(AutoencoderKL, path / "vae", self.dtype),
-        )
-
-    def _call(
-        self, condition: Condition, common: dict[str, Any], report: Callable[[], None]
-    ) -> Any:
-        return self._pipeline(
-            prompt=condition.prompt,
-            image_embeds=self._row(condition.embedding),
-            callback=lambda *_: report(),
-            **common,
-        )
-
-
-_DRAWERS: Final[Mapping[str, type[Drawer]]] = {
-    "kandinsky": KandinskyDrawer,
-    "unclip": UnclipDrawer,
-}
-
-
-def load_drawer(folder: DecoderFolder, device: torch.device, dtype: torch.dtype) -> Drawer:
-    """Load a decoder; errors as `Drawer`."""
-    return _DRAWERS[folder.decoder.family](folder, device, dtype)
+def _unclip(path: Path, dtype: torch.dtype) -> Any:
+    """Load Stable unCLIP: Stable Diffusion 2.1 on image embeddings and a prompt, maybe empty."""
+    return StableUnCLIPImg2ImgPipeline(
+        feature_extractor=None,
+        image_encoder=_unused_encoder(dtype),
+        image_normalizer=_part(StableUnCLIPImageNormalizer, path / "image_normalizer", dtype),
+        image_noising_scheduler=_scheduler(path / "image_noising_scheduler", _SEEDED),
+        tokenizer=CLIPTokenizer.from_pretrained(path / "tokenizer", local_files_only=True),
+        text_encoder=_part(CLIPTextModel, path / "text_encoder", dtype),
+        unet=_part(UNet2DConditionModel, path / "unet", dtype),
+        scheduler=_scheduler(path / "scheduler", _SCHEDULERS),
+        vae=_part(AutoencoderKL, path / "vae", dtype),
+    )
 
 
 def _part(kind: Any, folder: Path, dtype: torch.dtype) -> Any:

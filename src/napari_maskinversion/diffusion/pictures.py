@@ -15,8 +15,21 @@ from ..base import progress_words as words
 from ..base.atomic_files import atomic_path, together
 from ..base.targets import check_targets
 
+FloatArray = npt.NDArray[np.float32]
 RECORD: Final = "imagine.json"
 WHOLE_IMAGE: Final = "[CLS]"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Condition:
+    """What a picture is drawn from."""
+
+    regions: tuple[int, ...] = ()  # As of `Picture`
+    seed: int = 0
+    embedding: FloatArray  # (width,). Not normalised.
+    # (width,). Embedding of an image of zeros, which the guidance leads away from.
+    nothing: FloatArray
+    prompt: str = ""  # For decoders with a text encoder of their own
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -43,7 +56,6 @@ class Picture:
 class PictureStep:
     """Progress of the drawing."""
 
-    title: str  # What the present picture shows
     picture: int  # The present picture, counted from 1, and all of them
     pictures: int
     step: int  # Finished steps of it, and all of them

@@ -144,8 +144,8 @@ class SubjectPrior(nn.Module):
         return cast("Tensor", self.proj_to_clip_embeddings(self.norm_out(tokens)[:, -1]))
 
 
-def load_prior(file: Path) -> SubjectPrior:
-    """Load a prior; sizes are read from its weights."""
+def load_prior(file: Path, expected: tuple[int, int]) -> SubjectPrior:
+    """Load a prior for a model whose embeddings and texts have so many values and tokens."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -163,10 +163,11 @@ def load_prior(file: Path) -> SubjectPrior:
             f"{file} is damaged or not the prior of lambda-ECLIPSE ({reason}); put the file of "
             "ECLIPSE-Community/Lambda-ECLIPSE-Prior-v1.0 there."
         ) from None
-    broken = [name for name, values in state.items() if not values.isfinite().all()]
-    if broken:
+    if (prior.width, prior.length) != expected:
         raise ModelError(
-            f"{file} has weights that are not finite ({broken[0]}); download it again."
+            f"The prior in {file} is for embeddings of {prior.width} values and texts of "
+            f"{prior.length} tokens, and the model has {expected[0]} and {expected[1]}; put the "
+            "prior of this model there, or leave the prompt out."
         )
     return prior.float().eval().requires_grad_(False)
 
@@ -190,16 +191,6 @@ def predict(
     with torch.no_grad():
         predicted = prior(*(torch.from_numpy(row)[None] for row in rows))
     return cast("FloatArray", predicted[0].numpy())
-
-
-def check_prior(prior: SubjectPrior, width: int, length: int, file: Path) -> None:
-    """Refuse a prior for another CLIP model."""
-    if (prior.width, prior.length) != (width, length):
-        raise ModelError(
-            f"The prior in {file} is for embeddings of {prior.width} values and texts of "
-            f"{prior.length} tokens, and the model has {width} and {length}; put the prior of this "
-            "model there, or leave the prompt out."
-        )
 
 
 def places_of(prompt: TextStates, subject: TextStates, text: str, word: str) -> tuple[int, ...]:

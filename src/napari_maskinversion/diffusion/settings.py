@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from ..base.validation import FrozenModel
-from .decoders import Decoder, get_decoder
+from .decoders import DECODERS, Decoder, get_decoder
 
 Precision = Literal["auto", "float32", "float16", "bfloat16"]
 Norm = Literal["optimised", "cls"]
@@ -28,19 +28,51 @@ class PictureSettings(FrozenModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    decoder: Annotated[str, AfterValidator(_known)] = "kandinsky22"  # A name in `DECODERS`
-    # Of the first picture; the next ones count on. Each region and [CLS] start from the same noise.
-    seed: Annotated[int, Field(ge=0, le=MOST_SEED)] = 0
-    # Denoising steps of a picture; None for the decoder's default, as with the next two
-    steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
-    # Scale of the guidance; 1 turns it off
-    guidance: Annotated[float, Field(ge=0, le=MOST_GUIDANCE, allow_inf_nan=False)] | None = None
-    # Side of a picture in pixels
-    size: Annotated[int, Field(ge=SMALLEST, le=LARGEST, multiple_of=SIDE_STEP)] | None = None
-    pictures: Annotated[int, Field(ge=1, le=MOST_PICTURES)] = 1  # For each region, and for [CLS]
-    norm: Norm = "optimised"  # Use the embedding as optimised, or scaled to the length of [CLS]
-    device: str = "auto"  # See `load_model`
-    dtype: Precision = "auto"  # Of the decoder; "auto" is float16 on CUDA and float32 elsewhere
+    decoder: Annotated[str, AfterValidator(_known)] = Field(
+        "kandinsky22",
+        description="Diffusion model.",
+        json_schema_extra={"choices": list(DECODERS)},
+    )
+    # Each region and [CLS] start from the same noise.
+    seed: int = Field(
+        0,
+        description="Seed of the first picture; the next ones count up from it.",
+        ge=0,
+        le=MOST_SEED,
+    )
+    # None for the decoder's default, as with the next two
+    steps: int | None = Field(
+        None,
+        description="Steps of a picture (default: 50; unclip: 20).",
+        ge=1,
+        le=MOST_STEPS,
+        json_schema_extra={"cli": "draw-steps"},
+    )
+    guidance: float | None = Field(
+        None,
+        description="Scale of the guidance (default: 7.5; unclip: 10); 1 turns it off.",
+        ge=0,
+        le=MOST_GUIDANCE,
+        allow_inf_nan=False,
+    )
+    size: int | None = Field(
+        None,
+        description="Side of a picture in pixels (default: 512; unclip: 768).",
+        ge=SMALLEST,
+        le=LARGEST,
+        multiple_of=SIDE_STEP,
+    )
+    pictures: int = Field(
+        1, description="Pictures of each region, and of [CLS].", ge=1, le=MOST_PICTURES
+    )
+    norm: Norm = Field(
+        "optimised", description="The embedding as optimised, or scaled to the length of [CLS]."
+    )
+    device: str = Field("auto", json_schema_extra={"cli": False})  # See `load_model`
+    dtype: Precision = Field(
+        "auto",
+        description="Precision of the decoder; auto: float16 on CUDA, else float32.",
+    )
 
     @model_validator(mode="after")
     def _last_seed(self) -> Self:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import field_validator, model_validator
 
 from ..base.errors import ConfigError
-from ..base.validation import validate_fields
+from ..base.validation import Config, setting
 from .explain.registry import MAPS, NEEDS
 
 if TYPE_CHECKING:
@@ -25,33 +23,13 @@ DECOMPOSED_SHARE: Final = 0.6
 # Multiply-adds in the time that reading one number from memory takes, by kind of device.
 _READ: Final = {"cpu": 20, "cuda": 40, "mps": 70}
 
-_FINITE: Final[dict[str, Any]] = {"allow_inf_nan": False}
 
-
-def _about(
-    title: str,
-    description: str,
-    *,
-    unit: str = "",
-    ui_max: float | None = None,
-    shown: bool = True,
-    **limits: Any,
-) -> Any:
-    """Return the metadata of a field: for validation, the command line and forms."""
-    extra: dict[str, Any] = {"group": "inversion", "unit": unit}
-    if ui_max is not None:
-        extra["ui_max"] = ui_max
-    if not shown:
-        extra |= {"cli": False, "ui": False}
-    return Field(title=title, description=description, json_schema_extra=extra, **limits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InversionConfig:
+class InversionConfig(Config):
     """How masks are inverted. The defaults are the paper's (arXiv 2407.20034).
 
     The metadata of each field (title, description, range, unit, group, ``ui_max`` for spin boxes
-    and sliders) is what the command line and the panel show.
+    and sliders) is what the command line and the panel show. Frozen; ``config.changed(steps=20)``
+    returns a checked copy.
 
     Parameters
     ----------
@@ -90,101 +68,79 @@ class InversionConfig:
     Raises
     ------
     ConfigError
-        If a value cannot work.
+        If there is no such field, or a value cannot work.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    steps: int = setting(
+        10, "Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1, le=100_000
+    )
+    learning_rate: float = setting(
+        0.1, "Learning rate", "Step size of the optimiser (AdamW).", ui_max=10, gt=0
+    )
+    alpha: float = setting(
+        0.0,
+        "Context (alpha)",
+        "How much of the surroundings counts. 0: the region alone; about 5: with its context.",
+        ui_max=20,  # the largest value in the paper
+        ge=0,
+    )
+    weight_decay: float = setting(
+        0.0, "Weight decay", "Decoupled weight decay of the optimiser (AdamW).", ui_max=1, ge=0
+    )
+    layers: int = setting(
+        1,
+        "Layers",
+        "How many of the last transformer layers are explained.",
+        unit="layers",
+        ui_max=48,
+        ge=1,
+    )
+    explainer: ExplainerName = setting("legrad", "Map", "Explainability map matched with a region.")
+    fast: bool = setting(
+        False,
+        "Fast",
+        "Estimate LeGrad's map where the estimate agrees with the exact one. "
+        "Saves about half of the time with large models.",
+    )
+    route: Literal["auto", "direct", "decomposed"] = setting(
+        "auto",
+        "Route",
+        "How the exact map is computed. auto: by model, input, number of regions and memory "
+        "budget; direct: from the weights; decomposed: from matrices made once per image.",
+    )
+    precision: Literal["float32", "bfloat16", "float16", "tf32"] = setting(
+        "float32",
+        "Precision",
+        "Precision of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, "
+        "and GPUs; float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 and less exact.",
+    )
+    keep_last_step_heatmaps: bool = setting(
+        False,
+        "Keep heatmaps of the last step",
+        "Also return the heatmaps made before the last update, as the published code does.",
+        cli=False,
+        ui=False,
+    )
 
-    steps: Annotated[
-        int,
-        _about(
-            "Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1, le=100_000
-        ),
-    ] = 10
-    learning_rate: Annotated[
-        float,
-        _about("Learning rate", "Step size of the optimiser (AdamW).", ui_max=10, gt=0, **_FINITE),
-    ] = 0.1
-    alpha: Annotated[
-        float,
-        _about(
-            "Context (alpha)",
-            "How much of the surroundings counts. 0: the region alone; about 5: with its context.",
-            ui_max=20,  # the largest value in the paper
-            ge=0,
-            **_FINITE,
-        ),
-    ] = 0.0
-    weight_decay: Annotated[
-        float,
-        _about(
-            "Weight decay",
-            "Decoupled weight decay of the optimiser (AdamW).",
-            ui_max=1,
-            ge=0,
-            **_FINITE,
-        ),
-    ] = 0.0
-    layers: Annotated[
-        int,
-        _about(
-            "Layers",
-            "How many of the last transformer layers are explained.",
-            unit="layers",
-            ui_max=48,
-            ge=1,
-        ),
-    ] = 1
-    explainer: Annotated[
-        ExplainerName,
-        _about("Map", "Explainability map matched with a region."),
-    ] = "legrad"
-    fast: Annotated[
-        bool,
-        _about(
-            "Fast",
-            "Estimate LeGrad's map where the estimate agrees with the exact one. "
-            "Saves about half of the time with large models.",
-        ),
-    ] = False
-    route: Annotated[
-        Literal["auto", "direct", "decomposed"],
-        _about(
-            "Route",
-            "How the exact map is computed. auto: by model, input, number of regions and memory "
-            "budget; direct: from the weights; decomposed: from matrices made once per image.",
-        ),
-    ] = "auto"
-    precision: Annotated[
-        Literal["float32", "bfloat16", "float16", "tf32"],
-        _about(
-            "Precision",
-            "Precision of the large matrix products. bfloat16: processors with AMX or AVX512-BF16, "
-            "and GPUs; float16: GPUs; tf32: NVIDIA GPUs. Faster than float32 and less exact.",
-        ),
-    ] = "float32"
-    keep_last_step_heatmaps: Annotated[
-        bool,
-        _about(
-            "Keep heatmaps of the last step",
-            "Also return the heatmaps made before the last update, as the published code does.",
-            shown=False,
-        ),
-    ] = False
-
-    def __post_init__(self) -> None:
-        if self.explainer == "rollout":
+    @field_validator("explainer", mode="before")
+    @classmethod
+    def _inverts(cls, name: Any) -> Any:
+        if name == "rollout":
             raise ConfigError(
                 "explainer 'rollout' cannot be inverted: attention rollout does not depend on the "
                 "embedding. MaskInverter.rollout() or the command napari-maskinversion rollout "
                 f"shows it; choose {', '.join(MAPS)} for an inversion."
             )
-        validate_fields(self)
+        return name
+
+    @model_validator(mode="after")
+    def _fits_the_map(self) -> Self:
         if MAPS[self.explainer].last_layer_only and self.layers != 1:
             raise ConfigError(
                 f"explainer {self.explainer!r} explains the last layer only: layers must be 1; "
                 f"got {self.layers}."
             )
+        return self
 
     @classmethod
     def of(cls, config: InversionConfig | None = None, **changes: Any) -> InversionConfig:
@@ -195,13 +151,8 @@ class InversionConfig:
         ConfigError
             If there is no such field, or a value cannot work.
         """
-        for name in changes.keys() - cls.__dataclass_fields__.keys():
-            raise ConfigError(
-                f"There is no setting {name!r} of an inversion; there are "
-                f"{', '.join(field.name for field in fields(cls))}."
-            )
         config = config or _DEFAULT
-        return replace(config, **changes) if changes else config
+        return config.changed(**changes) if changes else config
 
     def check(self, tower: ExplainedTower) -> None:
         """Refuse settings that an image tower cannot work with.
@@ -226,17 +177,6 @@ class InversionConfig:
                 f"explainer {self.explainer!r} explains only the last layer of a model that "
                 f"pools by attention: layers must be 1; got {self.layers}."
             )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_earlier_version(cls, values: Any) -> Any:
-        """Read settings of earlier versions; any stride but 1 was an estimate."""
-        if isinstance(values, Mapping):
-            values = dict(values)
-            values.pop("settle", None)
-            if "query_stride" in values:
-                values.setdefault("fast", values.pop("query_stride") not in (1, None))
-        return values
 
 
 _DEFAULT: Final = InversionConfig()

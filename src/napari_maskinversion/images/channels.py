@@ -1,4 +1,7 @@
-"""Planes of channels or colours, converted to the pixels that models and viewers show."""
+"""Planes of channels or colours, converted to the pixels that models and viewers show.
+
+Contrast limits are the values of a plane that are shown as black and as white.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
-from .contrast_limits import auto_limits, scale_to_unit
 from .lazy_plane import LazyPlane, blocks
 from .plane_source import Array, Box, Level, nothing_to_see
 
@@ -29,6 +31,11 @@ _MANY: Final[tuple[Colour, ...]] = (
     (1.0, 0.0, 1.0),
     (1.0, 1.0, 0.0),
 )
+# Pixels. Larger levels are sampled on a grid of patches.
+_MAX_WHOLE: Final = 4_000_000
+_PATCH: Final = 512
+_BLOCK: Final = 2048  # pixels of a side that are read at once
+_PERCENTILES: Final = (0.1, 99.9)
 
 
 def default_colours(count: int) -> tuple[Colour, ...]:
@@ -45,7 +52,7 @@ class Channel:
 
     plane: LazyPlane
     # Values shown as black and as full `colour`; None means `auto_limits`
-    limits: tuple[float, float] | None = None
+    limits: Limits | None = None
     colour: Colour = WHITE  # RGB in 0..1
     gamma: float = 1.0
     name: str = ""
@@ -71,7 +78,6 @@ class ChannelPlane:
                 )
         self._channels = tuple(channels)
         self._auto: dict[int, Limits | InputError] = {}
-        self._blank: set[int] = set()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,9 +90,9 @@ class ChannelPlane:
         return self._channels[0].plane.levels
 
     @property
-    def limits(self) -> tuple[tuple[float, float], ...]:
+    def limits(self) -> tuple[Limits, ...]:
         """Contrast limits of each channel, computed on first use."""
-        return tuple(self._limit(index) for index in range(len(self._channels)))
+        return tuple(self._limit(index) or (0.0, 1.0) for index in range(len(self._channels)))
 
     def _auto_limits(self, index: int) -> Limits | InputError:
         """Compute a channel's own limits once; an error if it has none."""
@@ -97,34 +103,30 @@ class ChannelPlane:
                 self._auto[index] = error
         return self._auto[index]
 
-    def _limit(self, index: int) -> Limits:
+    def _limit(self, index: int) -> Limits | None:
+        """Return the limits of a channel; None for an empty one among several, which is black."""
         limits = self._channels[index].limits or self._auto_limits(index)
-        if isinstance(limits, InputError):
-            if len(self._channels) == 1:
-                raise limits
-            # One empty channel among several is black.
-            self._blank.add(index)
-            return 0.0, 1.0
-        return limits
+        if not isinstance(limits, InputError):
+            return limits
+        if len(self._channels) == 1:
+            raise limits
+        return None
 
     def read(self, level: int, box: Box) -> Array:
         """Read a box: (h, w) or (h, w, 3), float32 in 0..1; eight-bit grey stays eight bits."""
-        if len(self._channels) == 1 and self._channels[0].colour == WHITE:
-            only, limits = self._channels[0], self._limit(0)
-            values = only.plane.read(level, box)
-            if values.dtype.name == "uint8" and limits == (0.0, 255.0) and only.gamma == 1:
-                return values
-            return scale_to_unit(values, limits, only.gamma)
-        total: FloatArray | None = None
+        total = np.zeros((box[2] - box[0], box[3] - box[1], 3), np.float32)
         for index, channel in enumerate(self._channels):
             limits = self._limit(index)
-            if index in self._blank:
+            if limits is None:
                 continue
-            unit = scale_to_unit(channel.plane.read(level, box), limits, channel.gamma)
-            colour = unit[:, :, None] * np.asarray(channel.colour, dtype=np.float32)
-            total = colour if total is None else total + colour
-        if total is None:
-            total = np.zeros((box[2] - box[0], box[3] - box[1], 3), np.float32)
+            values = channel.plane.read(level, box)
+            grey = len(self._channels) == 1 and channel.colour == WHITE
+            if grey and values.dtype == np.uint8 and limits == (0.0, 255.0) and channel.gamma == 1:
+                return values
+            unit = scale_to_unit(values, limits, channel.gamma)
+            if grey:
+                return unit
+            total += unit[:, :, None] * np.asarray(channel.colour, dtype=np.float32)
         return np.clip(total, 0, 1, out=total)
 
     def check(self) -> None:
@@ -142,7 +144,7 @@ class ChannelPlane:
 class ColourPlane:
     """RGB or RGBA as a `PlaneSource`; RGBA is composited onto black."""
 
-    def __init__(self, plane: LazyPlane, limits: tuple[float, float] | None = None) -> None:
+    def __init__(self, plane: LazyPlane, limits: Limits | None = None) -> None:
         if plane.samples not in (3, 4):
             raise InputError(f"Colours are RGB or RGBA; got {plane.samples} values per pixel.")
         self._plane = plane
@@ -168,7 +170,7 @@ class ColourPlane:
         if self._limits is None:
             self._limits = auto_limits(self._plane)
         if self._plane.samples == 3:
-            if values.dtype.name == "uint8" and self._limits == (0.0, 255.0):
+            if values.dtype == np.uint8 and self._limits == (0.0, 255.0):
                 return colours
             return scale_to_unit(colours, self._limits)
         opacity: Any = values[:, :, 3:]
@@ -177,7 +179,7 @@ class ColourPlane:
         else:
             opacity = np.clip(np.nan_to_num(opacity.astype(np.float32)), 0, 1)
         mixed = scale_to_unit(colours, self._limits) * opacity
-        if values.dtype.name == "uint8":
+        if values.dtype == np.uint8:
             return np.asarray(np.round(mixed * 255), dtype=np.uint8)
         return np.asarray(mixed, dtype=np.float32)
 
@@ -187,7 +189,7 @@ class ColourPlane:
         self._limits = self._limits or limits
         level = len(self.levels) - 1
         first: Array | None = None
-        for box in blocks(self.levels[level].shape, 2048):
+        for box in blocks(self.levels[level].shape, _BLOCK):
             colours = self.read(level, box)
             first = colours[0, 0] if first is None else first
             if bool((colours != first).any()):
@@ -197,3 +199,86 @@ class ColourPlane:
     def forget(self) -> None:
         """Drop cached pixels; they are read again when needed."""
         self._plane.forget()
+
+
+def auto_limits(plane: LazyPlane) -> Limits:
+    """Compute the contrast limits of a plane.
+
+    uint8, bool and floats in 0..1 keep their range. Other types have no range of their own: their
+    limits are percentiles of the finite values on the coarsest level (for a large plane without
+    coarser levels, on a grid of patches).
+    """
+    values = _sample(plane)
+    if not values.size:
+        values = _finite(np.asarray(_extremes(plane)))  # finite values lie only between the patches
+    if not values.size:
+        raise InputError(
+            "The image has no finite value (all are NaN or infinite); choose another plane."
+        )
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = _extremes(plane)
+    if low == high:
+        raise InputError(nothing_to_see(values.flat[0]))
+    if plane.dtype == np.uint8:
+        return 0.0, 255.0
+    if plane.dtype.kind == "b" or (plane.dtype.kind == "f" and low >= 0 and high <= 1):
+        return 0.0, 1.0
+    bottom, top = np.percentile(values, _PERCENTILES).tolist()
+    # If nearly all pixels are background, both percentiles are the background.
+    return (bottom, top) if bottom < top else (low, high)
+
+
+def _sample(plane: LazyPlane) -> Array:
+    """Sample finite values of a plane, at most about four million pixels."""
+    level = len(plane.levels) - 1
+    height, width = plane.levels[level].shape
+    if height * width <= _MAX_WHOLE:
+        return _finite(plane.read(level, (0, 0, height, width)))
+    parts = []
+    for row in range(4):
+        for column in range(4):
+            y = min(max(0, (2 * row + 1) * height // 8 - _PATCH // 2), max(0, height - _PATCH))
+            x = min(max(0, (2 * column + 1) * width // 8 - _PATCH // 2), max(0, width - _PATCH))
+            box = (y, x, min(y + _PATCH, height), min(x + _PATCH, width))
+            parts.append(_finite(plane.read(level, box)))
+    return np.concatenate(parts)
+
+
+def _extremes(plane: LazyPlane) -> Limits:
+    """Find the smallest and largest finite value of the coarsest level, block by block."""
+    level = len(plane.levels) - 1
+    low, high = np.inf, -np.inf
+    for box in blocks(plane.levels[level].shape, _BLOCK):
+        values = _finite(plane.read(level, box))
+        if values.size:
+            low, high = min(low, float(values.min())), max(high, float(values.max()))
+        # 8-bit images keep their range, so any two values will do.
+        if low < high and plane.dtype.itemsize == 1:
+            break
+    return low, high
+
+
+def _finite(values: Array) -> Array:
+    if values.dtype.kind == "c":
+        raise InputError(
+            f"The image contains values of type {values.dtype}; an image has real numbers."
+        )
+    flat = values.ravel()
+    return flat[np.isfinite(flat)] if values.dtype.kind == "f" else flat
+
+
+def scale_to_unit(values: Array, limits: Limits, gamma: float = 1.0) -> FloatArray:
+    """Scale values between two limits to 0..1.
+
+    NaN becomes the lower limit; infinities and values outside the limits are clipped.
+    """
+    low, high = limits
+    exact = values.dtype.itemsize >= 8 or (values.dtype.kind in "iu" and values.dtype.itemsize >= 4)
+    wide: Any = np.float64 if exact else np.float32
+    with np.errstate(invalid="ignore", over="ignore"):
+        unit = (values.astype(wide) - wide(low)) / wide(high - low if high > low else 1.0)
+    unit = np.clip(np.nan_to_num(unit, copy=False, nan=0.0, posinf=1.0, neginf=0.0), 0, 1)
+    if gamma != 1:
+        unit = unit**gamma
+    return np.asarray(unit, dtype=np.float32)

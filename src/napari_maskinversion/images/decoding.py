@@ -30,15 +30,9 @@ _ORIENTATION: Final = 274  # the tag of EXIF
 _PROGRAMS: Final = {"EPS", "WMF"}
 """Pillow gives PostScript to Ghostscript, and Windows draws metafiles."""
 # Pillow modes to convert to RGB(A).
-_AS_COLOUR: Final = {
-    "P": "RGB",
-    "PA": "RGBA",
-    "LA": "RGBA",
-    "CMYK": "RGB",
-    "YCbCr": "RGB",
-    "LAB": "RGB",
-    "HSV": "RGB",
-}
+_AS_COLOUR: Final = dict.fromkeys(("P", "CMYK", "YCbCr", "LAB", "HSV"), "RGB") | dict.fromkeys(
+    ("PA", "LA"), "RGBA"
+)
 
 
 def decode(path: Path, what: str, *, colours: bool) -> Array:
@@ -61,8 +55,7 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
         if is_tiff(path):
             if colours:
                 return _tiff(path)
-            stored: Array = read_tiff(path, lambda size: check_memory(size, path, what))
-            return stored
+            return np.asarray(read_tiff(path, lambda size: check_memory(size, path, what)))
         return _picture(path, colours=colours)
 
 

@@ -46,10 +46,7 @@ _answers: WeakKeyDictionary[PlaneSource, tuple[str, bool]] = WeakKeyDictionary()
 
 
 def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> str:
-    """Return a warning about an image of a kind that the demo model was not trained on.
-
-    Parameters and cost are those of `is_unknown`.
-    """
+    """Return a warning about an image of a kind that the demo model was not trained on."""
     return f"{UNKNOWN} {_what_to_do()}" if is_unknown(image, model) else ""
 
 
@@ -93,26 +90,15 @@ def _embedding(pixels: npt.NDArray[Any], model: Backbone) -> FloatArray:
 
 
 def _reduced(source: PlaneSource) -> npt.NDArray[Any]:
-    """Read a plane at about `_SIDE` pixels, a very large one in parts."""
-    level = max(
-        (n for n, one in enumerate(source.levels) if min(one.shape) >= _SIDE or not n),
-    )
+    """Read a plane at about `_SIDE` pixels; of a very large one some rows of each block."""
+    level = max(n for n, one in enumerate(source.levels) if min(one.shape) >= _SIDE or not n)
     height, width = source.levels[level].shape
     reduce = max(1, min(height, width) // _SIDE)
     if height * width <= _WHOLE:
         return read_reduced(source, level, (0, 0, height, width), reduce)
-    return _sampled(source, level, reduce)
-
-
-def _sampled(source: PlaneSource, level: int, reduce: int) -> npt.NDArray[Any]:
-    """Read a level as `read_reduced` does, but only some rows of each block."""
-    height, width = source.levels[level].shape
-    return np.concatenate(
-        [
-            read_reduced(source, level, (top, 0, min(top + _BAND, height), width), reduce)
-            for top in range(0, height, reduce)
-        ]
-    )
+    tops = range(0, height, reduce)
+    boxes = ((top, 0, min(top + _BAND, height), width) for top in tops)
+    return np.concatenate([read_reduced(source, level, box, reduce) for box in boxes])
 
 
 def distances(embeddings: FloatArray, references: FloatArray) -> FloatArray:
@@ -165,7 +151,6 @@ def how_to_bring() -> str:
 
 
 def _what_to_do() -> str:
-    """Return how to get a model that knows photographs."""
     spec = MODELS[INSTEAD]
     if model_state(spec) == "on disk":
         return f"For photographs use the model {INSTEAD}, which is on this machine."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
 from typing import Any, Final, Protocol
 
@@ -154,44 +154,30 @@ class LazyPlane:
 
 
 class View:
-    """A lazy array of which each part is changed when it is read; its samples come last.
+    """A lazy array whose samples, which are along ``axis``, come last: all of them or some."""
 
-    ``axis`` is the place of the samples in the array; None if it has none. ``samples`` is how many
-    there are after the change.
-    """
-
-    def __init__(
-        self,
-        array: Any,
-        change: Callable[[Array], Array] = np.asarray,
-        *,
-        samples: int = 0,
-        axis: int | None = None,
-        dtype: Any = None,
-    ) -> None:
-        self._array, self._change, self._axis, self._samples = array, change, axis, samples
-        self.dtype = array.dtype if dtype is None else dtype
+    def __init__(self, array: Any, axis: int, samples: Sequence[int] = ()) -> None:
+        self._array, self._axis = array, axis
+        self._samples = list(samples or range(array.shape[axis]))
+        self.dtype = array.dtype
         self.shape = self._moved(array.shape)
         chunks = getattr(array, "chunks", None)
         self.chunks = self._moved(chunks) if chunks else None
 
     def _moved(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
-        rest = [size for place, size in enumerate(sizes) if place != self._axis]
-        return (*rest, self._samples) if self._samples else tuple(rest)
+        return (*sizes[: self._axis], *sizes[self._axis + 1 :], len(self._samples))
 
     def __getitem__(self, key: Any) -> Array:
         key = key if isinstance(key, tuple) else (key,)
-        others = len(self.shape) - bool(self._samples)
+        others = len(self.shape) - 1
         samples, key = key[others:], (*key[:others], *[slice(None)] * (others - len(key)))
-        if self._axis is None:
-            return self._change(np.asarray(self._array[key]))[(..., *samples)]
-        if samples and isinstance(samples[0], int | np.integer) and self._change is np.asarray:
+        before, after = key[: self._axis], key[self._axis :]
+        if samples and isinstance(samples[0], int | np.integer):
             # One sample is read alone: files with a hundred bands keep each by itself.
-            one = self._array[(*key[: self._axis], samples[0], *key[self._axis :])]
-            return np.asarray(one)
-        part = np.asarray(self._array[(*key[: self._axis], slice(None), *key[self._axis :])])
-        moved = np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
-        return self._change(moved)[(..., *samples)]
+            return np.asarray(self._array[(*before, self._samples[samples[0]], *after)])
+        part = np.asarray(self._array[(*before, slice(None), *after)])
+        moved = np.moveaxis(part, sum(isinstance(k, slice) for k in before), -1)
+        return moved[..., self._samples][(..., *samples)]
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 from operator import gt
 from pathlib import Path
 from typing import Any, Final
@@ -27,19 +28,6 @@ def is_zarr(path: Path) -> bool:
     return path.is_dir() and any((path / name).is_file() for name in _METADATA_FILES)
 
 
-def _missing(array: Any, path: Path) -> tuple[str, ...]:
-    """Return a note on chunks that are not stored; zarr reads them as its fill value."""
-    if array.nchunks > _MOST_COUNTED:
-        return ()
-    missing = array.nchunks - array.nchunks_initialized
-    if missing <= 0:
-        return ()
-    return (
-        f"{path}: {missing} of {array.nchunks} chunks are not stored and are read as "
-        f"{array.fill_value}; they are empty, or lost.",
-    )
-
-
 def open_zarr(path: Path, number: int = 0) -> Stack:
     """Open a zarr folder; only its metadata is read.
 
@@ -49,7 +37,8 @@ def open_zarr(path: Path, number: int = 0) -> Stack:
     node = _open(path)
     names = _images(node, path)
     check_series(path, number, names)
-    stack = _open_node(_member(node, names[number], path), path)
+    stack = _of_node(_member(node, names[number], path), path)
+    stack = replace(stack, notes=_missing(stack.levels[0], path))
     return stack if names == _ITSELF else replace(stack, images=names, series=number)
 
 
@@ -138,9 +127,10 @@ def _labels_beside(path: Path, image: Any) -> tuple[Path, ...]:
     """Return the label images of an image; those of SpatialData stand beside all of its images."""
     import zarr
 
-    if path.parent.name == "images" and _is_spatialdata(path.parents[1]):
-        path = path.parents[1]
-        image = _open(path)
+    if path.parent.name == "images" and is_zarr(path.parents[1]):
+        store = _open(path.parents[1])
+        if "spatialdata_attrs" in store.attrs:
+            path, image = path.parents[1], store
     if isinstance(image, zarr.Array):
         return ()
     labels, folder = image.get("labels"), path / "labels"
@@ -150,10 +140,6 @@ def _labels_beside(path: Path, image: Any) -> tuple[Path, ...]:
         return ()
     listed = _about(labels).get("labels") or sorted((*labels.group_keys(), *labels.array_keys()))
     return tuple(folder / str(name) for name in listed)
-
-
-def _is_spatialdata(folder: Path) -> bool:
-    return is_zarr(folder) and "spatialdata_attrs" in _open(folder).attrs
 
 
 def _check_version(about: Mapping[str, Any], path: Path) -> None:
@@ -168,11 +154,6 @@ def _check_version(about: Mapping[str, Any], path: Path) -> None:
                 f"{path} is OME-Zarr {version}; versions up to {_NEWEST} are read. Update this "
                 f"program, or save the image in version {_NEWEST}."
             )
-
-
-def _open_node(node: Any, path: Path) -> Stack:
-    stack = _of_node(node, path)
-    return replace(stack, notes=_missing(stack.levels[0], path))
 
 
 def _of_node(node: Any, path: Path) -> Stack:
@@ -191,6 +172,17 @@ def _of_node(node: Any, path: Path) -> Stack:
     raise InputError(
         f"{path} is a zarr group without an image of its own; choose one of its members "
         f"({', '.join(members) or 'none'}), for example {path / (members or ['0'])[0]}."
+    )
+
+
+def _missing(array: Any, path: Path) -> tuple[str, ...]:
+    """Return a note on chunks that are not stored; zarr reads them as its fill value."""
+    missing = array.nchunks <= _MOST_COUNTED and array.nchunks - array.nchunks_initialized
+    if not missing:
+        return ()
+    return (
+        f"{path}: {missing} of {array.nchunks} chunks are not stored and are read as "
+        f"{array.fill_value}; they are empty, or lost.",
     )
 
 
@@ -222,17 +214,12 @@ def _multiscale(group: Any, about: Mapping[str, Any], path: Path) -> Stack:
 
 def _units(image: Mapping[str, Any], listed: Sequence[Any], axes: tuple[str, ...]) -> Units | None:
     """Read the pixel size of the finest level; None if it is missing or makes no sense."""
-    scale = [1.0] * len(axes)
-    steps = [
-        *image["datasets"][0].get("coordinateTransformations", []),
-        *image.get("coordinateTransformations", []),
-    ]
-    for step in steps:
-        if step.get("type") == "scale" and len(step.get("scale", ())) == len(axes):
-            scale = [a * float(b) for a, b in zip(scale, step["scale"], strict=True)]
+    parts = (image["datasets"][0], image)
+    steps = [step for part in parts for step in part.get("coordinateTransformations", [])]
+    scales = [step["scale"] for step in steps if step.get("type") == "scale"]
     plane = [axes.index("y"), axes.index("x")]
     units = [listed[i].get("unit", "") if isinstance(listed[i], dict) else "" for i in plane]
     try:
-        return Units.of_layer([scale[i] for i in plane], units)
-    except InputError:
+        return Units.of_layer([prod(float(scale[i]) for scale in scales) for i in plane], units)
+    except (InputError, IndexError, TypeError, ValueError):
         return None

@@ -1,17 +1,24 @@
-"""Open images and label images of any number of dimensions without reading their pixels."""
+"""Open images and label images of any number of dimensions without reading their pixels.
+
+`read_image` reads one in the form the models take.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from ..base.reading import check_file
-from .decoding import PICTURES, check_memory, decode, picture_notes, reading_errors
+from ..base.errors import InputError, MaskInversionError
+from ..base.reading import as_path, check_file
+from ..base.units import Georeference, Units
+from .decoding import PICTURES, Array, check_memory, decode, picture_notes, reading_errors
 from .ome_zarr import is_zarr, label_image, open_zarr
 from .other_formats import is_other_format, open_other_format
 from .stack import Stack, check_series, stack_of
@@ -82,25 +89,122 @@ class _FileArray:
         return int(np.dtype(self.dtype).itemsize * max(selected.size, prod(largest)))
 
 
-def _named(level: Any, path: Path, what: str) -> Any:
-    return level if isinstance(level, np.ndarray) else _FileArray(level, path, what)
-
-
 def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
     check_file(path, what, folder=True)
     for fits, open_lazily in _LAZY_FORMATS:
         if fits(path):
             with reading_errors(path, what):
                 stack = open_lazily(path, series, colours)
-            levels = tuple(_named(level, path, what) for level in stack.levels)
+            levels = tuple(
+                level if isinstance(level, np.ndarray) else _FileArray(level, path, what)
+                for level in stack.levels
+            )
             return replace(stack, levels=levels)
     check_series(path, series, ("",))
     array = decode(path, what, colours=colours)
-    # Of pictures colours are known; an array has to be guessed by its shape.
-    is_picture = path.suffix.lower() in PICTURES
-    axes = ("y", "x", "s") if is_picture and array.ndim == 3 else None
-    stack = stack_of(array, axes=axes, name=str(path))
-    if not is_picture:
-        return stack
+    if path.suffix.lower() not in PICTURES:  # its axes have to be guessed by its shape
+        return stack_of(array, name=str(path))
+    stack = stack_of(array, axes=("y", "x", "s")[: array.ndim], name=str(path))
     with reading_errors(path, what):
         return replace(stack, notes=picture_notes(path))
+
+
+def read_image(path: str | Path) -> Array:
+    """Read an image to (H, W) or (H, W, 3), in a type the models take.
+
+    RGBA is composited onto black. uint8, bool, floats in 0..1 and 16-bit colours are kept. Other
+    types (12 bits in uint16, int32, other floats) have no range of their own: they are scaled from
+    their minimum and maximum to float32 in 0..1, as viewers do.
+
+    Warns
+    -----
+    UserWarning
+        If it is one of several images in the file, or viewers show it in another way.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is not an image, has several planes, or contains NaN; names it.
+    """
+    file = as_path(path, "an image")
+    array = read_plane(file)
+    for note in image_notes(file):
+        warnings.warn(note, stacklevel=2)
+    return array
+
+
+def read_plane(path: Path) -> Array:
+    """Do the same as `read_image`, without a warning."""
+    array = decode(path, "image", colours=True)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    while array.ndim > 2 and array.shape[0] == 1:
+        array = array[0]
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+        raise InputError(
+            f"{path} contains an array of shape {array.shape}; one plane, grey or RGB, is needed. "
+            "Save the plane you want as a separate image."
+        )
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        count = int((~np.isfinite(array)).sum())
+        raise InputError(f"{path} contains {count} values that are not finite (NaN or infinity).")
+    if array.dtype.kind not in "uifb":
+        raise InputError(f"{path} has values of type {array.dtype}; an image has real numbers.")
+    known = array.dtype in (np.uint8, np.bool_) or (array.dtype == np.uint16 and array.ndim == 3)
+    if not known:
+        array = _stretch(array)
+    if array.ndim == 3 and array.shape[2] == 4:
+        array = _over_black(array)
+    return array
+
+
+def _stretch(array: Array) -> Array:
+    low, high = float(array.min()), float(array.max())
+    if array.dtype.kind == "f" and low >= 0 and high <= 1:
+        return array.astype(np.float32)
+    spread = max(high - low, np.finfo(float).tiny)
+    return np.asarray((array.astype(np.float64) - low) / spread, dtype=np.float32)
+
+
+def _over_black(array: Array) -> Array:
+    if array.dtype.kind == "f":
+        return np.asarray(array[:, :, :3] * array[:, :, 3:])
+    top = 1 if array.dtype.kind == "b" else np.iinfo(array.dtype).max
+    mixed = array[:, :, :3].astype(np.float32) * (array[:, :, 3:].astype(np.float32) / top)
+    return np.asarray(np.round(mixed), dtype=array.dtype)
+
+
+def georeference_of(file: Path | None, shape: tuple[int, int]) -> Georeference | None:
+    """Return the georeference of a file whose planes have this shape; None without one."""
+    units = None if file is None else _units_of(file, shape)
+    return None if units is None else units.geo
+
+
+def with_georeference(
+    units: Units | None, file: Path | None, shape: tuple[int, int], axes: tuple[int, int]
+) -> Units | None:
+    """Return a layer's units with the georeference of its file; for a worker."""
+    transposed = axes[0] > axes[1]
+    of_file = None if file is None else _units_of(file, shape[::-1] if transposed else shape)
+    if of_file is None or of_file.geo is None:
+        return units
+    if transposed:
+        of_file = of_file.transposed()
+    return of_file if units is None else replace(units, geo=of_file.geo)
+
+
+def _units_of(file: Path, shape: tuple[int, int]) -> Units | None:
+    try:
+        about = file.stat()
+        return _read(file, shape, about.st_mtime_ns, about.st_size)
+    except (MaskInversionError, OSError):
+        return None  # opened by another reader
+
+
+@lru_cache(maxsize=8)
+def _read(file: Path, shape: tuple[int, int], *_: int) -> Units | None:
+    if not is_tiff(file):
+        return None
+    with open_image(file) as stack:
+        return stack.units if stack.shape == shape else None

@@ -20,6 +20,7 @@ Box = tuple[int, int, int, int]
 
 # Pixels read at once when a window is downsampled while it is read.
 STRIP: Final = 8_000_000
+_OVERVIEW: Final = 1024  # pixels of an overview's longer side, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +140,13 @@ def read_reduced(source: PlaneSource, level: int, box: Box, reduce: int) -> Arra
             mean = np.round(mean).astype(strip.dtype)
         parts.append(mean)
     return np.concatenate(parts)
+
+
+def overview(source: PlaneSource) -> Array:
+    """Read a whole plane, reduced until its longer side is about 1,024 pixels or a little more."""
+    fits = [i for i, level in enumerate(source.levels) if max(level.shape) >= _OVERVIEW]
+    level = fits[-1] if fits else 0
+    height, width = source.levels[level].shape
+    reduce = max(1, max(height, width) // _OVERVIEW)
+    box = (0, 0, -(-height // reduce) * reduce, -(-width // reduce) * reduce)
+    return read_reduced(source, level, box, reduce)

@@ -41,27 +41,27 @@ def sample_folder() -> Path:
 
 def scene_names() -> list[str]:
     """Return the names of the scenes, in order."""
-    return [str(entry["name"]) for entry in _listed()["scenes"]]
+    return list(_listed())
 
 
 def load_scene(name: str) -> Scene:
     """Read one scene."""
     from skimage.io import imread
 
-    for entry in _listed()["scenes"]:
-        if entry["name"] == name:
-            folder = sample_folder()
-            return Scene(
-                name=name,
-                title=str(entry["title"]),
-                image=np.asarray(imread(folder / entry["image"]), dtype=np.uint8),
-                regions=np.asarray(imread(folder / entry["regions"]), dtype=np.uint8),
-                vocabulary=tuple(str(word) for word in entry["vocabulary"]),
-                truth={int(key): str(value) for key, value in entry["truth"].items()},
-            )
-    raise InputError(f"There is no sample {name!r}; there are: {', '.join(scene_names())}.")
+    entry = _listed().get(name)
+    if entry is None:
+        raise InputError(f"There is no sample {name!r}; there are: {', '.join(scene_names())}.")
+    image, regions = (imread(sample_folder() / entry[key]) for key in ("image", "regions"))
+    return Scene(
+        name=name,
+        title=str(entry["title"]),
+        image=np.asarray(image, dtype=np.uint8),
+        regions=np.asarray(regions, dtype=np.uint8),
+        vocabulary=tuple(map(str, entry["vocabulary"])),
+        truth={int(key): str(value) for key, value in entry["truth"].items()},
+    )
 
 
-def _listed() -> dict[str, Any]:
-    listed: dict[str, Any] = json.loads((sample_folder() / _LIST).read_text("utf-8"))
-    return listed
+def _listed() -> dict[str, dict[str, Any]]:
+    listed = json.loads((sample_folder() / _LIST).read_text("utf-8"))
+    return {str(entry["name"]): entry for entry in listed["scenes"]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ..base.errors import InputError
@@ -43,12 +42,7 @@ class Stack:
     def __enter__(self) -> Stack:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -129,18 +123,13 @@ class Stack:
                 )
             return ColourPlane(LazyPlane(self.levels, axes=axes, index=place[:-1], samples=True))
         numbers = self._channel_numbers(channels)
-        planes = []
-        for number in numbers:
+        channels_of = []
+        for number, colour in zip(numbers, default_colours(len(numbers)), strict=True):
             if "c" in self.axes:
                 place[self.axes.index("c")] = number
-            planes.append(LazyPlane(self.levels, axes=axes, index=tuple(place)))
-        colours = default_colours(len(planes))
-        return ChannelPlane(
-            [
-                Channel(plane=plane, colour=colour, name=str(number))
-                for plane, colour, number in zip(planes, colours, numbers, strict=True)
-            ]
-        )
+            plane = LazyPlane(self.levels, axes=axes, index=tuple(place))
+            channels_of.append(Channel(plane=plane, colour=colour, name=str(number)))
+        return ChannelPlane(channels_of)
 
     def _channel_numbers(self, chosen: Sequence[str] | None) -> list[int]:
         count = int(self.levels[0].shape[self.axes.index("c")]) if "c" in self.axes else 1

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from math import prod
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -90,9 +88,8 @@ def _opened(path: Path) -> Any:
 def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     """Open an image of a TIFF file with its pyramid, axes, channels and pixel size.
 
-    ``colours`` tells whether values become what viewers show: numbers of colours in a palette
-    become these colours, values of which 0 is white are inverted, grey with opacity becomes
-    colours with opacity, and a fourth band that is no opacity is left out.
+    ``colours`` tells whether values become what viewers show: grey with opacity becomes colours
+    with opacity, and a fourth band that is no opacity is left out.
     """
     import tifffile
     import zarr
@@ -114,7 +111,7 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         levels = tuple(zarr.open(store, mode="r") for store in stores)
     if "s" in axes[:-1]:  # colours stored plane by plane
         place = axes.index("s")
-        levels = tuple(View(level, samples=level.shape[place], axis=place) for level in levels)
+        levels = tuple(View(level, place) for level in levels)
         axes = (*axes[:place], *axes[place + 1 :], "s")
     if "s" in axes:
         count = levels[0].shape[-1]
@@ -124,15 +121,9 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         elif colours and samples == (0, 1, 2) and isinstance(levels[0], np.ndarray):
             levels = tuple(level[..., :3] for level in levels)  # of a file of any size
         elif colours and samples != tuple(range(count)):
-            pick, last = itemgetter((..., list(samples))), len(axes) - 1
-            levels = tuple(View(level, pick, samples=len(samples), axis=last) for level in levels)
-    palette = _palette_of(page) if colours and "s" not in axes else None
-    if palette is not None:
-        colour = partial(palette.take, axis=0, mode="clip")
-        levels = tuple(View(one, colour, samples=3, dtype=palette.dtype) for one in levels)
-        axes = (*axes, "s")
-    if colours and _is_inverted(page):
-        levels = tuple(View(level, np.invert) for level in levels)
+            levels = tuple(View(level, len(axes) - 1, samples) for level in levels)
+    if colours and page.photometric == _PALETTE and not file.is_imagej:
+        raise InputError(f"{path} stores its colours as a palette; save it as RGB.")
     channels, units = _about(file, series, number)
     return Stack(
         levels=levels,
@@ -167,10 +158,7 @@ def check_pages(series: Any, path: Path) -> None:
                 "save the planes that there are as another file."
             )
         for page in pages:
-            ends = [
-                start + size
-                for start, size in zip(page.dataoffsets, page.databytecounts, strict=False)
-            ]
+            ends = list(map(sum, zip(page.dataoffsets, page.databytecounts, strict=False)))
             parts = 1 if page.is_contiguous else prod(page.chunked)
             if len(ends) < parts or max(ends) > page.parent.filehandle.size:
                 raise InputError(
@@ -185,21 +173,6 @@ def _unread_colours(page: Any) -> str:
     if kind == _YCBCR and int(page.compression) not in _PLAIN_CODECS:
         return ""
     return _UNREAD_COLOURS.get(kind, "")
-
-
-def _is_inverted(page: Any) -> bool:
-    """Return whether 0 is white: viewers show whole numbers inverted."""
-    return int(page.photometric) == _WHITE_IS_ZERO and page.dtype.kind in "bu"
-
-
-def _palette_of(page: Any) -> Any:
-    """Return the colours (N, 3) of 8 bits of a page that stores numbers of colours, else None.
-
-    ImageJ's tables only colour intensities; they are left out.
-    """
-    if page.photometric != _PALETTE or page.parent.is_imagej or page.colormap is None:
-        return None
-    return (np.asarray(page.colormap).T >> 8).astype(np.uint8)
 
 
 def _has_fourth_band(page: Any) -> bool:
@@ -241,10 +214,10 @@ def turned(path: Path) -> str:
 
 def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
     notes = []
-    if colours and page.photometric == _PALETTE and _palette_of(page) is None:
+    if colours and page.photometric == _PALETTE:
         notes.append(f"{path} has a table of colours by ImageJ; the model sees its intensities.")
-    if colours and _is_inverted(page):
-        notes.append(f"{path} has 0 for white; the model sees it as viewers show it.")
+    if colours and page.photometric == _WHITE_IS_ZERO:
+        notes.append(f"{path} has 0 for white; the model sees it as black: invert it first.")
     if colours and _has_fourth_band(page):
         notes.append(
             f"{path} has a fourth band that is no opacity (perhaps near infrared); it is not used: "
@@ -298,14 +271,16 @@ def _about(file: Any, series: Any, number: int) -> tuple[tuple[str, ...], Units 
         return (), None  # the pixels are readable anyway
     if min(per_pixel) <= 0:
         return (), None
+    unit, factor = "µm", 0.0
     if file.imagej_metadata:
-        unit = short_unit(file.imagej_metadata.get("unit", ""))
-        return (), Units(pixel=(per_pixel[0], per_pixel[1]), unit=unit) if unit else None
-    factor = {2: 25400.0, 3: 10000.0}.get(int(page.tags.valueof("ResolutionUnit", 1)), 0.0)
-    sizes = [factor * value for value in per_pixel]
-    if factor and max(sizes) <= _COARSEST_UM:
-        return (), Units(pixel=(sizes[0], sizes[1]), unit="µm")
-    return (), None
+        unit, factor = short_unit(file.imagej_metadata.get("unit", "")), 1.0
+    else:
+        factor = {2: 25400.0, 3: 10000.0}.get(int(page.tags.valueof("ResolutionUnit", 1)), 0.0)
+        if factor * max(per_pixel) > _COARSEST_UM:
+            return (), None
+    if not unit or not factor:
+        return (), None
+    return (), Units(pixel=(factor * per_pixel[0], factor * per_pixel[1]), unit=unit)
 
 
 def _ome_units(pixels: ElementTree.Element) -> Units | None:

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict, Field
+from pydantic import model_validator
 
-from ..base.errors import ConfigError, EmptyMaskError
+from ..base.errors import ConfigError
 from ..base.regions import Region, Regions
-from ..base.validation import validate_fields
+from ..base.validation import Config, setting
 from .plane_source import Level
 
 FloatBox = tuple[float, float, float, float]
@@ -39,32 +39,28 @@ MODES: Final = {
 _ENLARGE: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowConfig:
+class WindowConfig(Config):
     """How regions are assigned to windows."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     # "whole" shows the model the whole plane, "fixed" windows of `side` pixels; "auto" the whole
     # plane if a region has enough tokens there, else windows that fit the regions
     mode: Literal["auto", "whole", "fixed"] = "auto"
     side: int = 0  # Plane pixels of a fixed window. Larger regions get their own window.
     # Window side divided by the longer side of a region's box; at least 1
-    context: Annotated[
-        float,
-        Field(
-            title="Context",
-            description="Size of a window, relative to the longer side of its region.",
-            ge=1,
-            allow_inf_nan=False,
-            json_schema_extra={"unit": "x", "ui_max": 20},
-        ),
-    ] = 2.0
+    context: float = setting(
+        2.0,
+        "Context",
+        "Size of a window, relative to the longer side of its region.",
+        ge=1,
+        unit="x",
+        ui_max=20,
+    )
 
-    def __post_init__(self) -> None:
-        validate_fields(self)
+    @model_validator(mode="after")
+    def _large_enough(self) -> Self:
         if self.mode == "fixed" and self.side < 8:
             raise ConfigError(f"A window has a side of at least 8 pixels; got {self.side}.")
+        return self
 
     @property
     def text(self) -> str:
@@ -272,8 +268,6 @@ def _shifted(region: Region, y0: int, x0: int, shape: tuple[int, int]) -> Region
     a, b = max(top - y0, 0), max(left - x0, 0)
     c, d = min(bottom - y0, shape[0]), min(right - x0, shape[1])
     mask = region.mask[a + y0 - top : c + y0 - top, b + x0 - left : d + x0 - left]
-    if not mask.size or not mask.any():
-        raise EmptyMaskError(f"Region {region.id} lies outside its window.")
     return Region(region.id, (a, b, c, d), mask, region.members)
 
 

@@ -12,14 +12,8 @@ from filelock import FileLock, Timeout
 
 from ..base.cache_folder import MARKER, cache_folder, is_marked
 from ..base.errors import InputError
-from ..base.hub import RECORD
-from ..engine.models.registry import folder_name, list_models
-from ..language.captions import store as caption_store
-from ..regions.sam.checkpoints import CHECKPOINTS
 from ..review import exemplar_store
 from .timings import forget
-
-_HEX: Final = "[0-9a-f]" * 16  # glob patterns, as all names below
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +22,15 @@ class Kind:
 
     name: str  # What the command line calls it
     title: str  # What users see
-    # Its folders in the cache folder. What `make_folder` marked is deleted as a whole.
-    stores: tuple[str, ...]
-    known: tuple[str, ...]  # Our files in stores that have no mark: version 0.1 made none
+    stores: tuple[str, ...]  # Its folders in the cache folder
 
 
-_WEIGHTS: Final = (RECORD, "open_clip_*", ".*.part", ".lock")
-_BANK: Final = (
-    caption_store.TEXTS,
-    caption_store.VECTORS,
-    ".*.part",
-    ".lock",
-)
 KINDS: Final = (
-    Kind(
-        "weights",
-        "model weights",
-        ("models", "sam", "captioners"),
-        (
-            *(f"models/{folder_name(s)}/{n}" for s in list_models() for n in _WEIGHTS),
-            *(
-                f"sam/{name}"
-                for spec in CHECKPOINTS.values()
-                for name in (spec.file, f".{spec.file}.*.part", f".{spec.file}.lock")
-            ),
-        ),
-    ),
-    Kind("texts", "text embeddings", ("text",), (f"text/{_HEX}.sqlite*",)),
-    Kind(
-        "captions",
-        "caption banks",
-        ("captions",),
-        tuple(f"captions/{_HEX}/{_HEX}{_HEX}/{name}" for name in _BANK),
-    ),
-    Kind("speeds", "speeds measured", ("speed",), (f"speed/{_HEX}.json", f"speed/.{_HEX}.*.part")),
-    Kind(
-        "exemplars",
-        "accepted regions, for suggestions",
-        (exemplar_store.FOLDER,),
-        (f"{exemplar_store.FOLDER}/{_HEX}.sqlite*",),
-    ),
+    Kind("weights", "model weights", ("models", "sam", "captioners")),
+    Kind("texts", "text embeddings", ("text",)),
+    Kind("captions", "caption banks", ("captions",)),
+    Kind("speeds", "speeds measured", ("speed",)),
+    Kind("exemplars", "accepted regions, for suggestions", (exemplar_store.FOLDER,)),
 )
 NEVER_CLEARED: Final = {
     "diffusion": "decoders that draw pictures",
@@ -118,10 +81,10 @@ def usage() -> Usage:
     """Measure the cache folder; a missing folder is empty."""
     root = cache_folder()
     sizes = {
-        kind.name: sum(_size(file) for store in kind.stores for file in _files(kind, store))
+        kind.name: sum(_size(file) for store in kind.stores for file in _files(store))
         for kind in KINDS
     }
-    clearable = {file for kind in KINDS for store in kind.stores for file in _files(kind, store)}
+    clearable = {file for kind in KINDS for store in kind.stores for file in _files(store)}
     others: dict[str, int] = {}
     for file in root.rglob("*"):
         if file not in clearable and (size := _size(file)):
@@ -133,8 +96,8 @@ def usage() -> Usage:
 def clear(names: Collection[str]) -> Cleared:
     """Delete the files of some kinds.
 
-    Marked folders are deleted as a whole; in others, only files of known names. Stores that another
-    program is working on stay, and so do the decisions of reviews.
+    Folders that this package made, and marked, are deleted as a whole. Stores that another program
+    is working on stay, and so do the decisions of reviews.
     """
     known = {kind.name: kind for kind in KINDS}
     unknown = [name for name in names if name not in known]
@@ -144,7 +107,7 @@ def clear(names: Collection[str]) -> Cleared:
     for kind in (known[name] for name in dict.fromkeys(names)):
         for store in kind.stores:
             try:
-                freed += _clear(kind, store)
+                freed += _clear(store)
             except Timeout:
                 problems.append(f"{cache_folder() / store} is in use and was left alone.")
             except OSError as error:
@@ -162,20 +125,18 @@ def readable(size: int) -> str:
     return f"{size} B"
 
 
-def _files(kind: Kind, store: str) -> list[Path]:
-    """Our files in a store, its mark last."""
-    root = cache_folder()
-    if is_marked(root / store):
-        entries = sorted((root / store).rglob("*"), key=lambda entry: entry.name == MARKER)
-        return [entry for entry in entries if entry.is_symlink() or not entry.is_dir()]
-    names = [name for name in kind.known if name.startswith(f"{store}/")]
-    matching = dict.fromkeys(entry for name in names for entry in root.glob(name))
-    return [entry for entry in matching if entry.is_file() and not entry.is_symlink()]
+def _files(store: str) -> list[Path]:
+    """All files of a store that we made, its mark last; none of a folder of somebody else's."""
+    folder = cache_folder() / store
+    if not is_marked(folder):
+        return []
+    entries = sorted(folder.rglob("*"), key=lambda entry: entry.name == MARKER)
+    return [entry for entry in entries if entry.is_symlink() or not entry.is_dir()]
 
 
-def _clear(kind: Kind, store: str) -> int:
+def _clear(store: str) -> int:
     """Delete our files of a store and folders that are empty then; return the bytes freed."""
-    files, freed = _files(kind, store), 0
+    files, freed = _files(store), 0
     locks = [file for file in files if file.name.endswith(".lock")]
     with ExitStack() as held:
         for lock in locks:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import ConfigError, InputError
-from ..base.steps import Steps
+from ..base.progress import telling
 from ..images.plane_source import read_reduced
 from ..language.labels.vocabulary import Vocabulary
 from ..results.region_result import RegionResult
 from ..results.run_info import RunInfo
 from ..results.settings import RunSettings
 from .explaining import window_of
-from .run import PlaneTask, RegionChunk, run_planes
+from .run import PlaneTask, run_planes
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings:
     """Return the settings with one of them changed."""
     if what == "window":
-        value = replace(settings.window, mode=value)
+        value = settings.window.changed(mode=value)
     if what == "model":
         return settings.changed({"model": value, "architecture": None})
     if what in ("method", "window"):
@@ -55,22 +54,23 @@ class Answer:
 
 def answer(
     model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, settings: RunSettings
-) -> Generator[str, None, Answer]:
-    """Embed and rank one region; yields progress texts. You may close it between two of them."""
+) -> Answer:
+    """Embed and rank one region."""
     if len(task.regions) != 1:
         raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
     _warm_up(model)
-    work = run_planes(model, [task], vocabulary, settings)
     seconds, since, counted = 0.0, perf_counter(), True
-    with Steps(work) as steps:
-        for news in steps:
-            seconds += (perf_counter() - since) * counted
-            counted = getattr(news, "stage", "") != "labels"
-            if not isinstance(news, RegionChunk):
-                yield news.text
-            since = perf_counter()
-    seconds += (perf_counter() - since) * counted
-    results = steps.result
+
+    def time(news: Any = None) -> Any:
+        nonlocal seconds, since, counted
+        now = perf_counter()
+        seconds += (now - since) * counted
+        since, counted = now, getattr(news, "stage", "") != "labels"
+        return news
+
+    with telling(time):
+        results = run_planes(model, [task], vocabulary, settings)
+    time()
     (result,) = results.regions
     picture = _picture(task, result)
     size = (picture.shape[0], picture.shape[1])

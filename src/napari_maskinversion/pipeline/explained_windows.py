@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base import progress_words as words
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..base.progress import tell
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
@@ -53,28 +54,26 @@ class ExplainedWindows:
         """Forget the windows."""
         self._kept.clear()
 
-    def as_fits(
-        self, work: Callable[[], Generator[str, None, Answer]]
-    ) -> Generator[str, None, Answer]:
+    def as_fits(self, work: Callable[[], Answer]) -> Answer:
         """Run work; if memory runs out, run it again with one map at a time, then on the CPU.
 
         A smaller input is not tried: its maps would differ from those of the run.
         """
 
-        def use_less(_: Attempt) -> str:
+        def use_less(_: Attempt) -> None:
             self.release()
-            return self._fallback.now.note
+            tell(self._fallback.now.note)
 
-        return (yield from self._fallback.run_steps(work, use_less))
+        return self._fallback.run(work, use_less)
 
     def inverter(
         self, source: PlaneSource, window: Window, record: WindowRecord, info: RunInfo
-    ) -> Generator[str, None, MaskInverter]:
+    ) -> MaskInverter:
         """Encode a window as its run did, unless it is kept."""
         # A run ends on the CPU if the model's own device was too small for it.
         on_cpu = "cpu" in (self._fallback.now.device, record.device)
         model = self._copy() if on_cpu else self.model
-        yield words.READING_IMAGE
+        tell(words.READING_IMAGE)
         pixels = read_reduced(source, window.level, window.level_box, window.reduce)
         content = hash(np.ascontiguousarray(pixels).tobytes())
         how = (record.resolution, info.keep_aspect, info.config.layers, str(model.device))
@@ -83,14 +82,12 @@ class ExplainedWindows:
             while len(self._kept) >= _KEPT:
                 self._kept.popitem(last=False)
             inverter = MaskInverter(model)
-            encoding = inverter.set_image_steps(
+            inverter.set_image(
                 pixels,
                 resolution=record.resolution or None,
                 keep_aspect=info.keep_aspect,
                 config=InversionConfig(layers=info.config.layers),
             )
-            for block, blocks in encoding:
-                yield words.encoding(block, blocks)
             self._kept[key] = inverter
         self._kept.move_to_end(key)
         return self._kept[key]

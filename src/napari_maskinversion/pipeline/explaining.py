@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
-from ..base.progress_words import MAKING_MAPS, counted
+from ..base.progress import MAPS, Tick, telling, tick
 from ..base.regions import Region, Regions
-from ..base.steps import Steps, map_steps
 from ..images.plane_source import Level, PlaneSource
 from ..images.windows import FloatBox, Window, regions_in, whole_window
 from ..language.labels.vocabulary import Vocabulary
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
-News = Generator[str, None, Any]
 
 # If a region's map and its repetition correlate less, the image has changed.
 _SAME: Final = 0.99
@@ -71,8 +69,7 @@ class Course:
 class Explainer:
     """Explains the results of one model; keeps recently used windows encoded.
 
-    Its generators yield progress texts and may be closed; only one may run at a time. They work on
-    the device where the run ended, and on the CPU if memory runs out.
+    Works on the device where the run ended, and on the CPU if memory runs out; one call at a time.
     """
 
     def __init__(self, model: Backbone) -> None:
@@ -85,14 +82,12 @@ class Explainer:
         """Drop the windows."""
         self._windows.release()
 
-    def labels(
-        self, seen: Seen, names: Sequence[str], *, whole: bool = False
-    ) -> Generator[str, None, LabelMaps]:
+    def labels(self, seen: Seen, names: Sequence[str], *, whole: bool = False) -> LabelMaps:
         """Compute maps of labels."""
         self._check(seen)
-        return (yield from self._windows.as_fits(lambda: self._labels(seen, names, whole)))
+        return self._windows.as_fits(lambda: self._labels(seen, names, whole))
 
-    def course(self, seen: Seen) -> Generator[str, None, Course]:
+    def course(self, seen: Seen) -> Course:
         """Invert the region again with the settings of the run, and record every step.
 
         Maps are exact at every step, even for a fast run. The precision is float32 if the device
@@ -108,20 +103,18 @@ class Explainer:
                 f"Region {result.id} is not as it was in the run; run again to see its steps."
             )
         self._check(seen)
-        return (yield from self._windows.as_fits(lambda: self._course(seen, region)))
+        return self._windows.as_fits(lambda: self._course(seen, region))
 
-    def _labels(
-        self, seen: Seen, names: Sequence[str], whole: bool
-    ) -> Generator[str, None, LabelMaps]:
-        from ..language.text.embeddings import embed_as_fits
+    def _labels(self, seen: Seen, names: Sequence[str], whole: bool) -> LabelMaps:
+        from ..language.text import embed_vocabulary
 
-        inverter, same = yield from self._look(seen)
+        inverter, same = self._look(seen)
         record = seen.result.window
         box = record.box
         if whole and not record.whole:
             patch, side = self.model.patch_size, record.resolution or self.model.working_resolution
             plane = whole_window(seen.source.levels, resolution=side, patch=patch)
-            inverter = yield from self._windows.inverter(seen.source, plane, record, seen.info)
+            inverter = self._windows.inverter(seen.source, plane, record, seen.info)
             box = plane.box
         vocabulary = seen.info.vocabulary
         if vocabulary is None:
@@ -129,52 +122,52 @@ class Explainer:
         own = {label.name: label for label in vocabulary.full_labels}
         # A repeated label gets its map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
-        text = yield from map_steps(
-            lambda step: counted("Labels", *step[:2]), embed_as_fits(self.model, chosen)
-        )
+        text = embed_vocabulary(self.model, chosen)
         near = (text * seen.result.embedding).sum(axis=1)
         owners = np.asarray(chosen.owners)
         best = [
             int(np.flatnonzero(owners == place)[near[owners == place].argmax()])
             for place in (chosen.labels.index(name) for name in names)
         ]
-        yield MAKING_MAPS
-        maps = yield from self._maps(inverter, text[best], seen.info)
+        tick(MAPS, 0, len(best))
+        maps = self._maps(inverter, text[best], seen.info)
         words = tuple(chosen.words[place] for place in best)
         return LabelMaps(maps=maps, words=words, same_image=same, box=box)
 
-    def _course(self, seen: Seen, region: Region) -> Generator[str, None, Course]:
+    def _course(self, seen: Seen, region: Region) -> Course:
         from ..engine.compute.matmul import has_precision
+        from ..engine.invert.loop import StepState
 
-        inverter, same = yield from self._look(seen)
+        inverter, same = self._look(seen)
         config = seen.info.config
         if not has_precision(config.precision, inverter.model.device):
-            config = replace(config, precision="float32")
+            config = config.changed(precision="float32")
         window = window_of(seen.result.window, seen.source.levels)
         local = regions_in(window, Regions(seen.source.shape, [region]))
         embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))
-        with Steps(inverter.invert_steps(local, config)) as steps:
-            for state in steps:
-                if state.embeddings is not None:
-                    embeddings[state.step] = state.embeddings()[0]
-                yield counted("Step", state.step, state.steps)
-        maps = yield from self._maps(inverter, embeddings, seen.info)
-        return Course(grid_maps=maps, losses=steps.result.losses[0], same_image=same)
 
-    def _maps(
-        self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo
-    ) -> Generator[str, None, FloatArray]:
+        def follow(news: Tick) -> Tick:
+            if isinstance(news, StepState) and news.embeddings is not None:
+                embeddings[news.done] = news.embeddings()[0]
+            return news
+
+        with telling(follow):
+            losses = inverter.invert(local, config).losses[0]
+        maps = self._maps(inverter, embeddings, seen.info)
+        return Course(grid_maps=maps, losses=losses, same_image=same)
+
+    def _maps(self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo) -> FloatArray:
         maps, step = [], self._windows.at_once
         for start in range(0, len(embeddings), step):
             maps.append(inverter.explain(embeddings[start : start + step], **_of(info)))
-            yield counted("Map", min(start + step, len(embeddings)), len(embeddings))
+            tick("Map", min(start + step, len(embeddings)), len(embeddings))
         return np.concatenate(maps)
 
-    def _look(self, seen: Seen) -> Generator[str, None, tuple[MaskInverter, bool]]:
+    def _look(self, seen: Seen) -> tuple[MaskInverter, bool]:
         """Encode the region's window; return whether its pixels are still those of the run."""
         info, record = seen.info, seen.result.window
         window = window_of(record, seen.source.levels)
-        inverter = yield from self._windows.inverter(seen.source, window, record, info)
+        inverter = self._windows.inverter(seen.source, window, record, info)
         if inverter.grid != record.grid:
             return inverter, False
         again = inverter.explain(seen.result.raw_embedding[None], **_of(info))[0]

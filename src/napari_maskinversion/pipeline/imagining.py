@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,25 +16,24 @@ import numpy.typing as npt
 
 from ..base import memory
 from ..base.errors import ConfigError, ModelError, NotEnoughMemoryError
+from ..base.progress import Tick, listening, tell, telling
 from ..base.regions import Regions
-from ..diffusion.folders import DecoderFolder, open_folder, prior_file, weights_hash
-from ..diffusion.pictures import Imagined, Picture, PictureStep, title_of
+from ..diffusion.decoders import DecoderFolder, open_folder, prior_file, weights_hash
+from ..diffusion.pictures import Condition, Imagined, Picture, PictureStep
 from ..diffusion.settings import PictureSettings
 from ..engine.compute.lazy_torch import device_name, free_memory
 from ..engine.models.registry import get_spec, own_model
 from ..engine.models.specs import MODELS
-from ..images.overview import overview
-from ..images.plane_source import PlaneSource, as_source
+from ..images.plane_source import PlaneSource, as_source, overview
 from ..results.region_result import RegionResult
 from ..results.settings import RunSettings
 from .labelling import label_regions, loaded_model
 
 if TYPE_CHECKING:
-    from ..diffusion.drawing import Condition, Drawer
+    from ..diffusion.drawing import Drawer
     from ..engine.models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
-OnProgress = Callable[[PictureStep | Picture], object]
 
 _PACKAGES: Final = ("napari-maskinversion", "torch", "diffusers", "transformers")
 
@@ -70,9 +69,8 @@ class ImagineRequest:
                     f"The prompt {self.prompt!r} does not have the subject {word!r} as a word; "
                     "write it there."
                 )
-        twice = [word for word in subjects if subjects.count(word) > 1]
-        if twice:
-            raise ConfigError(f"The subject {twice[0]!r} is named twice; use one word a region.")
+        if len(set(subjects)) < len(subjects):
+            raise ConfigError("A subject is named twice; use one word a region.")
 
     def groups(self, regions: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], ...]]:
         """Return what is drawn together: each query alone, or all in one prompt."""
@@ -153,57 +151,50 @@ def _check_memory(what: str, size: int, free: int | None, name: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Target:
-    """What one picture or more show."""
-
-    regions: tuple[int, ...]  # Empty for [CLS]
-    conditions: tuple[Condition, ...]  # One for each seed
-
-
 def targets(
     plan: Plan,
     model: Backbone,
     results: Sequence[RegionResult],
     pixels: npt.NDArray[Any],
     settings: RunSettings,
-) -> list[Target]:
+) -> list[Condition]:
     """Turn embeddings into what the decoder takes; the CLIP model is not needed afterwards."""
     plan.folder.check_model(model.name, model.embed_dim)
-    request = plan.request
-    pictures = request.pictures
+    request, pictures = plan.request, plan.request.pictures
     shown = model.preprocess(
         pixels, resolution=settings.resolution, keep_aspect=settings.keep_aspect
     )
-    whole = _embedding(model, shown)
-    nothing = _embedding(model, _zeros(model))
-    length = float(np.linalg.norm(whole))
-    own = {_members(result): _scaled(result, length, pictures) for result in results}
-    groups: list[tuple[tuple[int, ...], ...]] = [*request.groups(list(own)), ()]
-    predicted = _in_prompt(plan, model, nothing) if request.subjects else None
+    side = model.native_resolution
+    whole, nothing = (
+        model.embed_images(images)[0].float().cpu().numpy()
+        for images in (shown, shown.new_zeros(1, 3, side, side))
+    )
+    length = np.linalg.norm(whole).astype(np.float32)
+    own = {
+        _members(one): one.embedding * length if pictures.norm == "cls" else one.raw_embedding
+        for one in results
+    }
+    predict = _prior(plan, model, nothing) if request.subjects else None
     made = []
-    for group in groups:
+    for group in (*request.groups(list(own)), ()):
         rows = [own[query] for query in group] or [whole] * max(1, len(request.subjects))
-        embeddings = [rows[0] if predicted is None else predicted(rows, s) for s in pictures.seeds]
-        ids = tuple(name for query in group for name in query)
-        made.append(Target(regions=ids, conditions=_conditions(plan, embeddings, nothing)))
+        for seed in pictures.seeds:
+            condition = Condition(
+                regions=tuple(name for query in group for name in query),
+                seed=seed,
+                embedding=rows[0] if predict is None else predict(rows, seed),
+                nothing=nothing,
+                prompt="" if request.subjects else request.prompt,
+            )
+            made.append(condition)
     return made
 
 
-def _conditions(
-    plan: Plan, embeddings: Sequence[FloatArray], nothing: FloatArray
-) -> tuple[Condition, ...]:
-    from ..diffusion.drawing import Condition
-
-    prompt = "" if plan.request.subjects else plan.request.prompt
-    return tuple(Condition(embedding=one, nothing=nothing, prompt=prompt) for one in embeddings)
-
-
-def _in_prompt(
+def _prior(
     plan: Plan, model: Backbone, nothing: FloatArray
 ) -> Callable[[Sequence[FloatArray], int], FloatArray]:
     """Return a function that puts embeddings into the prompt, for a seed."""
-    from ..diffusion.prior import check_prior, load_prior, places_of, predict, text_states
+    from ..diffusion.prior import load_prior, places_of, predict, text_states
 
     request = plan.request
     assert plan.prior is not None  # `plan` has seen to it
@@ -212,8 +203,7 @@ def _in_prompt(
         places_of(prompt, text_states(model, word), request.prompt, word)
         for word in request.subjects
     ]
-    prior = load_prior(plan.prior)
-    check_prior(prior, len(prompt.embedding), len(prompt.ids), plan.prior)
+    prior = load_prior(plan.prior, (len(prompt.embedding), len(prompt.ids)))
 
     def put(rows: Sequence[FloatArray], seed: int) -> FloatArray:
         return predict(prior, prompt, dict(zip(places, rows, strict=True)), nothing, seed)
@@ -221,60 +211,32 @@ def _in_prompt(
     return put
 
 
-def _embedding(model: Backbone, images: Any) -> FloatArray:
-    values: FloatArray = model.embed_images(images)[0].float().cpu().numpy()
-    return values
-
-
-def _zeros(model: Backbone) -> Any:
-    import torch
-
-    side = model.native_resolution
-    return torch.zeros(1, 3, side, side, device=model.device)
-
-
 def _members(result: RegionResult) -> tuple[int, ...]:
     return result.members or (result.id,)
-
-
-def _scaled(result: RegionResult, length: float, pictures: PictureSettings) -> FloatArray:
-    return result.embedding * np.float32(length) if pictures.norm == "cls" else result.raw_embedding
 
 
 def load_decoder(plan: Plan) -> Drawer:
     """Load the decoder of a plan."""
     import torch
 
-    from ..diffusion.drawing import load_drawer
+    from ..diffusion.drawing import Drawer
 
-    return load_drawer(plan.folder, torch.device(plan.device), getattr(torch, plan.dtype))
+    return Drawer(plan.folder, torch.device(plan.device), getattr(torch, plan.dtype))
 
 
-def draw(
-    plan: Plan, drawer: Drawer, wanted: Sequence[Target], on_progress: OnProgress
-) -> list[Picture]:
-    """Draw all pictures, seed by seed of each target.
-
-    ``on_progress`` is called with each `PictureStep` and each finished `Picture`. If it raises,
-    the drawing stops.
-    """
-    settings = plan.request.pictures
-    total = len(wanted) * len(settings.seeds)
+def draw(plan: Plan, drawer: Drawer, wanted: Sequence[Condition]) -> list[Picture]:
+    """Draw all pictures; tells each step and each finished picture."""
     pictures: list[Picture] = []
-    for target in wanted:
-        for seed, condition in zip(settings.seeds, target.conditions, strict=True):
-            title, place = title_of(target.regions), len(pictures) + 1
-
-            def on_step(done: int, steps: int, title: str = title, place: int = place) -> None:
-                step = PictureStep(
-                    title=title, picture=place, pictures=total, step=done, steps=steps
-                )
-                on_progress(step)
-
-            pixels = drawer.draw(condition, settings, seed, on_step)
-            pictures.append(Picture(regions=target.regions, seed=seed, pixels=pixels))
-            on_progress(pictures[-1])
+    for place, one in enumerate(wanted, 1):
+        with telling(partial(_step, place, len(wanted))):
+            pixels = drawer.draw(one, plan.request.pictures)
+        pictures.append(Picture(regions=one.regions, seed=one.seed, pixels=pixels))
+        tell(pictures[-1])
     return pictures
+
+
+def _step(place: int, pictures: int, news: Tick) -> PictureStep:
+    return PictureStep(picture=place, pictures=pictures, step=news.done, steps=news.total)
 
 
 def record_of(
@@ -302,7 +264,7 @@ def record_of(
         "prompt": request.prompt,
         "subjects": list(request.subjects),
         "settings": {**own, "device": plan.device, "dtype": plan.dtype},
-        "versions": _versions(),
+        "versions": {name: version(name) for name in _PACKAGES},
         **more,
     }
 
@@ -349,7 +311,7 @@ def imagine(
     prior: str | Path | None = None,
     model: Backbone | str | Path | None = None,
     settings: RunSettings | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: Callable[[PictureStep | Picture], object] | None = None,
     **pictures: Any,
 ) -> Imagined:
     """Draw what the embedding of a region shows, and that of the whole image for comparison.
@@ -413,7 +375,8 @@ def imagine(
     )
     fingerprint = loaded.fingerprint
     del model, loaded  # room for the decoder, if nothing else holds it
-    made = draw(carried, load_decoder(carried), wanted, on_progress or (lambda _: None))
+    with listening(on_progress):
+        made = draw(carried, load_decoder(carried), wanted)
     record = record_of(carried, str(name), fingerprint, settings)
     return Imagined(pictures=tuple(made), record=record)
 
@@ -422,14 +385,3 @@ def model_of(request: ImagineRequest) -> str:
     """Return the CLIP model that a request's decoder was trained on."""
     _check_installed()
     return open_folder(request.pictures.spec, request.weights).clip_model
-
-
-@cache
-def _versions() -> dict[str, str]:
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = ""
-    return versions

@@ -17,13 +17,12 @@ from ..images.ome_zarr import is_zarr, label_image
 from ..images.opening import open_image
 from ..images.stack import Stack
 from ..language.labels.label import Label
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations
-from ..regions.masks.label_images import PlaneRegions
-from ..regions.masks.label_stacks import has_planes, read_plane_regions, series_of
-from ..regions.masks.reading import mask_files, mask_notes, read_regions
+from ..regions.label_images import PlaneRegions, has_planes, read_plane_regions, series_of
+from ..regions.reading import mask_files, mask_notes, read_masks
 from ..results.settings import RunSettings
 from .run import PlaneTask
 
@@ -140,7 +139,7 @@ def _of_label_image(
     if mode is None and not has_planes(masks, stack, series):
         stack.source(position, channels_of(settings))  # a plane that is not chosen is refused first
         place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
-        regions = read_regions(masks, stack.shape, series=series)
+        regions = read_masks(masks, stack.shape, series=series)
         return [PlaneRegions(place, regions if ids is None else regions.only(ids))]
     on_planes = read_plane_regions(masks, stack, position, mode=mode, only=ids, series=series)
     gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})

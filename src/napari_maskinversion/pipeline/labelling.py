@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from ..base.errors import ConfigError
+from ..base.progress import listening
 from ..base.regions import Regions, as_array
-from ..base.steps import drive
 from ..base.units import Units, short_unit
 from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, as_source
 from ..language.captions.bank import CaptionBank
-from ..language.labels.reading import vocabulary_of
+from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
-from ..regions.masks.reading import renumber_black_and_white
+from ..regions.reading import renumber_black_and_white
 from ..results.results import Results
 from ..results.settings import RunSettings
-from .captions.generating import CaptionRequest, generate_captions
+from .captions import CaptionRequest, generate_captions
+from .job import Job
 from .progress import Progress, RegionChunk
-from .run import PlaneTask, check_tasks, run
+from .run import PlaneTask, check_tasks
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -106,17 +107,18 @@ def label_regions(
     if labels is None:
         labels = tuple(dict.fromkeys(region.name for region in chosen if region.name)) or None
     vocabulary = None if labels is None else vocabulary_of(labels, templates)
-    check_tasks([PlaneTask(source=source, regions=chosen)])
+    size = settings.pixel_size
+    units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
+    job = Job(tasks=[PlaneTask(source=source, regions=chosen)], settings=settings, units=units)
+    check_tasks(job.tasks)
     settings.method.check()
     request = CaptionRequest(decoder=captions) if isinstance(captions, str) else captions
     if request is not None:
         request.check(_name(model, settings), settings.method)
-    size = settings.pixel_size
-    units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
     loaded = loaded_model(model, settings, changes)
     decoder = None if request is None else request.load(loaded, loaded.device)
-    work = run(loaded, source, chosen, vocabulary, settings, units=units, bank=bank)
-    results = drive(work, on_progress)
+    with listening(on_progress):
+        results = job.run(loaded, vocabulary, bank)
     return results if decoder is None else generate_captions(results, decoder)
 
 

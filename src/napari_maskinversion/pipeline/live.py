@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.identity import RegionIdentity, RegionKey, identify_all
+from ..base.progress import telling
 from ..base.regions import Regions
 from ..base.units import Units
 from ..engine.settings import InversionConfig
@@ -19,7 +19,7 @@ from ..results.run_info import RunInfo
 from ..results.settings import RunSettings
 from . import run as pipeline
 from .encoded_windows import EncodedWindows
-from .progress import Progress, RegionChunk
+from .progress import RegionChunk
 from .reranking import rerank
 from .run import PlaneTask, run_settings
 
@@ -51,12 +51,10 @@ class LiveRun:
         self.inverted = 0
         self.identities: tuple[RegionIdentity, ...] = ()
 
-    def update(
-        self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None
-    ) -> Generator[Progress | RegionChunk, None, Results | None]:
+    def update(self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None) -> Results | None:
         """Update the results to the present regions."""
         if vocabulary != self._vocabulary:
-            yield from self._rerank(vocabulary)
+            self._rerank(vocabulary)
         now = [identify_all(task.regions, task.position) for task in tasks]
         changed, new = [], []
         for task, identities in zip(tasks, now, strict=True):
@@ -68,7 +66,7 @@ class LiveRun:
                 new += [one for _, one in left]
         self.identities = tuple(one for identities in now for one in identities)
         if changed:
-            yield from self._invert(changed, new, vocabulary)
+            self._invert(changed, new, vocabulary)
         results = self._results()
         if results is not None:
             self._rows = dict(zip(self.identities, results.regions, strict=True))
@@ -115,29 +113,30 @@ class LiveRun:
         tasks: Sequence[PlaneTask],
         identities: Sequence[RegionIdentity],
         vocabulary: Vocabulary | None,
-    ) -> Generator[Progress | RegionChunk, None, None]:
-        work = pipeline.run_planes(
-            self.model,
-            tasks,
-            vocabulary,
-            self._settings,
-            units=self._units,
-            encoded=self._encoded,
-        )
-        with closing(work):
-            for news in work:
-                if isinstance(news, RegionChunk):
-                    self._info = self._info or news.so_far.info
-                    self._rows.update((identities[row.index], row) for row in news.results)
-                    self.inverted += len(news.results)
-                    results = self._results()
-                    assert results is not None
-                    news = replace(news, so_far=results)
-                yield news
+    ) -> None:
+        def follow(news: Any) -> Any:
+            if not isinstance(news, RegionChunk):
+                return news
+            self._info = self._info or news.so_far.info
+            self._rows.update((identities[row.index], row) for row in news.results)
+            self.inverted += len(news.results)
+            results = self._results()
+            assert results is not None
+            return replace(news, so_far=results)
 
-    def _rerank(self, vocabulary: Vocabulary | None) -> Generator[Progress, None, None]:
+        with telling(follow):
+            pipeline.run_planes(
+                self.model,
+                tasks,
+                vocabulary,
+                self._settings,
+                units=self._units,
+                encoded=self._encoded,
+            )
+
+    def _rerank(self, vocabulary: Vocabulary | None) -> None:
         if self._info is not None:
             before = Results(self._info, tuple(self._rows.values()))
-            after = yield from rerank(self.model, before, vocabulary)
+            after = rerank(self.model, before, vocabulary)
             self._rows = dict(zip(self._rows, after.regions, strict=True))
         self._vocabulary = vocabulary

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..base.errors import ModelError
-from ..base.steps import Steps
-from ..language.labels.known_words import unknown_to
+from ..language.labels.presets import unknown_to
 from ..language.ranking.ranking import rank
-from ..language.text.embeddings import embed_as_fits
+from ..language.text import embed_vocabulary
 from ..results.results import Results
-from .progress import Progress
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
     from ..language.labels.vocabulary import Vocabulary
 
 
-def rerank(
-    model: Backbone, results: Results, vocabulary: Vocabulary | None
-) -> Generator[Progress, None, Results]:
+def rerank(model: Backbone, results: Results, vocabulary: Vocabulary | None) -> Results:
     """Rank the regions of results by other words."""
     info = replace(results.info, vocabulary=vocabulary)
     if vocabulary is None or not len(results):
@@ -30,15 +25,9 @@ def rerank(
         raise ModelError(
             f"These results are of another model than {model.name}; run again with the new words."
         )
-    count = len(results)
-    with Steps(embed_as_fits(model, vocabulary)) as steps:
-        for done, total, note in steps:
-            yield Progress(
-                stage="labels", done=count, total=count, step=done, steps=total, note=note
-            )
     rankings = rank(
         results.embeddings,
-        steps.result,
+        embed_vocabulary(model, vocabulary),
         vocabulary.labels,
         model.logit_scale,
         owners=vocabulary.owners,

@@ -1,8 +1,8 @@
-"""Turn images and regions into a stream of results; panel and command line both drive this."""
+"""Turn images and regions into results; panel and command line both call this."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -11,23 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError, MaskShapeError
+from ..base.progress import tell
 from ..base.regions import Region, Regions
 from ..base.units import Units
 from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
 from ..images.windows import plan_windows, regions_in
 from ..language.captions.bank import CaptionBank, CaptionUse
-from ..language.labels.known_words import unknown_to
+from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.calibrations import calibration_of
-from ..results.machine import Machine
 from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
-from ..results.run_info import RunInfo
+from ..results.run_info import Machine, RunInfo
 from ..results.settings import RunSettings
-from .captions.from_bank import Captioner
+from .captions import Captioner
 from .progress import Progress, RegionChunk
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ __all__ = [
     "run",
     "run_planes",
 ]
-
-News = Generator[Progress | RegionChunk, None, Results]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +91,15 @@ def run(
     units: Units | None = None,
     bank: CaptionBank | None = None,
     **changes: Any,
-) -> News:
+) -> Results:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
+
+    Tells each `Progress` and `RegionChunk`.
 
     Shapes: image (H, W).
     """
-    # A generator of its own, so that errors are raised at the first step, not at the call.
     tasks = [PlaneTask(source=as_source(image), regions=regions)]
-    result = yield from run_planes(
-        model, tasks, vocabulary, settings, units=units, bank=bank, **changes
-    )
-    return result
+    return run_planes(model, tasks, vocabulary, settings, units=units, bank=bank, **changes)
 
 
 def run_planes(
@@ -116,7 +112,7 @@ def run_planes(
     bank: CaptionBank | None = None,
     encoded: EncodedWindows | None = None,
     **changes: Any,
-) -> News:
+) -> Results:
     """Run several planes of one image; see `run`.
 
     ``encoded`` keeps windows encoded for later runs with the same image, model and method.
@@ -169,11 +165,11 @@ def run_planes(
             # A plane caches tiles for its next window; a finished plane needs none.
             getattr(work[number - 2][0].source, "forget", lambda: None)()
         begun = perf_counter()
-        record = yield from runner.encode(task.source, task.position, planned, number)
+        record = runner.encode(task.source, task.position, planned, number)
         encoding = perf_counter() - begun
         if results is None:
             if vocabulary is not None:
-                text = yield from runner.labels(vocabulary)
+                text = runner.labels(vocabulary)
             results = Results(
                 RunInfo(
                     fingerprint=model.fingerprint,
@@ -198,7 +194,7 @@ def run_planes(
         start = 0
         while start < len(local):
             # These may be fewer, or from a smaller input, if memory runs out.
-            inversions, record = yield from runner.invert(local, start, offset, record)
+            inversions, record = runner.invert(local, start, offset, record)
             members = planned.members[start : start + len(inversions)]
             start += len(inversions)
             rankings: list[Ranking] | list[None] = [None] * len(members)
@@ -231,7 +227,7 @@ def run_planes(
             results = results.extended(finished)
             if captioner is not None:
                 results = captioner.update(results, last=runner.done == runner.total)
-            yield RegionChunk(results.regions[-len(finished) :], results)
+            tell(RegionChunk(results.regions[-len(finished) :], results))
         runner.remember_seconds(encoding, perf_counter() - ready, len(local), method)
     assert results is not None  # at least one region, so at least one window
     return results.in_order()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..base.identity import Position
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..base.progress import STEP, Tick, tell, telling
 from ..base.regions import Regions
-from ..base.steps import map_steps
 from ..engine.compute.matmul import has_precision
 from ..engine.invert.inverter import MaskInverter, RegionEmbedder
 from ..engine.methods.registry import Method
@@ -22,14 +22,14 @@ from ..images.known_images import is_unknown
 from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window
 from ..language.labels.vocabulary import Vocabulary
-from ..language.text.embeddings import embed_as_fits
+from ..language.text import embed_vocabulary
 from ..results.region_result import WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
 from .progress import Progress, Stage
 from .timings import remember
 
 if TYPE_CHECKING:
-    from ..engine.invert.loop import InversionResult, StepState
+    from ..engine.invert.loop import InversionResult
     from ..engine.models.backbone import Backbone
 
 _HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees too little
@@ -75,7 +75,7 @@ class WindowRunner:
 
     def encode(
         self, source: PlaneSource, position: Position, window: Window, number: int
-    ) -> Generator[Progress, None, WindowRecord]:
+    ) -> WindowRecord:
         """Read and encode a window."""
         self._window, self._undisturbed, self._pixels = window, True, None
         self._where = {
@@ -87,11 +87,11 @@ class WindowRunner:
         kept = self._take(position)
         if kept is not None:
             return kept
-        yield self._progress("encoding", 0, self._model.num_layers)
+        tell(self._progress("encoding", 0, self._model.num_layers))
         if source is not self._source:
             self._source, self._unknown = source, is_unknown(source, self._model)
         self._pixels = read_reduced(source, window.level, window.level_box, window.reduce)
-        record = yield from self._encode()
+        record = self._encode()
         if self._encoded is not None and self._undisturbed:
             self._encoded.put(self._key(position), Encoded(self._inverter, record, self._pixels))
         return record
@@ -114,38 +114,37 @@ class WindowRunner:
         where = (position, replace(self._window, members=()))
         return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
 
-    def labels(self, vocabulary: Vocabulary) -> Generator[Progress, None, npt.NDArray[np.float32]]:
+    def labels(self, vocabulary: Vocabulary) -> npt.NDArray[np.float32]:
         """Embed the labels in batches that fit in memory."""
 
-        def progress(step: tuple[int, int, str]) -> Progress:
-            done, total, note = step
-            if note:
-                self._note, self._undisturbed = note, False
-            return self._progress("labels", done, total)
+        def progress(news: Tick) -> Progress:
+            if news.note:
+                self._note, self._undisturbed = news.note, False
+            return self._progress("labels", news.done, news.total)
 
-        return (yield from map_steps(progress, embed_as_fits(self._model, vocabulary)))
+        with telling(progress):
+            return embed_vocabulary(self._model, vocabulary)
 
     def invert(
         self, local: Regions, start: int, offset: int, record: WindowRecord
-    ) -> Generator[Progress, None, tuple[InversionResult, WindowRecord]]:
+    ) -> tuple[InversionResult, WindowRecord]:
         """Invert the next regions of the encoded window, as many as fit."""
 
-        def work() -> Generator[Progress, None, tuple[InversionResult, WindowRecord]]:
+        def work() -> tuple[InversionResult, WindowRecord]:
             nonlocal record
             now = self._fallback.now
             if (now.resolution, now.device) != (record.resolution, record.device):
-                record = yield from self._encode()
+                record = self._encode()
             chunk = local[start : start + self._fallback.now.at_once]
-            inversions = yield from self._invert(chunk, start, offset)
+            inversions = self._invert(chunk, start, offset)
             note = self._fallback.now.note
             return inversions, replace(record, route=inversions.route, memory_note=note)
 
-        return (
-            yield from self._fallback.run_steps(
-                work,
-                lambda before: self._use_less(before, "inverting", self._config.steps),
-                items=len(local) - start,
-            )
+        steps = self._config.steps
+        return self._fallback.run(
+            work,
+            lambda before: self._use_less(before, "inverting", steps),
+            items=len(local) - start,
         )
 
     @property
@@ -176,29 +175,23 @@ class WindowRunner:
                 warming_up=number == 1,
             )
 
-    def _encode(self) -> Generator[Progress, None, WindowRecord]:
+    def _encode(self) -> WindowRecord:
         blocks = self._model.num_layers
-        return (
-            yield from self._fallback.run_steps(
-                self._encode_once,
-                lambda before: self._use_less(before, "encoding", blocks),
-                items=0,
-            )
+        return self._fallback.run(
+            self._encode_once, lambda before: self._use_less(before, "encoding", blocks), items=0
         )
 
-    def _encode_once(self) -> Generator[Progress, None, WindowRecord]:
+    def _encode_once(self) -> WindowRecord:
         assert self._window is not None
         assert self._pixels is not None
         now = self._fallback.now
-        yield from map_steps(
-            lambda step: self._progress("encoding", *step),
-            self._inverter.set_image_steps(
+        with telling(lambda news: self._progress("encoding", news.done, news.total)):
+            self._inverter.set_image(
                 self._pixels,
                 resolution=now.resolution,
                 keep_aspect=self._keep_aspect,
                 config=self._config,
-            ),
-        )
+            )
         return WindowRecord(
             box=self._window.box,
             level=self._window.level,
@@ -219,29 +212,26 @@ class WindowRunner:
             return 0.0
         return float(np.linalg.norm(inverter.image_embedding))
 
-    def _invert(
-        self, chunk: Regions, start: int, offset: int
-    ) -> Generator[Progress, None, InversionResult]:
+    def _invert(self, chunk: Regions, start: int, offset: int) -> InversionResult:
         assert self._window is not None
         members = self._window.members
         indices = tuple(offset + member for member in members[start : start + len(chunk)])
 
-        def progress(state: StepState) -> Progress:
+        def progress(news: Tick) -> Progress:
             return self._progress(
                 "inverting",
-                state.step,
-                state.steps,
+                news.done if news.stage == STEP else 0,
+                news.total if news.stage == STEP else self._config.steps,
                 first=self.done + 1,
                 last=self.done + len(chunk),
-                maps=state.grid_maps,
+                maps=getattr(news, "grid_maps", None),
                 indices=indices,
             )
 
-        work = self._inverter.invert_steps(chunk, self._config, planned_masks=len(members))
-        inversions: InversionResult = yield from map_steps(progress, work)
-        return inversions
+        with telling(progress):
+            return self._inverter.invert(chunk, self._config, planned_masks=len(members))
 
-    def _use_less(self, before: Attempt, stage: Stage, steps: int) -> Progress:
+    def _use_less(self, before: Attempt, stage: Stage, steps: int) -> None:
         """Free the memory of the failed attempt and move to the CPU if that is next."""
         now = self._fallback.now
         self._note, self._undisturbed = now.note, False
@@ -254,8 +244,8 @@ class WindowRunner:
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
             if not has_precision(self._config.precision, self._model.device):
-                self._config = replace(self._config, precision="float32")
-        return self._progress(stage, 0, steps)
+                self._config = self._config.changed(precision="float32")
+        tell(self._progress(stage, 0, steps))
 
     def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:
         return Progress(

@@ -14,8 +14,6 @@ from typing import Any, BinaryIO, ClassVar, Final, Literal
 
 import numpy as np
 
-_MAX_NAME: Final = 1000  # letters and parts of a path
-_KEYS: Final = (str, bytes, int, float, type(None))
 _SIMPLE: Final = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)")
 
 
@@ -79,8 +77,7 @@ def _scalar(kind: object = None, data: object = None, *_: object) -> Any:
 
 
 def _path(*parts: object) -> str:
-    names = [part[:_MAX_NAME] for part in parts[:_MAX_NAME] if isinstance(part, str)]
-    return "/".join(names)
+    return "/".join(part for part in parts if isinstance(part, str))
 
 
 _NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
@@ -99,22 +96,10 @@ _NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
 }
 
 
-def _with_plain_keys(load: Callable[..., None], keys: slice) -> Callable[..., None]:
-    """Return a step of the unpickler that looks at the keys on its stack first."""
-
-    def load_items(unpickler: Any) -> None:
-        if any(not isinstance(key, _KEYS) for key in unpickler.stack[keys]):
-            raise PlainPickleError("a key in it is not a plain value")
-        load(unpickler)
-
-    return load_items
-
-
 class _Plain(pickle._Unpickler):
     """The unpickler in Python: the one in C can be told to fill the memory with an empty table.
 
-    What plain values never need is refused: byte arrays of any length that is written there, and
-    sets and nested keys, whose hashes can take for ever.
+    Byte arrays, of any length that is written there, and sets are refused.
     """
 
     dispatch: ClassVar[dict[int, Callable[..., None]]] = dict(pickle._Unpickler.dispatch)
@@ -122,21 +107,14 @@ class _Plain(pickle._Unpickler):
     def _refuse(self) -> None:
         raise PlainPickleError("it holds other things than plain values")
 
-    for _code in (pickle.BYTEARRAY8, pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET):
+    for _code in (pickle.BYTEARRAY8, pickle.EMPTY_SET, pickle.FROZENSET):
         dispatch[_code[0]] = _refuse
-
-    for _code in (pickle.SETITEMS, pickle.DICT):
-        dispatch[_code[0]] = _with_plain_keys(dispatch[_code[0]], slice(None, None, 2))
-    dispatch[pickle.SETITEM[0]] = _with_plain_keys(dispatch[pickle.SETITEM[0]], slice(-2, -1))
 
     def find_class(self, module: str, name: str) -> Any:
         try:
             return _NAMES[module, name]
         except KeyError:
             raise PlainPickleError(f"it holds {module}.{name}") from None
-
-    def persistent_load(self, name: Any) -> Any:
-        raise PlainPickleError("it refers to other files")
 
 
 def load_plain(file: BinaryIO) -> Any:

@@ -1,17 +1,28 @@
-"""Read regions from a file of any kind: label images, masks, annotations."""
+"""Read regions from a file of any kind: label images, masks, folders of masks, annotations."""
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
-from ..base.errors import InputError
-from ..base.reading import as_path
-from ..base.regions import Regions
+import numpy as np
+
+from ..base.errors import EmptyMaskError, InputError
+from ..base.reading import as_path, is_of_macos
+from ..base.regions import Region, Regions
+from ..images.decoding import LOSSY, PICTURES, Array, decode
+from ..images.lazy_plane import ArrayLike
+from ..images.ome_zarr import is_zarr
+from ..images.opening import open_labels
+from ..images.tiff import holds_results, is_tiff
 from .annotations.reading import is_annotations, read_annotations
-from .masks.reading import mask_notes
-from .masks.reading import read_regions as read_masks
+from .label_images import check_size, plane_of_labels, regions_of_labels
+
+_SAMPLES: Final = (2, 3, 4)  # grey or RGB, with or without alpha
 
 
 def read_regions(
@@ -76,3 +87,155 @@ def read_regions(
 def _warn(notes: Sequence[str]) -> None:
     for note in notes:
         warnings.warn(note, stacklevel=3)
+
+
+def read_masks(path: str | Path, image_shape: tuple[int, int], *, series: int = 0) -> Regions:
+    """Read regions: a label image, one binary mask, or many binary masks.
+
+    In a 2-D image each value but 0 is a region with this id; an image with only 255 or 65535 is a
+    binary mask and becomes region 1. TIFF and zarr are read block by block. Each picture in a
+    folder and each page of a file is one binary mask, numbered from 1 by name or page; overlapping
+    masks stay separate. Of an OME-Zarr image it is the label image within.
+    """
+    place = Path(path)
+    # Of a picture; the last axis of a TIFF file may count columns.
+    samples: tuple[int, ...] = _SAMPLES
+    if is_zarr(place) or is_tiff(place):
+        with open_labels(place, series) as stack:
+            if not stack.pages and "s" not in stack.axes:  # it need not fit into memory
+                axes = (stack.axes.index("y"), stack.axes.index("x"))
+                index = [0] * len(stack.axes)
+                labels = plane_of_labels(stack.levels[0], axes=axes, index=index)
+                return _labels(labels, place, image_shape)
+            samples = _SAMPLES if "s" in stack.axes else ()
+            if is_zarr(place):
+                raise InputError(
+                    f"{place} contains labels of shape {tuple(stack.levels[0].shape)}; choose "
+                    "planes with --planes largest or --planes each."
+                )
+            if series:
+                raise InputError(
+                    f"{place} has several pages for each of its {len(stack.images)} images; save "
+                    "the labels of each as one plane."
+                )
+    if place.is_dir():
+        files = mask_files(place)
+        if not files:
+            left_out = " ".join(mask_notes(place))
+            raise InputError(
+                f"{place} contains no mask pictures (PNG, TIFF, JPEG, ...). {left_out}".strip()
+            )
+        planes = ((_plane(decode(file, "mask", colours=False), file), str(file)) for file in files)
+        masks = _masks(planes, image_shape)
+        named = [replace(one, source_id=file.name) for one, file in zip(masks, files, strict=True)]
+        return Regions(image_shape, named)
+    array = decode(place, "masks", colours=False)
+    if array.ndim == 3 and array.shape[0] > 1 and array.shape[2] not in samples:
+        pages = ((page, f"{place}, page {number}") for number, page in enumerate(array, 1))
+        return _masks(pages, image_shape)
+    plane = _plane(array, place)
+    if place.suffix.lower() in LOSSY:
+        # Lossy compression changes values: black and white survive, labels do not.
+        return _masks([(plane, str(place))], image_shape)
+    return _labels(plane, place, image_shape)
+
+
+def mask_files(folder: Path) -> list[Path]:
+    """List the pictures in a folder, 2.png before 10.png: file i is region i + 1.
+
+    Results of this program that lie there are left out.
+    """
+    return [path for path in _pictures(folder) if not holds_results(path)]
+
+
+def _pictures(folder: Path) -> list[Path]:
+    files = [path for path in folder.iterdir() if not is_of_macos(path)]
+    return sorted(
+        (path for path in files if path.suffix.lower() in PICTURES),
+        key=lambda path: [
+            (0, int(part), "") if part.isdecimal() else (1, 0, part)
+            for part in re.split(r"(\d+)", path.name)
+        ],
+    )
+
+
+def mask_notes(path: Path, series: int = 0) -> tuple[str, ...]:
+    """Return what is left out of a folder of masks, or missing in a zarr folder of labels."""
+    if is_zarr(path):
+        with open_labels(path, series) as stack:
+            return stack.notes
+    results = (
+        [file.name for file in _pictures(path) if holds_results(file)] if path.is_dir() else []
+    )
+    if not results:
+        return ()
+    return (f"{path}: {', '.join(results)} hold results of this program and were left out.",)
+
+
+def _labels(labels: ArrayLike, path: Path, image_shape: tuple[int, int]) -> Regions:
+    check_size(tuple(labels.shape), str(path), image_shape)
+    try:
+        regions = renumber_black_and_white(regions_of_labels(labels))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if not len(regions):
+        raise EmptyMaskError(f"{path} has no region: every pixel is 0.")
+    return regions
+
+
+def renumber_black_and_white(regions: Regions) -> Regions:
+    """Return a single region 255 or 65535, which is white in a binary image, as region 1."""
+    if regions.ids in ([255], [65535]):
+        return Regions(regions.shape, [replace(regions[0], id=1)])
+    return regions
+
+
+def _masks(named: Iterable[tuple[Array, str]], image_shape: tuple[int, int]) -> Regions:
+    """Make a region of each binary mask, numbered from 1; overlapping ones stay apart."""
+    regions = []
+    for number, (array, name) in enumerate(named, 1):
+        check_size(array.shape, name, image_shape)
+        region = Region.from_mask(number, _threshold(array, name))
+        if region is None:
+            raise EmptyMaskError(f"{name} has no pixel; leave it out or draw it again.")
+        regions.append(region)
+    return Regions(image_shape, regions)
+
+
+def _threshold(array: Array, name: str) -> Array:
+    """Convert to bool: 0 and one other value, or blurred black and white."""
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"{name} contains NaN or infinite values; a mask has none.")
+    low, high = array.min(), array.max()
+    if ((array == 0) | (array == high)).all():
+        return np.asarray(array != 0)
+    top = 1 if array.dtype.kind == "f" else 255
+    middle = (array > 0.25 * top) & (array < 0.75 * top)
+    if low >= 0 and high <= top and high > top / 2 and middle.mean() < 0.1:
+        return np.asarray(array > top / 2)
+    raise InputError(
+        f"{name} contains more than two values; each binary mask is black and white. "
+        "Save labels as one 2-D image of whole numbers (PNG or TIFF)."
+    )
+
+
+def _plane(array: Array, path: Path) -> Array:
+    """Return the one plane (H, W) of an array, also of a grey picture with colours."""
+    if array.ndim == 3 and array.shape[0] == 1:
+        array = array[0]
+    if array.ndim == 3 and array.shape[2] in _SAMPLES:
+        colour = array[:, :, : 3 if array.shape[2] > 2 else 1]
+        if (colour != colour[:, :, :1]).any():
+            raise InputError(
+                f"{path} is a colour picture; masks are grey: save labels as whole numbers, "
+                "or each mask as black and white."
+            )
+        array = colour[:, :, 0]
+    if array.ndim != 2:
+        raise InputError(
+            f"{path} contains an array of shape {array.shape}; masks are (H, W) labels or "
+            "(N, H, W) binary masks."
+        )
+    return array

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, Literal
 
-from .region_result import RegionResult
+from .region_result import PhysicalSize, RegionResult, equivalent_diameter, physical_size
 from .run_info import RunInfo
-from .sizes import PhysicalSize, equivalent_diameter, physical_size
 
 Place = Literal["files", "panel", "menu", "terminal", "layer"]
 Kind = Literal["text", "status", "integer", "number", "share"]
@@ -27,16 +26,12 @@ RANKED_LABELS: Final = 5  # labels of a region that the table lists
 _FITS: Final = {True: "fits", False: "does not fit", None: ""}
 
 
-def _always(info: RunInfo, regions: Rows) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSpec:
     """One column of the results table."""
 
     name: str  # Name in data frames and files. Users' scripts depend on it: never rename a column.
-    title: str  # Title for people
+    title: str = ""  # Title for people; by default its name with blanks
     explanation: str  # One sentence for tooltips and lists of columns
     # Returns the cell of a region; None or NaN if it is empty
     value: Callable[[RegionResult, RunInfo], Any]
@@ -49,7 +44,10 @@ class ColumnSpec:
     # "panel", "menu" (can be added to the panel's), "terminal" (printed table), "layer" (features
     # of the regions' layer). Files have all columns, the others a selection.
     places: tuple[Place, ...] = ("files",)
-    present: Callable[[RunInfo, Rows], bool] = _always  # Whether a run has the column
+    optional: bool = False  # A run without any value has no such column
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
 
     @property
     def short_title(self) -> str:
@@ -82,7 +80,8 @@ def columns_of(info: RunInfo, regions: Rows, place: Place = "files") -> list[Col
         column
         for entry in COLUMNS
         for column in ([entry] if isinstance(entry, ColumnSpec) else entry(info, regions))
-        if place in column.places and column.present(info, regions)
+        if place in column.places
+        and not (column.optional and all(column.value(one, info) in (None, "") for one in regions))
     ]
 
 
@@ -128,17 +127,11 @@ def _next_labels(region: RegionResult, info: RunInfo) -> str:
     return ", ".join(region.ranking.labels[first : first + 2])
 
 
-def _label_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
-    count = 0 if info.vocabulary is None else len(info.vocabulary.labels)
-    return _ranked_labels(min(RANKED_LABELS, count))
-
-
 def _ranked_labels(count: int) -> Iterator[ColumnSpec]:
     for rank in range(count):
         # Below the threshold the suggestion is "none of these"; the nearest label is listed too.
         yield ColumnSpec(
             name=f"label_{rank + 1}",
-            title=f"label {rank + 1}",
             explanation=f"Label number {rank + 1} by similarity, also below the threshold",
             kind="text",
             value=_label(rank),
@@ -146,7 +139,6 @@ def _ranked_labels(count: int) -> Iterator[ColumnSpec]:
         if rank:
             yield ColumnSpec(
                 name=f"similarity_{rank + 1}",
-                title=f"similarity {rank + 1}",
                 explanation=f"Cosine similarity of the region and label {rank + 1}",
                 value=_ranked("similarities", rank),
             )
@@ -155,7 +147,7 @@ def _ranked_labels(count: int) -> Iterator[ColumnSpec]:
 def _caption_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
     use = info.captions
     for rank in range(0 if use is None else min(use.top, use.bank.count)):
-        number = f" {rank + 1}" if rank else ""
+        number = f"_{rank + 1}" if rank else ""
         places: tuple[Place, ...] = ("files",) if rank else ("files", "terminal")
 
         def text(region: RegionResult, info: RunInfo, rank: int = rank) -> str | None:
@@ -166,46 +158,27 @@ def _caption_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
             return math.nan if captions is None else float(captions.similarities[rank])
 
         yield ColumnSpec(
-            name=f"caption{number.replace(' ', '_')}",
-            title=f"caption{number}",
+            name=f"caption{number}",
             explanation=f"Caption number {rank + 1} of the bank, by similarity",
             kind="text",
             value=text,
             places=places,
         )
         yield ColumnSpec(
-            name=f"caption_similarity{number.replace(' ', '_')}",
-            title=f"caption similarity{number}",
+            name=f"caption_similarity{number}",
             explanation="Cosine similarity of the region and this caption",
             value=similarity,
             places=places,
         )
 
 
-def _axis_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
-    return map(_axis, info.axes)
-
-
 def _axis(name: str) -> ColumnSpec:
     return ColumnSpec(
         name=name,
-        title=name,
         explanation=f"Index of the region's plane on axis {name}",
         kind="integer",
         value=lambda region, info: dict(region.position).get(name),
     )
-
-
-def _has_pixel_size(info: RunInfo, regions: Rows) -> bool:
-    return info.units is not None and info.units.pixel is not None
-
-
-def _has_georeference(info: RunInfo, regions: Rows) -> bool:
-    return info.units is not None and info.units.geo is not None
-
-
-def _has(name: str) -> Callable[[RunInfo, Rows], bool]:
-    return lambda info, regions: any(getattr(region, name) for region in regions)
 
 
 def _physical(
@@ -229,7 +202,6 @@ def _world(axis: int) -> Callable[[RegionResult, RunInfo], Any]:
 COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ColumnSpec(
         name="region",
-        title="region",
         header="#",
         explanation="Label value of the region, or row of the shape",
         kind="integer",
@@ -238,7 +210,6 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="suggestion",
-        title="suggestion",
         explanation="The best label",
         kind="text",
         value=lambda region, info: region.suggestion,
@@ -246,7 +217,6 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="similarity",
-        title="similarity",
         header="Sim.",
         explanation="Cosine similarity of the region and the label",
         value=_ranked("similarities"),
@@ -263,10 +233,9 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="margin",
-        title="margin",
         explanation="Similarity of the label minus that of the best other one; "
         "below 0 if you picked another label",
-        value=lambda region, info: math.nan if region.ranking is None else region.ranking.margin,
+        value=lambda region, info: region.margin,
         places=("files", "menu", "terminal"),
     ),
     ColumnSpec(
@@ -296,7 +265,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         kind="text",
         value=lambda region, info: region.source_label,
         places=("files", "menu", "terminal"),
-        present=_has("source_label"),
+        optional=True,
     ),
     ColumnSpec(
         name="source_id",
@@ -304,7 +273,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         explanation="Id of the region in the file that it came from",
         kind="text",
         value=lambda region, info: region.source_id,
-        present=_has("source_id"),
+        optional=True,
     ),
     ColumnSpec(
         name="next_labels",
@@ -316,7 +285,6 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="status",
-        title="status",
         explanation="ok: sure and fits; doubtful: the word; does not fit: the heatmap; low "
         "resolution: smaller than one token; empty without words",
         kind="status",
@@ -325,14 +293,12 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="word",
-        title="word",
         explanation="sure or doubtful; the status says why",
         kind="text",
         value=_word,
     ),
     ColumnSpec(
         name="fit",
-        title="fit",
         explanation="Whether the heatmap fits the region: fits, does not fit; empty where the "
         "model's limit is not calibrated",
         kind="text",
@@ -340,23 +306,23 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="entropy",
-        title="entropy",
         explanation="Entropy of the label probabilities",
         unit="nats",
-        value=lambda region, info: math.nan if region.ranking is None else region.ranking.entropy,
+        value=lambda region, info: region.entropy,
     ),
-    _label_columns,
+    lambda info, regions: _ranked_labels(
+        min(RANKED_LABELS, 0 if info.vocabulary is None else len(info.vocabulary.labels))
+    ),
     ColumnSpec(
         name="generated_caption",
-        title="generated caption",
         explanation="Sentence that a decoder wrote from the region's embedding",
         kind="text",
         value=lambda region, info: region.generated_caption,
         places=("files", "menu", "terminal"),
-        present=_has("generated_caption"),
+        optional=True,
     ),
     _caption_columns,
-    _axis_columns,
+    lambda info, regions: map(_axis, info.axes),
     ColumnSpec(
         name="diameter_px",
         title="diameter",
@@ -384,11 +350,10 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     *(
         ColumnSpec(
             name=name,
-            title=name,
             explanation=explanation,
             unit="image unit, squared" if name == "area" else "image unit",
             value=_physical(attrgetter(name)),
-            present=_has_pixel_size,
+            optional=True,
         )
         for name, explanation in (
             ("area", "Covered area"),
@@ -399,20 +364,18 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="unit",
-        title="unit",
         explanation="The image unit of area, diameter, height and width",
         kind="text",
         value=_physical(lambda size: size.unit),
-        present=_has_pixel_size,
+        optional=True,
     ),
     *(
         ColumnSpec(
             name=f"world_{axis}",
-            title=f"world {axis}",
             explanation=f"{axis} of the centroid in the image's reference system",
             unit="of the reference system",
             value=_world(index),
-            present=_has_georeference,
+            optional=True,
         )
         for index, axis in enumerate("xy")
     ),
@@ -422,6 +385,6 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         explanation="Ids of the regions that were merged into this one",
         kind="text",
         value=lambda region, info: " ".join(map(str, region.members)),
-        present=_has("members"),
+        optional=True,
     ),
 ]

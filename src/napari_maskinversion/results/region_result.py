@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from ..base.label_blocks import LARGEST
+from ..base.units import Units
+from ..base.validation import FiniteOrNull, PlainText
 from ..images.windows import FloatBox
 from ..language.captions.bank import CaptionMatches
 from ..language.ranking.ranking import Ranking
 from ..language.ranking.uncertainty import Uncertainty, UncertaintyConfig, judge
 
 FloatArray = npt.NDArray[np.float32]
+_Id = Annotated[int, Field(ge=0, le=LARGEST)]
+_Side = Annotated[int, Field(gt=0, le=100_000)]  # of the model's input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +30,9 @@ class WindowRecord:
     # ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane
     box: FloatBox
     level: int  # Level of the pyramid that was read
-    pixels: tuple[int, int]  # Pixels (h, w) that were read
-    input_size: tuple[int, int]  # Pixels (H, W) and tokens of the model's input
-    grid: tuple[int, int]
+    pixels: tuple[PositiveInt, PositiveInt]  # Pixels (h, w) that were read
+    input_size: tuple[_Side, _Side]  # Pixels (H, W) and tokens of the model's input
+    grid: tuple[_Side, _Side]
     whole: bool  # Whether the window is the whole plane
     # Whether all its pixels have the same value, so that the answer means nothing
     flat: bool = False
@@ -41,13 +48,33 @@ class WindowRecord:
     unknown: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class RegionFacts:
+    """What a region and its result are besides arrays: these fields are saved as they stand."""
+
+    id: _Id  # The label value, or the row of the shape
+    # ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive
+    bbox: tuple[NonNegativeInt, NonNegativeInt, NonNegativeInt, NonNegativeInt]
+    area: NonNegativeFloat  # Covered pixels of the plane
+    iou: FiniteOrNull  # Overlap of the mask and the heatmap above 0.5; NaN without a heatmap
+    low_resolution: bool  # Whether the mask is smaller than one token
+    index: NonNegativeInt  # Index among the input regions of all planes
+    # Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image
+    position: tuple[tuple[str, NonNegativeInt], ...] = ()
+    # ``(y, x)`` in plane pixels, whole numbers are pixel centres
+    centroid: tuple[float, float] = (0.0, 0.0)
+    # Ids of the regions merged into this one; empty if there are none
+    members: tuple[_Id, ...] = ()
+    source_label: PlainText = ""  # Name and id in the file that it came from; "" for none
+    source_id: PlainText = ""
+    # Sentence that a decoder wrote from the embedding; "" for none
+    generated_caption: PlainText = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegionResult:
+class RegionResult(RegionFacts):
     """The result of one region."""
 
-    id: int  # The label value, or the row of the shape
-    bbox: tuple[int, int, int, int]  # ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive
-    area: float  # Covered pixels of the plane
     # (e,), float32. As optimised, not normalised. `embedding` has L2 norm 1.
     raw_embedding: FloatArray
     # (grid_h, grid_w), float32. Explainability map at token resolution; (0, 0) for methods without
@@ -55,24 +82,12 @@ class RegionResult:
     grid_map: FloatArray
     losses: FloatArray  # (steps + 1,), float32. Empty for such methods.
     ranking: Ranking | None  # None without a vocabulary
-    iou: float  # Overlap of the mask and the heatmap above 0.5; NaN without a heatmap
-    low_resolution: bool  # Whether the mask is smaller than one token
     window: WindowRecord  # The part of the plane that the model saw
-    index: int  # Index among the input regions of all planes
-    # Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image
-    position: tuple[tuple[str, int], ...] = ()
-    # ``(y, x)`` in plane pixels, whole numbers are pixel centres
-    centroid: tuple[float, float] = (0.0, 0.0)
-    # Ids of the regions merged into this one; empty if there are none
-    members: tuple[int, ...] = ()
     # The best captions; None without a caption bank, or before it is searched
     captions: CaptionMatches | None = None
     # Limits below which the answer is flagged
     limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
     cut_out: bool = False  # Whether the method enlarged the region, so that it covers enough tokens
-    source_label: str = ""  # Name and id of the region in the file that it came from; "" for none
-    source_id: str = ""
-    generated_caption: str = ""  # Sentence that a decoder wrote from the embedding; "" for none
 
     def __repr__(self) -> str:
         return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"
@@ -105,6 +120,16 @@ class RegionResult:
         return "" if self.ranking is None else self.ranking.suggestion
 
     @property
+    def margin(self) -> float:
+        """Similarity of the best label minus that of the next; NaN without a vocabulary."""
+        return math.nan if self.ranking is None else self.ranking.margin
+
+    @property
+    def entropy(self) -> float:
+        """Entropy of the label probabilities; NaN without a vocabulary."""
+        return math.nan if self.ranking is None else self.ranking.entropy
+
+    @property
     def uncertainty(self) -> Uncertainty:
         """Whether the word is sure and the heatmap fits, why not, and the entropy."""
         tokens = math.inf if self.cut_out else self.tokens
@@ -132,3 +157,34 @@ class RegionResult:
     def flagged(self) -> bool:
         """Whether there is a reason to check the answer."""
         return self.status not in ("ok", "")
+
+
+class PhysicalSize(NamedTuple):
+    """Sizes of a region in the image's unit; the area in the unit squared."""
+
+    area: float
+    diameter: float
+    height: float
+    width: float
+    unit: str
+
+
+def physical_size(region: RegionResult, units: Units | None) -> PhysicalSize | None:
+    """Return the sizes of a region; None without a pixel size."""
+    if units is None or units.pixel is None:
+        return None
+    high, wide = units.pixel
+    y0, x0, y1, x1 = region.bbox
+    area = region.area * high * wide
+    return PhysicalSize(
+        area=area,
+        diameter=equivalent_diameter(area),
+        height=(y1 - y0) * high,
+        width=(x1 - x0) * wide,
+        unit=units.unit,
+    )
+
+
+def equivalent_diameter(area: float) -> float:
+    """Return the diameter of the circle of the same area."""
+    return 2 * math.sqrt(area / math.pi)

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.validation import encodable
+from ..images.windows import FloatBox
 from ..language.generation.settings import GenerationUse
 from ..language.ranking.uncertainty import UncertaintyConfig
 from .columns import columns_of
-from .placed_heatmap import PlacedHeatmap, paste
 from .region_result import RegionResult, WindowRecord
 from .run_info import RunInfo
 
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 # Largest plane for a whole heatmap: 64 megapixels are 256 MB each.
 MOST_PIXELS: Final = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedHeatmap:
+    """A heatmap and its position."""
+
+    values: FloatArray  # (h, w), float32
+    # ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: pixel p along y is centred on
+    # plane coordinate ``y0 + (p + 0.5) * (y1 - y0) / h - 0.5``
+    box: FloatBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +194,23 @@ class Results:
                 for column in columns_of(info, regions)
             }
         )
+
+
+def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) -> FloatArray:
+    """Return a heatmap interpolated on the whole plane, 0 outside its box."""
+    out = np.zeros(size, dtype=np.float32)
+    values, targets = placed.values, []
+    for axis in (0, 1):
+        low, high = placed.box[axis], placed.box[axis + 2]
+        count = placed.values.shape[axis]
+        centres = (np.arange(size[axis]) + 0.5) * plane[axis] / size[axis]
+        inside = np.flatnonzero((centres >= low) & (centres < high))
+        where = np.clip((centres[inside] - low) * count / (high - low) - 0.5, 0, count - 1)
+        first = np.minimum(where.astype(np.intp), max(count - 2, 0))
+        part = (where - first).astype(np.float32)
+        part = part[:, None] if axis == 0 else part
+        second = np.minimum(first + 1, count - 1)
+        values = (1 - part) * values.take(first, axis) + part * values.take(second, axis)
+        targets.append(inside)
+    out[np.ix_(targets[0], targets[1])] = values
+    return out

@@ -1,14 +1,18 @@
-"""How results were computed: model, settings, vocabulary, image."""
+"""How results were computed: model, settings, vocabulary, image, machine."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
-from typing import Any, ClassVar
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import uuid4
 
-from pydantic import ConfigDict, PositiveInt, TypeAdapter
+from pydantic import ConfigDict, PositiveInt
+from pydantic_core import to_jsonable_python
 
 from ..base.units import Units
 from ..engine.methods.registry import Method
@@ -19,8 +23,48 @@ from ..language.generation.settings import GenerationUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.calibration import Calibration
 from ..language.ranking.uncertainty import UncertaintyConfig
-from .machine import Machine
-from .settings import RunSettings, without_dropped
+from .settings import RunSettings
+
+if TYPE_CHECKING:
+    import torch
+
+_SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What results depend on besides the input, up to rounding."""
+
+    processor: str  # Name of the CPU or GPU
+    # What multiplies matrices: "BLAS" or "oneDNN" on a CPU, "CUDA 12.8" or "Metal" on a GPU
+    library: str
+    threads: int  # Threads that torch uses on the CPU
+    # Memory budget of inversions, in units of 2**20 bytes; 0 for methods without one
+    memory_mb: int = 0
+    # Of torch's CPU kernels: "AVX512", "AVX2", "DEFAULT"...; empty in older results
+    instructions: str = ""
+
+    @classmethod
+    def of(cls, device: torch.device, memory_mb: int) -> Machine:
+        """Return the record of this machine, for work on a device."""
+        import torch
+
+        from ..engine.compute.devices import processor
+        from ..engine.compute.matmul import cpu_library
+
+        name, library = processor(), str(cpu_library())
+        if device.type == "cuda":
+            name = torch.cuda.get_device_name(device)
+            library = f"CUDA {torch.version.cuda}"
+        elif device.type == "mps":
+            library = "Metal"
+        return cls(
+            processor=name,
+            library=library,
+            threads=torch.get_num_threads(),
+            memory_mb=memory_mb,
+            instructions=torch.backends.cpu.get_cpu_capability(),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,20 +143,52 @@ class RunInfo:
         """Identify the embedding space: only embeddings of one space can be compared."""
         return self.fingerprint if self.method.inverts else f"{self.fingerprint}/{self.method.name}"
 
+    def provenance(self, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Describe the run in JSON types: software, model, settings, vocabulary, sizes, time."""
+        values = to_jsonable_python(self)
+        settings = values["settings"]
+        del settings["method"]  # the path of its weights is nobody's business
+        method = self.method
+        return {
+            "run": self.run_id,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "software": {name: _version(name) for name in _SOFTWARE}
+            | {"python": platform.python_version()},
+            "model": {"name": self.model, "fingerprint": self.fingerprint, "device": self.device},
+            "machine": values["machine"],
+            "method": {
+                "name": method.name,
+                "title": method.title,
+                "weights": None if method.weights is None else method.weights.name,
+                "lacks": method.lacks,
+            },
+            "config": settings["inversion"] if method.uses_inversion else None,
+            "vocabulary": values["vocabulary"],
+            "captions": values["captions"],
+            "generated_captions": values["generated"],
+            "image": {
+                "shape": values["image_shape"],
+                "model_input": values["input_size"],
+                "grid": values["grid"],
+                "aspect_kept": self.keep_aspect,
+            },
+            "window": settings["window"],
+            "units": values["units"],
+            "unsure": settings["unsure"],
+            "flags": {
+                "limits": self.limits.model_dump(),
+                "calibration": values["calibration"],
+                "note": self.flags_note,
+            },
+            "settings": settings,
+            "differs_from_paper": self.settings.differences_from_paper(),
+            "source": dict(source or {}),
+        }
 
-def info_to_json(info: RunInfo) -> dict[str, Any]:
-    """Return plain values for JSON; `info_from_json` reads them."""
-    values: dict[str, Any] = _adapter().dump_python(info, mode="json")
-    return values
 
-
-def info_from_json(values: Mapping[str, Any]) -> RunInfo:
-    """Read what `info_to_json` returned."""
-    settings = without_dropped(values["settings"], "These results")
-    info: RunInfo = _adapter().validate_python({**values, "settings": settings})
-    return info
-
-
-@cache
-def _adapter() -> Any:
-    return TypeAdapter(RunInfo)
+@cache  # a batch asks for each image, and 2 ms each time
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

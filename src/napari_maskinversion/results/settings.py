@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, Self, get_type_hints
+from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 from pydantic.fields import FieldInfo
 
 from ..base.errors import ConfigError, InputError
-from ..base.validation import config_error
+from ..base.validation import Config, FrozenModel, setting
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import TOP
-from ..language.ranking.finding import EXPRESSION_ALPHA
+from ..language.ranking.ranking import EXPRESSION_ALPHA
 from ..language.ranking.uncertainty import UncertaintyConfig
 
 GROUPS: Final = {
@@ -60,7 +59,6 @@ rate nor weight decay: these are the defaults of the published code."""
 CHUNK: Final = 16  # regions inverted in one call on the CPU, and the most that Cancel can lose
 GPU_CHUNK: Final = 256  # on a GPU, which takes a fraction of a second for them
 _LIMITS: Final = ("ge", "gt", "le", "lt")
-_SEVERAL_SIZES: Final = "multi_scale"  # a setting until the demo model became better without it
 
 
 def without_dropped(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -68,30 +66,24 @@ def without_dropped(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
     An archive holds every setting; one that made no difference is not worth a line.
     """
-    known = {name: value for name, value in settings.items() if name != _SEVERAL_SIZES}
-    value = settings.get(_SEVERAL_SIZES)
-    if value in ("on", "off") or (value == "auto" and settings.get("model") == "demo"):
-        warnings.warn(
-            f"{where}: the setting {_SEVERAL_SIZES} ({value}) does nothing any more; regions are "
-            "inverted at one size of the input.",
-            stacklevel=3,
-        )
+    known = dict(settings)
+    sizes, odds = known.pop("multi_scale", None), known.pop("unsure.odds", None)
+    if isinstance(limits := known.get("unsure"), Mapping):
+        known["unsure"] = {name: value for name, value in limits.items() if name != "odds"}
+        odds = limits.get("odds")
+    lines = []
+    # It went when the demo model became better without it.
+    if sizes in ("on", "off") or (sizes == "auto" and settings.get("model") == "demo"):
+        effect = "does nothing any more; regions are inverted at one size of the input"
+        lines.append(f"multi_scale ({sizes}) {effect}")
+    if odds is not None:
+        lines.append(f"unsure.odds ({odds}) does nothing any more; unsure.margin takes its place")
+    for line in lines:
+        warnings.warn(f"{where}: the setting {line}.", stacklevel=3)
     return known
 
 
-def _field(
-    default: Any, group: str, title: str, description: str | None = None, **more: Any
-) -> Any:
-    """Return a field with limits and extras; a class as default is called for it."""
-    limits: dict[str, Any] = {
-        name: more.pop(name) for name in (*_LIMITS, "allow_inf_nan") if name in more
-    }
-    limits["default_factory" if isinstance(default, type) else "default"] = default
-    extra = {"group": group, **more}
-    return Field(title=title, description=description, json_schema_extra=extra, **limits)
-
-
-class RunSettings(BaseModel):
+class RunSettings(FrozenModel):
     """All settings of a run, except files and labels.
 
     Frozen. Each field's ``title``, ``description`` and range are shown to users. ``group`` in
@@ -111,100 +103,94 @@ class RunSettings(BaseModel):
     20
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    model: str = _field("demo", "model", "Model", "Model name, or a checkpoint file.")
-    architecture: str | None = _field(
-        None, "model", "Architecture", "open_clip architecture of a checkpoint file."
+    model: str = setting("demo", "Model", "Model name, or a checkpoint file.", group="model")
+    architecture: str | None = setting(
+        None, "Architecture", "open_clip architecture of a checkpoint file.", group="model"
     )
-    device: str = _field("auto", "model", "Device", "auto, cpu, cuda, cuda:1 or mps.")
-    method: Method = _field(Method, "method", "Method")
-    inversion: InversionConfig = _field(InversionConfig, "inversion", "Inversion")
-    chunk_size: int | None = _field(
+    device: str = setting("auto", "Device", "auto, cpu, cuda, cuda:1 or mps.", group="model")
+    method: Method = setting(Method, "Method", group="method")
+    inversion: InversionConfig = setting(InversionConfig, "Inversion", group="inversion")
+    chunk_size: int | None = setting(
         None,
-        "input",
         "Regions at once",
         f"Regions inverted together (default: {CHUNK} on the CPU, {GPU_CHUNK} on a GPU).",
+        group="input",
         ge=1,
         ui_max=1024,
         automatic=CHUNK,
     )
-    resolution: int | None = _field(
+    resolution: int | None = setting(
         None,
-        "input",
         "Resolution",
         "Side of the model's input in pixels (default: the model's).",
+        group="input",
         ge=1,
         unit="px",
         ui_max=4096,
     )
-    keep_aspect: bool = _field(
+    keep_aspect: bool = setting(
         True,
-        "input",
         "Keep the aspect ratio",
         "Otherwise the image is squeezed into a square.",
+        group="input",
         cli="square",
         cli_help="Squeeze the image into a square.",
     )
-    window: WindowConfig = _field(
+    window: WindowConfig = setting(
         WindowConfig,
-        "window",
         "Windows",
         "What the model sees with a region: auto, whole, or a side in pixels.",
+        group="window",
     )
-    planes: Literal["largest", "each"] | None = _field(
+    planes: Literal["largest", "each"] | None = setting(
         None,
-        "planes",
         "Planes",
         "Use all planes of a 3-D or time label file: each region on the plane where it is largest "
         "(largest), or on each plane that it touches (each).",
+        group="planes",
     )
-    plane: str = _field("", "planes", "Plane", "Plane of a stack, for example z=12,t=3.")
-    series: int | None = _field(
+    plane: str = setting("", "Plane", "Plane of a stack, for example z=12,t=3.", group="planes")
+    series: int | None = setting(
         None,
-        "planes",
         "Image in the file",
         "Which image of a file with several (positions), from 0 (default: the first).",
+        group="planes",
         ge=0,
     )
-    channels: str | None = _field(
-        None, "planes", "Channels", "Channels by number or name, for example 0,2."
+    channels: str | None = setting(
+        None, "Channels", "Channels by number or name, for example 0,2.", group="planes"
     )
-    only: str = _field(
+    only: str = setting(
         "",
-        "planes",
         "Only these regions",
         "Only the regions with these labels, for example 3,5.",
+        group="planes",
     )
-    merge: tuple[str, ...] = _field(
+    merge: tuple[str, ...] = setting(
         (),
-        "planes",
         "Merge regions",
         "Labels to merge into one region, for example 3,5,9; may be repeated.",
+        group="planes",
     )
-    pixel_size: float | None = _field(
-        None, "units", "Pixel size", "Size of a pixel (default: as stored in the file).", gt=0
+    pixel_size: float | None = setting(
+        None, "Pixel size", "Size of a pixel (default: as stored in the file).", group="units", gt=0
     )
-    unit: str = _field("µm", "units", "Unit", "Unit of the pixel size.")
-    threshold: float | None = _field(
+    unit: str = setting("µm", "Unit", "Unit of the pixel size.", group="units")
+    threshold: float | None = setting(
         None,
-        "labels",
         "Threshold",
         "Regions less similar than this to every label are 'none of these' (default: off).",
-        allow_inf_nan=False,
+        group="labels",
     )
-    top_captions: int = _field(
-        TOP, "labels", "Captions", "Captions for each region.", ge=1, cli="top-k", ui_max=100
+    top_captions: int = setting(
+        TOP, "Captions", "Captions for each region.", group="labels", ge=1, cli="top-k", ui_max=100
     )
-    unsure: UncertaintyConfig = _field(UncertaintyConfig, "uncertainty", "Flags")
+    unsure: UncertaintyConfig = setting(UncertaintyConfig, "Flags", group="uncertainty")
 
-    def __init__(self, **values: Any) -> None:
-        for name in values.keys() - type(self).model_fields.keys():
-            raise ConfigError(f"There is no setting {name!r}.")
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise config_error(error) from None
+    def __init__(self, **values: Any) -> None:  # a method and a window may be texts
+        super().__init__(**values)
 
     @field_validator("method", mode="before")
     @classmethod
@@ -251,7 +237,9 @@ class RunSettings(BaseModel):
         return [_ids("merge", group) for group in self.merge]
 
     @classmethod
-    def of(cls, settings: RunSettings | InversionConfig | None = None, **changes: Any) -> Self:
+    def of(
+        cls, settings: RunSettings | InversionConfig | None = None, **changes: Any
+    ) -> RunSettings:
         """Return settings with changes; an `InversionConfig` alone leaves the rest at its default.
 
         Parameters
@@ -261,14 +249,15 @@ class RunSettings(BaseModel):
         **changes
             Fields of `RunSettings`, or of its `InversionConfig`. None stands for the default.
         """
-        values = dict(settings) if isinstance(settings, RunSettings) else {}
-        if isinstance(settings, InversionConfig):
-            values["inversion"] = settings
-        changes = {name: value for name, value in changes.items() if value is not None}
-        nested = changes.keys() & {part.name for part in dataclass_fields(InversionConfig)}
-        parts = {name: changes.pop(name) for name in nested}
-        made = cls(**{**values, **changes})
-        return made.changed({f"inversion.{name}": value for name, value in parts.items()})
+        if not isinstance(settings, RunSettings):
+            settings = cls() if settings is None else cls(inversion=settings)
+        return settings.changed(
+            {
+                f"inversion.{name}" if name in InversionConfig.model_fields else name: value
+                for name, value in changes.items()
+                if value is not None
+            }
+        )
 
     def changed(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with other values.
@@ -283,16 +272,16 @@ class RunSettings(BaseModel):
         ConfigError
             If there is no such setting, or a value cannot work.
         """
-        changes = {name: value for name, value in values.items() if "." not in name}
-        new = type(self)(**{**dict(self), **changes})
-        nested: dict[str, dict[str, Any]] = {}
-        for key, value in values.items():
-            if "." in key:
-                self.get(key)
-                parent, name = key.split(".")
-                nested.setdefault(parent, {})[name] = value
-        parts = {parent: replace(getattr(new, parent), **parts) for parent, parts in nested.items()}
-        return type(self)(**{**dict(new), **parts}) if parts else new
+        whole = {key: value for key, value in values.items() if "." not in key}
+        new = type(self)(**{**dict(self), **whole}) if whole else self
+        parts: dict[str, dict[str, Any]] = {}
+        for key in values.keys() - whole.keys():
+            self.get(key)
+            parent, name = key.split(".")
+            parts.setdefault(parent, {})[name] = values[key]
+        # Each part checks its own values; what holds them has nothing to check again.
+        update = {parent: getattr(new, parent).changed(**part) for parent, part in parts.items()}
+        return new.model_copy(update=update)
 
     def get(self, key: str) -> Any:
         """Return the value of a setting by its key, such as ``"inversion.steps"``.
@@ -304,7 +293,7 @@ class RunSettings(BaseModel):
         """
         value: Any = self
         for name in key.split("."):
-            if not hasattr(value, name):
+            if name not in getattr(type(value), "model_fields", ()):
                 raise ConfigError(f"There is no setting {key!r}.")
             value = getattr(value, name)
         return _as_text(value)
@@ -348,23 +337,16 @@ def _settings(model: type[BaseModel]) -> Iterator[Setting]:
     defaults = model()
     for name, field in model.model_fields.items():
         kind, default = field.annotation, getattr(defaults, name)
-        if not (isinstance(kind, type) and is_dataclass(kind)):
-            yield _setting(name, kind, field, default, {})
+        if not (isinstance(kind, type) and issubclass(kind, Config)):
+            yield _setting(name, kind, field, default)
             continue
         if field.description:  # can be written as one text, such as a window's size
-            yield _setting(name, str, field, _as_text(default), {})
-        extra = _extra(field)
-        hints = get_type_hints(kind, include_extras=True)
-        for part in dataclass_fields(kind):
-            inner = FieldInfo.from_annotation(hints[part.name])
+            yield _setting(name, str, field, _as_text(default))
+        group = _extra(field)["group"]
+        for part, inner in kind.model_fields.items():
             if inner.title:
-                yield _setting(
-                    f"{name}.{part.name}",
-                    inner.annotation,
-                    inner,
-                    getattr(default, part.name),
-                    extra,
-                )
+                value = getattr(default, part)
+                yield _setting(f"{name}.{part}", inner.annotation, inner, value, group)
 
 
 def _ids(name: str, text: str) -> list[int]:
@@ -379,14 +361,13 @@ def _as_text(value: Any) -> Any:
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
-    extra = field.json_schema_extra
-    return dict(extra) if isinstance(extra, Mapping) else {}
+    return dict(field.json_schema_extra) if isinstance(field.json_schema_extra, dict) else {}
 
 
 def _setting(
-    key: str, annotation: Any, field: FieldInfo, default: Any, inherited: Mapping[str, Any]
+    key: str, annotation: Any, field: FieldInfo, default: Any, group: str | None = None
 ) -> Setting:
-    extra = {"group": inherited.get("group")} | _extra(field)
+    extra = {"group": group} | _extra(field)
     limits: dict[str, Any] = {}
     for rule in field.metadata:  # such as Ge(ge=1)
         limits |= {name: getattr(rule, name) for name in _LIMITS if hasattr(rule, name)}

@@ -1,67 +1,220 @@
-"""The file next to an image with the decisions about its regions; see docs/reference/formats.md."""
+"""The file next to an image with the decisions about its regions; see docs/reference/formats.md.
+
+JSON lines: a header for each run, under it a line for each decision. Lines are only appended, so
+what can go wrong with a disk costs the last one at most.
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from heapq import merge
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from ..base.atomic_files import recover
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
-from ..base.identity import ImageIdentity
-from ..base.reading import check_kind, is_address
-from .decision_log import Contents, Run, read
+from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
+from ..base.reading import check_kind, is_address, parse_json
+from .decisions import Decision, Status, Suggestion
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 SUFFIX: Final = ".maskinversion.jsonl"
+FORMAT: Final = "napari-maskinversion decisions"
+VERSION: Final = 1
+Action = Literal["decide", "undo", "redo", "keep"]
+# The first bytes of every file: JSON keeps the order of keys.
+_MAGIC: Final = b'{"format": "' + FORMAT.encode() + b'"'
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DIGITS: Final = 12
 _LONGEST: Final = 255 - len(f".-{'0' * _DIGITS}{SUFFIX}.lock")  # bytes, so that the lock has a name
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
-def path_next_to(image: Path) -> Path:
-    """Return the decision file of an image file or zarr folder: IMAGE.maskinversion.jsonl."""
-    return image.with_name(image.name + SUFFIX)
+class Entry(BaseModel):
+    """One line: the state of a region from then on. The fields are the keys of the format."""
+
+    kind: Literal["decision"] = "decision"
+    action: Action  # "keep" repeats an earlier state
+    step: int  # Consecutive lines with the same action and step are one step
+    region: int
+    plane: dict[str, int]
+    mask: str
+    box_yxyx: tuple[int, int, int, int]
+    status: Status
+    label: str = ""
+    time: str = ""
+    suggested: Suggestion | None = None
+
+    @classmethod
+    def of(cls, action: Action, step: int, region: RegionIdentity, state: Decision | None) -> Entry:
+        """Create the line of a decision; without one, the region is undecided from then on."""
+        decision: dict[str, Any] = {"status": "undecided"}
+        if state is not None:
+            decision = {"status": state.status, "label": state.label, "time": state.time}
+            if state.suggestion is not None:
+                decision["suggested"] = state.suggestion
+        return cls(
+            kind="decision",
+            action=action,
+            step=step,
+            region=region.key.id,
+            plane=dict(region.key.position),
+            mask=region.mask,
+            box_yxyx=region.box,
+            **decision,
+        )
+
+    @cached_property
+    def key(self) -> RegionKey:
+        """The region at that time."""
+        return RegionKey(self.region, tuple(self.plane.items()))
+
+    @cached_property
+    def state(self) -> Decision | None:
+        """The decision; None: undecided."""
+        if self.status == "undecided":
+            return None
+        return Decision(
+            region=self.key,
+            status=self.status,
+            label=self.label,
+            suggestion=self.suggested,
+            time=self.time,
+        )
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        _ = self.state  # raises InputError, which is a ValueError
+        return self
 
 
-def path_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
-    """Return the decision file to use where the image has no file, or its folder is read-only.
+class Run(BaseModel):
+    """A header, with keys that say how suggestions were computed, and the entries under it."""
 
-    ``review/NAME-DIGITS.maskinversion.jsonl`` in the cache folder; the digits are a hash of the
-    full path with its links followed, or of the pixels if there is no file.
-    """
-    if image is None:
-        return _in_cache(identity.name, identity.content)
-    return _in_cache(image.name, _digits(image if is_address(image) else image.resolve()))
+    model_config = ConfigDict(extra="allow")
 
-
-def _digits(image: Path) -> str:
-    return hashlib.blake2b(str(image).encode("utf-8", "surrogatepass")).hexdigest()
+    format: str = FORMAT
+    version: int = VERSION
+    kind: Literal["run"] = "run"
+    time: str = ""
+    image: ImageIdentity
+    entries: list[Entry] = Field(default_factory=list, exclude=True)
 
 
-def _in_cache(name: str, digits: str) -> Path:
-    safe_name = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
-    safe_name = safe_name.encode()[:_LONGEST].decode(errors="ignore")
-    return cache_folder() / "review" / f"{safe_name}-{digits[:_DIGITS]}{SUFFIX}"
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Contents of a decision file."""
+
+    runs: tuple[Run, ...] = ()
+    damaged: int = 0  # Complete lines that could not be read; they are skipped
+    end: int = 0  # Bytes up to the end of the last complete line
+    torn: bool = False  # An incomplete line follows ``end``
+    ended: bool = True  # The last complete line has its line break
+
+
+def lines_of(entries: Iterable[Entry]) -> bytes:
+    """Return the lines of decisions. Fields that are not set are not written."""
+    return b"".join(_line(entry.model_dump(exclude_unset=True)) for entry in entries)
+
+
+def header_of(image: ImageIdentity, time: str, provenance: Mapping[str, Any]) -> bytes:
+    """Return the line that starts a run."""
+    return _line(Run(image=image, time=time).model_dump() | dict(provenance))
+
+
+def _line(values: Mapping[str, Any]) -> bytes:
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", "surrogatepass") + b"\n"
+
+
+def read(data: bytes, name: str) -> Contents:
+    """Read the bytes of a decision file."""
+    if not _MAGIC.startswith(data.removeprefix(_BYTE_ORDER_MARK)[: len(_MAGIC)]):
+        raise InputError(
+            f"{name} is not a decision file of this plugin and was left as it is; "
+            "move or rename it."
+        )
+    runs: list[Run] = []
+    run: Run | None = None  # None below a header that cannot be read: the image is unknown
+    damaged = end = 0
+    ended = True
+    for line in BytesIO(data):  # not splitlines(), which also splits at a carriage return
+        complete = line.endswith(b"\n")
+        try:
+            text = line.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "surrogatepass")
+            values = parse_json(text, "line")
+            if not isinstance(values, dict):
+                raise ValueError("not an object")
+        except ValueError:
+            if not complete:
+                return Contents(tuple(runs), damaged, end, torn=True)
+            damaged += bool(line.strip())
+            end += len(line)
+            continue
+        _check_version(values, name)
+        end, ended = end + len(line), complete
+        try:
+            if values.get("kind") == "run":
+                run = None
+                run = Run.model_validate({**values, "entries": []})
+                runs.append(run)
+            elif run is None:
+                damaged += 1
+            else:
+                run.entries.append(Entry.model_validate(values))
+        except ValueError:
+            damaged += 1
+    return Contents(tuple(runs), damaged, end, ended=ended)
+
+
+def read_saved(data: bytes, name: str) -> tuple[Run, ...]:
+    """Read the decisions that a file of results holds."""
+    contents = read(data, name) if data.startswith(_MAGIC) else None
+    if contents is None or contents.damaged or contents.torn:
+        raise InputError(
+            f"{name} is damaged: decisions in it cannot be read. Use an earlier copy, or save "
+            "results.npz again from the panel."
+        )
+    return contents.runs
+
+
+def _check_version(values: Mapping[str, Any], name: str) -> None:
+    version = values.get("version") if values.get("format") == FORMAT else None
+    if isinstance(version, int) and version > VERSION:
+        raise InputError(
+            f"{name} was written by a newer version of this plugin (format {version}; this one "
+            f"reads up to {VERSION}) and was left as it is; update the plugin, or move the file "
+            "away."
+        )
 
 
 def _places(image: Path | None, identity: ImageIdentity) -> list[Path]:
-    """Return where decisions about an image may be: first next to it, if it has a file."""
-    cached = path_in_cache(image, identity)
-    if image is None:
-        return [cached]
-    # Earlier versions hashed the path as it was written.
-    earlier = _in_cache(image.name, _digits(image.absolute()))
-    return list(dict.fromkeys([path_next_to(image), cached, earlier]))
+    """Return where decisions about an image may be: next to its file, and in the cache folder.
+
+    There is ``review/NAME-DIGITS.maskinversion.jsonl`` for images without a file and in read-only
+    folders; the digits are a hash of the full path with its links followed, or of the pixels.
+    """
+    beside, name, digits = [], identity.name, identity.content
+    if image is not None:
+        beside, name = [image.with_name(image.name + SUFFIX)], image.name
+        full = str(image if is_address(image) else image.resolve())
+        digits = hashlib.blake2b(full.encode("utf-8", "surrogatepass")).hexdigest()
+    safe_name = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
+    safe_name = safe_name.encode()[:_LONGEST].decode(errors="ignore")
+    return [*beside, cache_folder() / "review" / f"{safe_name}-{digits[:_DIGITS]}{SUFFIX}"]
 
 
 def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
@@ -84,39 +237,33 @@ class DecisionFile:
     """A decision file, locked for this program."""
 
     def __init__(self, image: Path | None, identity: ImageIdentity) -> None:
-        cached = path_in_cache(image, identity)
-        own = None if image is None else path_next_to(image)
         self.notes: list[str] = []
-        self.path = cached
-        if own is not None:
-            refusal = _refusal(own)
-            if refusal:
-                self.notes.append(f"{own} cannot be written to ({refusal}).")
+        *own, self.path = _places(image, identity)
+        for path in own:
+            if refusal := _refusal(path):
+                self.notes.append(f"{path} cannot be written to ({refusal}).")
             else:
-                self.path = own
-        if self.path == cached:
-            self.notes.append(f"Decisions are saved in {cached}.")
+                self.path = path
+        if self.path not in own:
+            self.notes.append(f"Decisions are saved in {self.path}.")
         self._lock = _lock(self.path)
-        recover(self.path.parent)
         try:
             contents = {path: _read(path) for path in _places(image, identity)}
             for path, content in contents.items():
                 self._note(path, content)
             self._set_end(contents[self.path])
             self.runs = _by_time(one.runs for one in contents.values())
-            self._expected = _inode_and_size(self.path)
+            # The file as this program left it: another one has changed it, or not.
+            self._known = _inode_and_size(self.path)
         except BaseException:
             self._lock.release()
             raise
-        self._header = b""
-        self._write_failed = False
-
-    def set_header(self, header: bytes) -> None:
-        """Write a header before the next lines."""
-        self._header = header
 
     def append(self, lines: bytes, everything: Callable[[], bytes]) -> None:
-        """Append lines; they are on the disk when this returns."""
+        """Append lines; they are on the disk when this returns.
+
+        If another program has changed the file, everything is appended.
+        """
         try:
             self._write(lines, everything)
         except OSError as error:
@@ -153,37 +300,29 @@ class DecisionFile:
         file = os.open(self.path, _FLAGS, 0o666)
         try:
             status = os.fstat(file)
-            if self._is_unchanged(status, is_new=is_new):
-                data = self._header + lines
-            else:
-                self._set_end(read(self.path.read_bytes(), str(self.path)))
-                data = everything()
-            if status.st_size > self._end:
-                os.ftruncate(file, self._end)
-            data = self._line_break + data
+            inode = None if is_new else status.st_ino
+            changed = self._known not in ((inode, status.st_size), (inode, None))
+            if changed:
+                self._set_end(_read(self.path))
+                lines = everything()
+            data = self._line_break + lines
+            # If this fails, part of the lines may be there; after a change, everything is due.
+            self._known = (-1, None) if changed else (status.st_ino, None)
             try:
+                if status.st_size > self._end:
+                    os.ftruncate(file, self._end)
                 _write_all(file, data)
                 os.fsync(file)
             except OSError:
-                self._write_failed, self._expected = True, (status.st_ino, self._end)
                 with suppress(OSError):
                     os.ftruncate(file, self._end)
                 raise
-            self._end += len(data)
-            self._expected, self._write_failed = (status.st_ino, self._end), False
-            self._header = self._line_break = b""
         finally:
             os.close(file)
+        self._end += len(data)
+        self._known, self._line_break = (status.st_ino, self._end), b""
         if is_new:
             _sync_folder(self.path.parent)
-
-    def _is_unchanged(self, status: os.stat_result, *, is_new: bool) -> bool:
-        """Whether the open file is as this program left it."""
-        if self._expected is None or is_new:
-            return self._expected is None and is_new
-        inode, size = self._expected
-        # After a failed write the size may be wrong: part of the lines may be there.
-        return status.st_ino == inode and (self._write_failed or status.st_size == size)
 
 
 def _read(path: Path) -> Contents:
@@ -201,7 +340,8 @@ def _read(path: Path) -> Contents:
 def _refusal(path: Path) -> str:
     """Return why a file cannot be written, or ""; leaves nothing behind."""
     try:
-        # The lock is a second file in the folder.
+        # The lock is a second file in the folder. Tried first: on Windows, a lock that cannot be
+        # made looks like one of another program.
         with tempfile.TemporaryFile(dir=path.parent):
             pass
         with suppress(FileNotFoundError):
@@ -220,9 +360,9 @@ def _lock_of(path: Path) -> Path:
 def _lock(path: Path) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
-    # Locked in a worker thread, released in the GUI thread.
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Locked in a worker thread, released in the GUI thread.
         lock = FileLock(_lock_of(path), timeout=0, thread_local=False)
         lock.acquire()
     except Timeout:
@@ -237,11 +377,11 @@ def _lock(path: Path) -> BaseFileLock:
     return lock
 
 
-def _inode_and_size(path: Path) -> tuple[int, int] | None:
+def _inode_and_size(path: Path) -> tuple[int | None, int | None]:
     try:
         status = path.stat()
     except OSError:
-        return None
+        return None, 0
     return status.st_ino, status.st_size
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -119,7 +119,7 @@ class Decisions(Mapping[RegionKey, Decision]):
 
     def decide(self, *decisions: Decision) -> Step:
         """Decide about regions in one step."""
-        return self.change({d.region: d for d in _unique(decisions)})
+        return self.change({decision.region: decision for decision in decisions})
 
     def change(self, states: Mapping[RegionKey, Decision | None]) -> Step:
         """Set states in one step; None makes a region undecided."""
@@ -164,12 +164,3 @@ class Decisions(Mapping[RegionKey, Decision]):
             else:
                 self._states[change.region] = change.after
         return step
-
-
-def _unique(decisions: Sequence[Decision]) -> Sequence[Decision]:
-    seen: set[RegionKey] = set()
-    for decision in decisions:
-        if decision.region in seen:
-            raise InputError(f"Region {decision.region} is decided twice in one step.")
-        seen.add(decision.region)
-    return decisions

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from ..base.cache_folder import cache_folder, make_folder
+from ..base.errors import InputError
 from ..base.identity import RegionKey
 from ..base.reading import parse_json
-from ..language.text.embeddings import FloatArray, read_vector
+from ..language.text import FloatArray, read_vector
 
 ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
 LabelledEmbedding = tuple[FloatArray, str]  # unit embedding, label
@@ -24,7 +25,6 @@ VERSION: Final = 1
 MAX_EXEMPLARS: Final = 5000
 FOLDER: Final = "exemplars"
 ASIDE: Final = ".damaged"
-_APPLICATION_ID: Final = 0x4D496578  # SQLite's mark of the program that owns a file
 _TIMEOUT: Final = 5.0  # seconds to wait while another program writes
 _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS exemplars (image TEXT, region TEXT, label TEXT NOT NULL,"
@@ -35,10 +35,6 @@ _REMOVE_OLDEST: Final = (
     "DELETE FROM exemplars WHERE made <= (SELECT made FROM exemplars ORDER BY made DESC"
     " LIMIT 1 OFFSET ?)"
 )
-
-
-class _NewerError(Exception):
-    """The file was written by a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,66 +61,66 @@ class ExemplarStore:
         """Read all regions."""
         if not self.path.exists():
             return StoredExemplars({})
-        regions: dict[ExemplarKey, LabelledEmbedding] = {}
         try:
             with self._open() as database:
                 rows = database.execute(
                     "SELECT image, region, label, vector FROM exemplars ORDER BY made"
-                )
-                for image, region, label, data in rows:
-                    key, vector = _key_of(region), read_vector(data, self._embed_dim)
-                    if key is not None and vector is not None:
-                        regions[image, key] = (vector, label)
-        except (_NewerError, OSError, sqlite3.Error) as error:
+                ).fetchall()
+        except (InputError, OSError, sqlite3.Error) as error:
             return StoredExemplars({}, self._note(error))
+        regions: dict[ExemplarKey, LabelledEmbedding] = {}
+        for image, region, label, data in rows:
+            number, position = parse_json(region, "key")
+            vector = read_vector(data, self._embed_dim)
+            if vector is not None:
+                key = RegionKey(number, tuple((axis, at) for axis, at in position))
+                regions[image, key] = (vector, label)
         return StoredExemplars(regions)
 
     def write(self, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> str:
-        """Write regions and remove those that are None, all or nothing."""
-        removed = [(image, _text_of(key)) for (image, key), value in changes.items() if not value]
-        added = [(key, value) for key, value in changes.items() if value is not None]
+        """Write regions and remove those that are None, all or nothing; return a note."""
+        texts = {at: (at[0], json.dumps([at[1].id, at[1].position])) for at in changes}
+        removed = [texts[at] for at, value in changes.items() if value is None]
+        added = [(texts[at], value) for at, value in changes.items() if value is not None]
         if not added and not self.path.exists():
             return ""
         try:
             make_folder(self.path.parent)
             with self._open() as database, database:
-                database.executemany(_REMOVE, removed)
+                database.executemany(
+                    "DELETE FROM exemplars WHERE (image, region) = (?, ?)", removed
+                )
                 (last,) = database.execute("SELECT max(made) FROM exemplars").fetchone()
                 rows = (
-                    (image, _text_of(key), label, vector.astype("<f4").tobytes(), made)
-                    for made, ((image, key), (vector, label)) in enumerate(added, (last or 0) + 1)
+                    (*at, label, vector.astype("<f4").tobytes(), made)
+                    for made, (at, (vector, label)) in enumerate(added, (last or 0) + 1)
                 )
                 database.executemany(
                     "INSERT OR REPLACE INTO exemplars VALUES (?, ?, ?, ?, ?)", rows
                 )
                 database.execute(_REMOVE_OLDEST, (MAX_EXEMPLARS,))
-        except (_NewerError, OSError, sqlite3.Error) as error:
+        except (InputError, OSError, sqlite3.Error) as error:
             return self._note(error)
         return ""
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:
-            (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()
-            (objects,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if application != _APPLICATION_ID and objects:
-                raise sqlite3.DatabaseError("it belongs to another program")
-            if application == _APPLICATION_ID and version > VERSION:
-                raise _NewerError(str(version))
-            if not objects:
-                database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            if version > VERSION:
+                raise InputError(
+                    f"{self.path} was written by a newer version of this plugin (format {version}; "
+                    f"this one reads up to {VERSION}): accepted regions of other images do not "
+                    "count here, and none are added."
+                )
+            if not version:
                 database.execute(f"PRAGMA user_version = {VERSION}")
                 database.execute(_TABLE)
             yield database
 
     def _note(self, error: Exception) -> str:
-        if isinstance(error, _NewerError):
-            return (
-                f"{self.path} was written by a newer version of this plugin (format {error}; this "
-                f"one reads up to {VERSION}): accepted regions of other images do not count here, "
-                "and none are added."
-            )
+        if isinstance(error, InputError):
+            return str(error)
         # The class itself means "no database" or "damaged"; a locked file is a subclass.
         if type(error) is sqlite3.DatabaseError:
             aside = self.path.with_name(self.path.name + ASIDE)
@@ -137,15 +133,3 @@ class ExemplarStore:
                 f"renamed to {aside}. They count again when you open the reviews of their images."
             )
         return f"Accepted regions could not be saved for other images: {self.path} ({error})."
-
-
-def _text_of(key: RegionKey) -> str:
-    return json.dumps([key.id, key.position])
-
-
-def _key_of(text: str) -> RegionKey | None:
-    try:
-        number, position = parse_json(text, "key")
-        return RegionKey(int(number), tuple((str(axis), int(at)) for axis, at in position))
-    except (ValueError, TypeError):
-        return None

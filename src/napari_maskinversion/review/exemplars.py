@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import ConfigError, InputError
+from ..base.errors import InputError
 from ..base.identity import RegionKey
 from ..language.ranking.ranking import entropy
 from ..results.results import Results
@@ -38,13 +38,6 @@ class Exemplars:
     embeddings: FloatArray  # L2 norm 1
     labels: tuple[str, ...]  # One label per embedding
     fingerprint: str  # Of the model that computed the embeddings; others cannot be compared
-
-    def __post_init__(self) -> None:
-        if self.embeddings.ndim != 2 or len(self.embeddings) != len(self.labels):
-            raise InputError(
-                f"Exemplars need one label per embedding; got {len(self.labels)} labels and "
-                f"an array of shape {self.embeddings.shape}."
-            )
 
     def __len__(self) -> int:
         """Return the number of exemplars."""
@@ -166,10 +159,6 @@ class Learner:
         and the rest to 1 is shared equally by all labels: if all exemplars are far away, the text
         decides the order.
         """
-        if not 0 <= weight <= 1:
-            raise ConfigError(f"The weight of exemplars must be in 0..1; got {weight}.")
-        if nearest < 1:
-            raise ConfigError(f"The number of nearest exemplars must be at least 1; got {nearest}.")
         check_model(exemplars.fingerprint, self.fingerprint)
         if not len(exemplars) or weight == 0:
             return Scores(self.labels, self._probabilities, self._similarities, "text")

@@ -8,7 +8,7 @@ from itertools import chain, groupby
 from typing import Final
 
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, difference
-from .decision_log import Entry, Run
+from .decision_file import Entry, Run
 from .decisions import Decision, Decisions
 
 # A redrawn region keeps its decision if the boxes overlap this much (intersection over union).
@@ -79,7 +79,7 @@ def restore(
     groups, other = ((other, own), []) if any_image else ((own,), other)
     used = [run for group in groups for run in group]
     entries = [(number, entry) for number, run in enumerate(used) for entry in run.entries]
-    identities = {part for _, entry in entries for part in (entry.region.mask, entry.region.key)}
+    identities = {part for _, entry in entries for part in (entry.mask, entry.key)}
     unused = dict.fromkeys((run.image for run in other), 0)
     for run in other:
         unused[run.image] += _count_other_regions(run, identities)
@@ -88,16 +88,16 @@ def restore(
         _match([entry for run in group for entry in run.entries], regions) for group in groups
     )
     decisions = Decisions()
-    sources: dict[RegionKey, RegionIdentity] = {}
+    sources: dict[RegionKey, Entry] = {}
     unfit: dict[tuple[str, RegionKey], Decision | None] = {}
     for (_, action, _), step in groupby(entries, key=lambda e: (e[0], e[1].action, e[1].step)):
         states: dict[RegionKey, Decision | None] = {}
         for _, entry in step:
             key = next(targets)
             if key is None:
-                unfit[entry.region.mask, entry.region.key] = entry.state
+                unfit[entry.mask, entry.key] = entry.state
             else:
-                sources[key] = entry.region
+                sources[key] = entry
                 states[key] = None if entry.state is None else replace(entry.state, region=key)
         _replay(decisions, action, states)
     current = {region.key: region for region in regions}
@@ -121,19 +121,19 @@ def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[
     keys: list[RegionKey | None] = []
     first_exact: dict[RegionKey, int] = {}
     for index, entry in enumerate(entries):
-        same_mask = by_mask.get(entry.region.mask)
+        same_mask = by_mask.get(entry.mask)
         key = None
         if same_mask is not None:
-            key = entry.region.key if entry.region.key in same_mask else same_mask[0]
+            key = entry.key if entry.key in same_mask else same_mask[0]
             first_exact.setdefault(key, index)
         keys.append(key)
     for index, entry in enumerate(entries):
-        same_key = by_key.get(entry.region.key)
+        same_key = by_key.get(entry.key)
         if keys[index] is not None or same_key is None:
             continue
         # A decision about the current outline outweighs a later one about another outline.
         earlier = index < first_exact.get(same_key.key, len(entries))
-        if earlier and _box_iou(entry.region.box, same_key.box) >= _MIN_OVERLAP:
+        if earlier and _box_iou(entry.box_yxyx, same_key.box) >= _MIN_OVERLAP:
             keys[index] = same_key.key
     return keys
 
@@ -159,7 +159,7 @@ def _box_iou(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> floa
 
 def _count_other_regions(run: Run, identities: Collection[str | RegionKey]) -> int:
     """Count a run's decisions about regions that are not among the identities."""
-    last = {(entry.region.mask, entry.region.key): entry.state for entry in run.entries}
+    last = {(entry.mask, entry.key): entry.state for entry in run.entries}
     return sum(
         state is not None and mask not in identities and key not in identities
         for (mask, key), state in last.items()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import ConfigError
 from ..base.identity import RegionKey
 from ..results.results import Results
 from .decisions import STATUSES, Decision, Status, Step
 
 FloatArray = npt.NDArray[np.floating]
 Order = Literal["given", "margin", "entropy", "smallest", "largest", "label"]
-ORDERS: Final[tuple[Order, ...]] = ("given", "margin", "entropy", "smallest", "largest", "label")
 
 
 class ReviewQueue:
@@ -38,12 +36,12 @@ class ReviewQueue:
     ) -> None:
         self.keys = tuple(keys)
         self._rows = {key: row for row, key in enumerate(self.keys)}
-        self._areas = self._checked(areas)
+        self._areas = np.asarray(areas, np.float64)
         self._status = np.zeros(len(self.keys), np.int8)
         self._accepted: dict[int, str] = {}
         self._filter: tuple[frozenset[int], str | None] = (frozenset(), None)
+        self._order = self._place = np.arange(len(self.keys))  # as `sort` does with "given"
         self.suggest(margins=margins, entropies=entropies, labels=labels)
-        self.sort("given")
 
     @classmethod
     def from_results(cls, results: Results) -> ReviewQueue:
@@ -75,7 +73,8 @@ class ReviewQueue:
         self, *, margins: npt.ArrayLike, entropies: npt.ArrayLike, labels: Sequence[str]
     ) -> None:
         """Set new suggestions; the order stays until `sort`."""
-        self._margins, self._entropies = self._checked(margins), self._checked(entropies)
+        self._margins = np.asarray(margins, np.float64)
+        self._entropies = np.asarray(entropies, np.float64)
         self._labels = tuple(labels)
         self._reset_names()
         self._filter_rows()
@@ -86,7 +85,7 @@ class ReviewQueue:
         The least certain rows come first, also within a label. Ties are sorted by row.
         """
         rows = np.arange(len(self.keys))
-        keys: dict[str, tuple[npt.NDArray[np.generic], ...]] = {
+        keys: dict[Order, tuple[npt.NDArray[np.generic], ...]] = {
             "given": (rows,),
             "margin": (self._margins,),
             "entropy": (-self._entropies,),
@@ -94,8 +93,6 @@ class ReviewQueue:
             "largest": (-self._areas,),
             "label": (self._margins, np.unique(self._names, return_inverse=True)[1]),
         }
-        if by not in keys:
-            raise ConfigError(f"The queue is ordered by {', '.join(ORDERS)}; got {by!r}.")
         self._order = np.lexsort(keys[by])
         self._place = np.empty(len(rows), np.intp)
         self._place[self._order] = rows
@@ -173,8 +170,6 @@ class ReviewQueue:
             self._names[row] = label
 
     def _filter_rows(self) -> None:
-        if not hasattr(self, "_order"):
-            return
         states, label = self._filter
         shown = np.ones(len(self.keys), bool)
         if states:
@@ -184,28 +179,16 @@ class ReviewQueue:
         self._places = np.flatnonzero(shown[self._order])
         self._shown_rows = self._order[self._places]
 
-    def _checked(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        array = np.asarray(values, np.float64)
-        if array.shape != (len(self.keys),):
-            raise ConfigError(
-                f"The queue has {len(self.keys)} regions; got values of shape {array.shape}."
-            )
-        return array
-
 
 def certainty_of(results: Results) -> dict[str, Any]:
     """Return ``margins``, ``entropies`` and ``labels`` of a run for `ReviewQueue.suggest`.
 
     A word that the model was not taught is the least certain, whatever its figures.
     """
-    ranks = [region.ranking for region in results.regions]
-    nan, inf = np.nan, np.inf
+    rows = results.regions
+    unknown = [row.ranking is not None and row.ranking.word_unknown for row in rows]
     return {
-        "margins": [
-            nan if rank is None else -inf if rank.word_unknown else rank.margin for rank in ranks
-        ],
-        "entropies": [
-            nan if rank is None else inf if rank.word_unknown else rank.entropy for rank in ranks
-        ],
-        "labels": [region.suggestion for region in results.regions],
+        "margins": np.where(unknown, -np.inf, [row.margin for row in rows]),
+        "entropies": np.where(unknown, np.inf, [row.entropy for row in rows]),
+        "labels": [row.suggestion for row in rows],
     }

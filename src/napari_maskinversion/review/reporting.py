@@ -1,27 +1,41 @@
-"""Decisions in exports: columns of the table and entries of the record."""
+"""Decisions about saved results: columns and records of exports, and answers to calibrate with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionKey, identify
+from ..base.reading import MOST_JSON, read_bytes, validated
+from ..language.ranking.calibration import Calibration, calibrate
+from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
+from ..results.region_result import RegionResult
 from ..results.results import Results
-from .decision_log import read_saved
-from .decisions import Decision
+from .decision_file import SUFFIX, Run, read, read_saved
+from .decisions import Decision, Decisions
 from .matching import restore
+
+Answers = list[tuple[RegionResult, bool]]
+"""Regions, and whether their suggestion was right."""
+
+
+def _restored(
+    bundle: Bundle, runs: Iterable[Run], image: ImageIdentity, *, any_image: bool = False
+) -> Decisions:
+    regions = [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
+    return restore(list(runs), image, regions, any_image=any_image).decisions
 
 
 def with_decisions(bundle: Bundle, name: str) -> Bundle:
     """Return a bundle with the decisions that were saved with it as columns and records."""
     if not bundle.decisions or bundle.columns:
         return bundle
-    regions = [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
-    image = ImageIdentity("", (), "", "")
-    runs = read_saved(bundle.decisions, name)
-    decisions = restore(runs, image, regions, any_image=True).decisions
+    runs, image = read_saved(bundle.decisions, name), ImageIdentity("", (), "", "")
+    decisions = _restored(bundle, runs, image, any_image=True)
     return replace(
         bundle,
         columns=decision_columns(bundle.results, decisions),
@@ -64,3 +78,66 @@ def _record(decision: Decision | None) -> dict[str, Any]:
         if suggestion is None
         else {"label": suggestion.label, "rank": suggestion.rank, "by": suggestion.by},
     }
+
+
+def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration, Results]:
+    """Choose the limits of a model from reviewed results.
+
+    An accepted region is right if its label is the best one of the results, else wrong; a rejected
+    one is wrong; skipped and undecided ones do not count.
+    """
+    logs = [path for path in files if path.name.endswith(SUFFIX)]
+    archives = [path for path in files if path not in logs]
+    if not archives:
+        raise InputError(
+            "Limits need results: name at least one results.npz; decision files alone do not hold "
+            "margins and overlaps."
+        )
+    contents = {path: read_bytes(path, "decision file", most=MOST_JSON) for path in logs}
+    runs = [run for path, data in contents.items() for run in read(data, str(path)).runs]
+    bundles = {path: open_archive(path) for path in archives}
+    first = bundles[archives[0]].results
+    _check(model, bundles)
+    by_region = {
+        (bundle.image.get("content", path), row.position, row.id): (row, right)
+        for path, bundle in bundles.items()
+        for row, right in decided(bundle, runs, path)
+    }
+    answers = list(by_region.values())  # a region that two files hold counts once
+    calibration = calibrate(
+        [row.margin for row, _ in answers],
+        [row.iou for row, _ in answers],
+        [right for _, right in answers],
+        source=", ".join(path.name for path in files),
+    )
+    return calibration, first
+
+
+def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
+    """Return the decided regions of saved results, and whether their suggestion was right."""
+    own = read_saved(bundle.decisions, str(path)) if bundle.decisions else ()
+    image = validated(ImageIdentity, dict(bundle.image), f"{path}, image")
+    decisions = _restored(bundle, [*own, *runs], image)
+    answers: Answers = []
+    for row in bundle.results.regions:
+        decision = decisions.get(RegionKey(row.id, row.position))
+        if decision is None or decision.status == "skipped" or row.ranking is None:
+            continue
+        answers.append((row, decision.label == row.ranking.labels[0]))
+    return answers
+
+
+def _check(model: str, bundles: dict[Path, Bundle]) -> None:
+    spaces = {}
+    for path, bundle in bundles.items():
+        info = bundle.results.info
+        if info.model != model:
+            raise InputError(f"{path} holds results of the model {info.model}, not of {model}.")
+        spaces[path] = (info.space, info.config.explainer if info.method.inverts else "")
+    (first, space), *others = spaces.items()
+    for path, other in others:
+        if other != space:
+            raise InputError(
+                f"{path} was computed with other weights, another method or another map than "
+                f"{first}; calibrate each by itself."
+            )

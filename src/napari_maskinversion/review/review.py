@@ -9,10 +9,8 @@ from typing import Any, Self
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
-from ..results.export.provenance import provenance
 from ..results.run_info import RunInfo
-from .decision_file import DecisionFile
-from .decision_log import Action, Entry, read_saved, write_entries, write_header
+from .decision_file import Action, DecisionFile, Entry, header_of, lines_of, read_saved
 from .decisions import Decision, Decisions, Step, Suggestion, now
 from .matching import restore
 
@@ -59,11 +57,11 @@ class Review:
 
     def set_info(self, info: RunInfo) -> None:
         """Set the run that suggestions come from (model, vocabulary, settings)."""
-        full: dict[str, Any] = provenance(info)
+        full: dict[str, Any] = info.provenance()
         self._provenance = {
             key: full[key] for key in ("software", "model", "config", "vocabulary", "window")
         }
-        self._file.set_header(self._header())
+        self._run_is_new = True
 
     def accept(self, region: RegionKey, label: str, suggestion: Suggestion | None = None) -> Step:
         """Accept a label; ``suggestion`` is the one it came from, None for a typed label.
@@ -104,8 +102,10 @@ class Review:
     def save(self) -> None:
         """Write the changes that are not on the disk yet."""
         if self._unsaved:
-            self._file.append(write_entries(self._unsaved), self.saved)
+            header = self._header() if self._run_is_new else b""
+            self._file.append(header + lines_of(self._unsaved), self.saved)
             self._unsaved.clear()
+            self._run_is_new = False
 
     def adopt(self) -> None:
         """Save all decisions as made on this image, including those that ``any_image`` brought.
@@ -117,7 +117,7 @@ class Review:
 
     def saved(self) -> bytes:
         """Return all decisions in the format of the file."""
-        return self._header() + write_entries(self._last_states())
+        return self._header() + lines_of(self._last_states())
 
     def take(self, data: bytes, name: str) -> int:
         """Import decisions about regions that are undecided here, in one step."""
@@ -150,17 +150,17 @@ class Review:
         if step:
             self._step += 1
             self._unsaved += [
-                Entry(action, self._step, self._regions[change.region], change.after)
+                Entry.of(action, self._step, self._regions[change.region], change.after)
                 for change in step
             ]
             self.save()
         return step
 
     def _header(self) -> bytes:
-        return write_header(self.image, now(), self._provenance)
+        return header_of(self.image, now(), self._provenance)
 
     def _last_states(self) -> list[Entry]:
         return [
-            Entry("keep", 0, self._regions[key], decision)
+            Entry.of("keep", 0, self._regions[key], decision)
             for key, decision in self.decisions.items()
         ]

@@ -7,8 +7,7 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
-from napari_maskinversion._napari.explore.caption_banks import KnownBank
-from napari_maskinversion._napari.explore.captions import CaptionsSection
+from napari_maskinversion._napari.explore.captions import CaptionsSection, check_model
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.language.captions.building import build_bank
@@ -34,15 +33,14 @@ def build(qtbot, part, monkeypatch, file):
 
 @pytest.mark.parametrize("name", ["own", "own.safetensors"])
 def test_a_bank_of_an_own_model_fits_the_path_that_is_chosen(tmp_path, name):
-    build_bank(demo_model(), Captions.of(["a dog"]), tmp_path / "bank")
-    known = KnownBank.open(tmp_path / "bank")
-    known = replace(known, record=replace(known.record, model="own"))
+    bank = build_bank(demo_model(), Captions.of(["a dog"]), tmp_path / "bank")
+    bank.record = replace(bank.record, model="own")
     path = tmp_path / name
     path.write_bytes(b"") if path.suffix else path.mkdir()
-    known.check_model(str(path))
+    check_model(bank, str(path))
     for other in ("demo", str(tmp_path / "other.pt")):
         with pytest.raises(InputError, match=r"with the model own, not with (demo|other);"):
-            known.check_model(other)
+            check_model(bank, other)
 
 
 def test_building_can_be_stopped_and_gone_on_with(
@@ -124,7 +122,6 @@ def test_captions_in_another_encoding_are_read_once_it_is_named(
     qtbot.keyClicks(part.encoding, "latin-1")
     build(qtbot, part, monkeypatch, file)
     finished(part, 120)
-    bank = part.bank.bank
-    (matches,) = bank.search(demo_model().encode_text(["anything"]))
+    (matches,) = part.bank.search(demo_model().encode_text(["anything"]))
     assert sorted(matches.captions) == ["bistro", "caf\u00e9"]
     assert len(messages) == 1

@@ -9,6 +9,7 @@ from napari_maskinversion._napari.explore import generate
 from napari_maskinversion._napari.explore.generate import GenerateSection
 from napari_maskinversion._napari.results.region_details import CaptionList
 from napari_maskinversion.images.sample_scenes import load_scene
+from napari_maskinversion.language.captions.bank import ModelIdentity
 from napari_maskinversion.language.generation.settings import GenerationSettings
 from napari_maskinversion.language.generation.small_gpt import SmallDecoder
 
@@ -92,9 +93,7 @@ def test_cancel_leaves_the_results_as_they_are(shared, part, show, qtbot, monkey
 
 
 def test_a_decoder_for_other_weights_is_refused_in_one_line(shared, part, show, qtbot, monkeypatch):
-    monkeypatch.setattr(
-        generate.ModelOfRun, "of", classmethod(lambda cls, info: cls("demo", "0" * 16, 128))
-    )
+    monkeypatch.setattr(generate, "model_of_run", lambda info: ModelIdentity("demo", "0" * 16, 128))
     show()
     with qtbot.waitSignal(part.worker.failed, timeout=60_000) as failed:
         part.generate.click()

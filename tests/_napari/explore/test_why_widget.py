@@ -16,6 +16,7 @@ from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.base.progress import tell
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models import loading
 from napari_maskinversion.pipeline import comparing, estimate, run
@@ -323,7 +324,7 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
 
     def endless(*_, **how):
         while True:
-            yield "thinking"
+            tell("thinking")
             time.sleep(0.01)
 
     with monkeypatch.context() as patch:
@@ -348,7 +349,7 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
 
 def thinking(*_, **how):
     while True:
-        yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
+        tell(Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4))
         time.sleep(0.01)
 
 
@@ -379,9 +380,9 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     def labels(self, seen, names, **how):
         going.append(names)
         while not go.is_set():
-            yield "thinking"
+            tell("thinking")
             time.sleep(0.01)
-        return (yield from original(self, seen, names, **how))
+        return original(self, seen, names, **how)
 
     monkeypatch.setattr(Explainer, "labels", labels)
     choose(qtbot, part.mode, "where a word is")
@@ -398,7 +399,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     np.testing.assert_allclose(shown, stretched(found[0].maps[0]), atol=1e-6)
 
     def broken(self, seen, names, **how):
-        yield "thinking"
+        tell("thinking")
         raise errors.pop()
 
     monkeypatch.setattr(Explainer, "labels", broken)
@@ -464,12 +465,12 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
 
     def slow_at_first(model, tasks, vocabulary, settings):
         if settings.method.inverts:
-            return (yield from original(model, tasks, vocabulary, settings))
+            return original(model, tasks, vocabulary, settings)
         asked.append(settings.method.name)
         while len(asked) == 1:
-            yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
+            tell(Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4))
             time.sleep(0.01)
-        return (yield from original(model, tasks, vocabulary, settings))
+        return original(model, tasks, vocabulary, settings)
 
     monkeypatch.setattr(comparing, "run_planes", slow_at_first)
     from napari_maskinversion._napari.explore import compare as module
@@ -531,7 +532,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
 
     def run_planes(model, tasks, vocabulary, settings):
         used.append(settings.method)
-        return (yield from original(model, tasks, vocabulary, settings, method="crop"))
+        return original(model, tasks, vocabulary, settings, method="crop")
 
     original = comparing.run_planes
     monkeypatch.setattr(comparing, "run_planes", run_planes)

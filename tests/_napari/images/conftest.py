@@ -15,6 +15,7 @@ from napari_maskinversion.batch.decided import summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.regions.reading import read_regions
+from tests._napari.tasks import do
 from tests.scenes import label_image, picture
 
 WAIT = 60_000
@@ -51,8 +52,7 @@ def project(tmp_path):
 @pytest.fixture(scope="session")
 def computed_once(tmp_path_factory):
     folder = make_project(tmp_path_factory.mktemp("computed"))
-    for _ in suggest_work(OpenProject.read(folder), "cpu", ModelStore()):
-        pass
+    do(lambda: suggest_work(OpenProject.read(folder), "cpu", ModelStore()))
     return folder
 
 

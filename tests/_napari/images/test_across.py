@@ -11,6 +11,7 @@ from napari_maskinversion._napari.images.images_work import About
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_workers import open_review
 from napari_maskinversion._napari.session import ManyImages
+from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
     Accepted,
     Summary,
@@ -148,10 +149,10 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
 
     def slow(*_, **__):
         while panel.images.project.folder == project:
-            yield ManyImages("...")
+            show(ManyImages("..."))
             time.sleep(0.01)
         went_on.set()
-        yield About("cell-2.png", Summary(regions=2, decided=2))
+        show(About("cell-2.png", Summary(regions=2, decided=2)))
         return Accepted(word="car", regions={"cell-2.png": [(1, ())]})
 
     monkeypatch.setattr(across, "accept_work", slow)

@@ -13,8 +13,9 @@ import skimage.io
 from napari_maskinversion._napari.images import images_controller
 from napari_maskinversion._napari.images.opening import open_project_image
 from napari_maskinversion._napari.layers.layers import is_ours
+from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.batch import drawn
+from napari_maskinversion.batch import opened
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project
 from tests.scenes import picture
@@ -35,7 +36,6 @@ def third(qtbot, panel, project, monkeypatch):
 
 
 def read_ahead(project, name, *_, **__):
-    yield "..."
     return open_project_image(project, name)
 
 
@@ -175,13 +175,13 @@ def test_removing_a_layer_from_a_file_removes_its_regions(qtbot, third, project)
 def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_kept(
     qtbot, third, project, monkeypatch
 ):
-    write, causes = drawn.coco.write_coco, [OSError(errno.EACCES, "Permission denied")]
+    write, causes = opened.coco.write_coco, [OSError(errno.EACCES, "Permission denied")]
 
     def refuse(*_, **__):
         why = causes[-1]
         raise InputError(f"cell-3.png.json could not be written ({why.strerror}).") from why
 
-    monkeypatch.setattr(drawn.coco, "write_coco", refuse)
+    monkeypatch.setattr(opened.coco, "write_coco", refuse)
     paint(third.session.regions, 1, (4, 4, 14, 14))
     qtbot.waitUntil(lambda: third.session.region_count == 1)  # which takes back messages
     third.images.move(-1)
@@ -196,7 +196,7 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     assert ids(third.images.shown.labels.data) == [1]
     assert "not saved: free some space, then save it again" in third.foot.status.text()
     assert third.foot.help.text() == "Save again"
-    monkeypatch.setattr(drawn.coco, "write_coco", write)
+    monkeypatch.setattr(opened.coco, "write_coco", write)
     third.foot.help.click()
     qtbot.waitUntil(lambda: third.images.keeper.is_kept, timeout=WAIT)
     assert kept(project, THIRD) == {1: 100}
@@ -220,8 +220,8 @@ def late(monkeypatch):
     def slow(*arguments, computed):
         while not gate.is_set():
             time.sleep(0.01)
-            yield "..."
-        return (yield from work(*arguments, computed=computed))
+            show("...")
+        return work(*arguments, computed=computed)
 
     monkeypatch.setattr(images_controller, "ahead_work", slow)
     yield gate

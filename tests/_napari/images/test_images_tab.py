@@ -7,8 +7,7 @@ from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.batch.decided import archive_file, summarize
-from napari_maskinversion.batch.drawn_file import is_drawn
-from napari_maskinversion.batch.opened import OpenProject, read_place
+from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
 
 from ..panel.test_frame import MOST, NARROW, controls, names

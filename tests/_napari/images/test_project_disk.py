@@ -7,10 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.images import images_work
-from napari_maskinversion._napari.images.images_work import (
-    suggest_work,
-)
+from napari_maskinversion._napari.images.images_work import About, suggest_work
 from napari_maskinversion._napari.images.opening import (
     count_regions,
     is_computed,
@@ -23,7 +20,7 @@ from napari_maskinversion._napari.images.project_disk import (
 )
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion.base.errors import Cancelled, InputError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import image_run
 from napari_maskinversion.batch import opened as batch_opened
 from napari_maskinversion.batch.finished import read_finished, write_finished
@@ -31,32 +28,19 @@ from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
 from napari_maskinversion.language.labels.label import Label
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from tests._napari.tasks import do
 
 from .conftest import save
 
 
-def suggest(project, stop_after=None):
-    """Suggest for all, as the button does; stop after some images."""
-    work = suggest_work(project, "cpu", ModelStore())
-    told = []
-    try:
-        value = next(work)
-        while True:
-            told.append(value)
-            images = sum(not isinstance(one, (ManyImages, str)) for one in told)
-            if stop_after is not None and images > stop_after:
-                value = work.throw(Cancelled("stop"))
-            else:
-                value = next(work)
-    except StopIteration as end:
-        return end.value, told
-    except Cancelled:
-        return None, told
+def suggest(project, stop=lambda value: False):
+    """Suggest for all, as the button does."""
+    return do(lambda: suggest_work(project, "cpu", ModelStore()), stop)
 
 
 def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(project):
     opened = OpenProject.read(project)
-    ended, told = suggest(opened, stop_after=0)
+    ended, told = suggest(opened, stop=lambda value: isinstance(value, About))
     assert ended is None  # stopped after the first image
     assert is_computed(opened.task("cell-1.png"))
     ended, told = suggest(opened)
@@ -68,13 +52,9 @@ def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(p
     assert ended.text == "All images with regions have suggestions."
 
 
-def test_stopping_within_an_image_keeps_nothing_of_it_and_says_how_to_go_on(project, monkeypatch):
-    def stop():
-        raise Cancelled("Stopped.")
-
-    monkeypatch.setattr(images_work, "check_stopped", stop)
+def test_stopping_within_an_image_keeps_nothing_of_it_and_says_how_to_go_on(project):
     opened = OpenProject.read(project)
-    ended, _ = suggest(opened)
+    ended, _ = suggest(opened, stop=lambda value: "Encoding" in value.text)
     assert ended.text == "0 of 2 images computed. Press Suggest for all to continue."
     assert not is_computed(opened.task("cell-1.png"))
 

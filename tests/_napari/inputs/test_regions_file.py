@@ -16,7 +16,7 @@ from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.images.opening import open_image
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from tests.base.test_units import UTM, geotiff

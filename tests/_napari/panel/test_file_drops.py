@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from tests.regions.annotations.shapes import RING
 from tests.scenes import picture

@@ -186,6 +186,6 @@ def test_the_region_selected_stays_selected_when_rows_change_places(widget, slow
 def test_labels_with_commas_survive_the_text_field(qtbot, widget, tmp_path):
     file = tmp_path / "labels.txt"
     file.write_text('"cup, red"\nplate')
-    widget.vocabulary.read(file)
+    widget.vocabulary.files.read(file)
     qtbot.waitUntil(lambda: not widget.vocabulary.files.busy)
     assert widget.vocabulary.vocabulary().labels == ("cup, red", "plate")

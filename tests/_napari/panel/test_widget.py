@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.session import session_of
+from napari_maskinversion.base.progress import tick
 from napari_maskinversion.results.export.catalogue import FORMATS
 
 
@@ -272,7 +273,6 @@ def test_settings_reach_the_run(widget):
 
 
 def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkeypatch):
-    from napari_maskinversion.base.errors import Cancelled
     from napari_maskinversion.engine.models import weights_download
 
     assert "[bundled]" in widget.model.model.itemText(0)
@@ -282,12 +282,11 @@ def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkey
     assert not widget.model.fetching.button.isHidden()
     seen = []
 
-    def fetch(name, *, on_progress, cancelled):
-        while not cancelled():
-            on_progress(3_000_000_000, 4_000_000_000)  # more than fits Qt's int
-            qtbot_wait.wait(0.01)
+    def fetch(name):
         seen.append(name)
-        raise Cancelled("cancelled")
+        while True:
+            tick("bytes", 3_000_000_000, 4_000_000_000)  # more than fits Qt's int
+            qtbot_wait.wait(0.01)
 
     import threading
 

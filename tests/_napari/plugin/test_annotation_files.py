@@ -14,9 +14,9 @@ from roifile import ImagejRoi
 from napari_maskinversion._napari.plugin.annotation_files import get_reader, write_coco_layer
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.coco_writing import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
-from napari_maskinversion.regions.annotations.reading import VIEWER_SUFFIXES
+from napari_maskinversion.regions.annotations.reading import FORMATS
 from tests.regions.annotations.shapes import RING, drawn
 
 from .test_plugin import NAME, manifest, plugin  # noqa: F401
@@ -78,7 +78,8 @@ def test_other_files_are_left_to_others(tmp_path, name, text):
 
 def test_the_manifest_lists_the_suffixes_of_all_formats(manifest):  # noqa: F811
     (reader,) = manifest.contributions.readers
-    assert reader.filename_patterns == [f"*{suffix}" for suffix in VIEWER_SUFFIXES]
+    shown = dict.fromkeys(end for form in FORMATS if form.in_viewer for end in form.suffixes)
+    assert reader.filename_patterns == [f"*{suffix}" for suffix in shown]
 
 
 def test_rois_and_segmentations_of_other_programs_open_as_labels(viewer, tmp_path):

@@ -83,9 +83,7 @@ def test_formats_of_maps_are_saved_and_without_their_packages_refused(
     np.testing.assert_array_equal(zarr.open_group(str(path), mode="r")["0"][:], scene[1])
     layer = geopandas.read_file(save(qtbot, ran, "geopackage", tmp_path))
     assert layer["region"].tolist() == ran.results.results.ids
-    monkeypatch.setattr(
-        "napari_maskinversion.results.export.export_format.find_spec", lambda _: None
-    )
+    monkeypatch.setattr("napari_maskinversion.results.export.bundle.find_spec", lambda _: None)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: pytest.fail("asked"))
     actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
     actions["GeoPackage, for QGIS (.gpkg)..."].trigger()

@@ -124,7 +124,7 @@ def test_a_run_that_broke_off_is_continued_with_what_is_missing(
     qtbot, panel, inverted, run_to_end, monkeypatch
 ):
     panel.model.form.set_values({"chunk_size": 1})
-    invert = MaskInverter.invert_steps
+    invert = MaskInverter.invert
 
     def broken(self, masks, *args, **options):
         if 2 in masks.ids:
@@ -132,7 +132,7 @@ def test_a_run_that_broke_off_is_continued_with_what_is_missing(
         return invert(self, masks, *args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MaskInverter, "invert_steps", broken)
+        patch.setattr(MaskInverter, "invert", broken)
         run_to_end(panel)
     assert inverted == [1]
     before = panel.session.results

@@ -154,21 +154,19 @@ def test_edits_during_a_stroke_wait_for_a_short_rest_but_not_for_ever(qtbot, liv
 
 def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     held, go = threading.Event(), threading.Event()
-    count, closed, ended = MaskInverter.invert_steps, [], []
+    count, closed, ended = MaskInverter.invert, [], []
 
     def slow(self, masks, *given, **options):
-        work = count(self, masks, *given, **options)
         try:
             held.set()
             go.wait(10)
-            yield next(work)
-            outcome = yield from work
+            outcome = count(self, masks, *given, **options)
             ended.append(masks.ids)
             return outcome
         finally:
             closed.append(masks.ids)
 
-    monkeypatch.setattr(MaskInverter, "invert_steps", slow)
+    monkeypatch.setattr(MaskInverter, "invert", slow)
     cells = live._viewer.layers["cells"]
     cells.brush_size = 10
     cells.paint((40, 30), 1)
@@ -177,7 +175,7 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     live.live.worker.done.connect(said.append)
     cells.paint((20, 90), 7)
     qtbot.wait(live_controller.QUIET + 60)
-    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    monkeypatch.setattr(MaskInverter, "invert", count)
     go.set()
     settled(qtbot, live)
     assert shown(live) == [1, 2, 7]
@@ -249,14 +247,14 @@ def test_an_answer_about_an_image_that_was_left_is_dropped(qtbot, live, monkeypa
     with session.kept_choice():
         large = viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="large")
     held, go, done = threading.Event(), threading.Event(), []
-    count = MaskInverter.invert_steps
+    count = MaskInverter.invert
 
     def slow(self, *given, **options):
         held.set()
         go.wait(10)
-        return (yield from count(self, *given, **options))
+        return count(self, *given, **options)
 
-    monkeypatch.setattr(MaskInverter, "invert_steps", slow)
+    monkeypatch.setattr(MaskInverter, "invert", slow)
     live.live.worker.done.connect(done.append)
     viewer.layers["cells"].paint((40, 30), 1)
     qtbot.waitUntil(held.is_set, timeout=10_000)

@@ -17,7 +17,7 @@ from napari_maskinversion._napari.run_requests.run_task import RunTask
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
-from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.coco_writing import write_coco
 
 
 def press(qtbot, button):

@@ -7,9 +7,8 @@ from napari_maskinversion._napari.run_requests.preparing import make_request
 from napari_maskinversion._napari.run_requests.run_task import RunTask
 from napari_maskinversion._napari.session import ResultRecord, Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
-from napari_maskinversion.base.errors import Cancelled
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from tests._napari.tasks import do
 from tests.scenes import demo_model, label_image, picture
 
 
@@ -26,8 +25,9 @@ class Work:
 
     def run(self, *, keep=False, stop_after=None):
         request = make_request(self.viewer, self.session, keep=keep)
-        snapshot, steps = self.session.begin_run(), RunTask(request, ModelStore()).work()
-        finished = drive(steps) if stop_after is None else stopped(steps, stop_after)
+        snapshot, run = self.session.begin_run(), RunTask(request, ModelStore()).work
+        most = 10**9 if stop_after is None else stop_after
+        finished, _ = do(run, stop=lambda update: update.done >= most)
         self.session.show(
             ResultRecord(
                 results=finished.results,
@@ -37,19 +37,6 @@ class Work:
             )
         )
         return finished.results
-
-
-def stopped(steps, regions):
-    """Cancel as soon as so many regions are finished."""
-    for news in steps:
-        update = news() if callable(news) else news
-        if getattr(update, "done", 0) >= regions:
-            break
-    try:
-        while True:
-            steps.throw(Cancelled())
-    except StopIteration as end:
-        return end.value.result
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from napari_maskinversion._napari.sam.prompt_layers import (
 )
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
 from napari_maskinversion._napari.session import Session
-from napari_maskinversion.base.steps import drive
+from napari_maskinversion.base.progress import telling
 from napari_maskinversion.images.plane_source import as_source
-from napari_maskinversion.regions.annotations.label_tiles import draw_labels
+from napari_maskinversion.regions.annotations.label_maps import draw_labels
 from napari_maskinversion.regions.sam import segmenter
 from napari_maskinversion.regions.sam.prompts import (
     AutomaticConfig,
@@ -254,7 +254,7 @@ def plain(checkpoint):
     """What SAM finds of a box and a negative point without any layer."""
     image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
     said = Prompt(id=1, boxes=((10, 20, 60, 90),), negative=((30, 50),))
-    (segmented,) = drive(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
+    (segmented,) = load_segmenter(checkpoint, "cpu").segment(as_source(image), [said])
     return draw_labels([segmented.region()], (160, 200))[0].astype(int)
 
 
@@ -314,7 +314,7 @@ def test_everything_in_the_image_is_found_as_the_controls_say(
 
 def _everything(panel, checkpoint, config):
     source = as_source(panel.input.image.layer.data)
-    return drive(load_segmenter(checkpoint, "cpu").segment_everything(source, config))
+    return load_segmenter(checkpoint, "cpu").segment_everything(source, config)
 
 
 def test_a_run_that_brings_nothing_leaves_the_earlier_regions_their_image(
@@ -339,14 +339,21 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     qtbot, panel, part, checkpoint, monkeypatch
 ):
     go, texts = threading.Semaphore(0), []
-    real = segmenter.Segmenter._segment
+    real = segmenter.Segmenter.segment
 
     def slow(self, source, prompts):
-        for news in real(self, source, prompts):
-            yield news
-            go.acquire(timeout=20)
+        told = []
 
-    monkeypatch.setattr(segmenter.Segmenter, "_segment", slow)
+        def wait(news):
+            if told:
+                go.acquire(timeout=20)
+            told.append(news)
+            return news
+
+        with telling(wait):
+            return real(self, source, prompts)
+
+    monkeypatch.setattr(segmenter.Segmenter, "segment", slow)
     panel._viewer.add_shapes([rectangle(10, 20, 60, 90)])
     before = panel.input.regions.layer
     part.use_file(checkpoint)

@@ -8,11 +8,11 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QColorDialog, QDialogButtonBox, QFileDialog, QLineEdit, QMessageBox
 
 from napari_maskinversion._napari.session import Session
-from napari_maskinversion._napari.vocabulary import typed_labels
+from napari_maskinversion._napari.vocabulary import vocabulary_widget
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.presets import TITLES, preset, presets
-from napari_maskinversion.language.labels.templates import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 
@@ -181,7 +181,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
     other = VocabularyWidget(Session())
     qtbot.addWidget(other)
-    other.read(file)
+    other.files.read(file)
     settled(qtbot, other)
     assert other.vocabulary().labels == before.labels
     if suffix == ".yaml":
@@ -207,7 +207,7 @@ def test_saving_asks_before_it_replaces(qtbot, part, tmp_path, monkeypatch, mess
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("broken.yaml", "labels: [cat, dog", "broken.yaml, line 2"),
+        ("broken.yaml", "labels: [cat, dog", "not YAML in line"),
         ("twice.yaml", "- car | auto\n- bus | auto", "label 2"),
         ("empty.txt", "# nothing\n", "no labels"),
         ("open.csv", 'label\n"cat', "never closed"),
@@ -221,7 +221,7 @@ def test_a_broken_file_is_refused_and_nothing_is_lost(
     part.text.setPlainText("cat\ndog")
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    part.read(file)
+    part.files.read(file)
     settled(qtbot, part)
     assert len(messages) == 1
     assert says in messages[0]
@@ -251,13 +251,13 @@ def test_what_was_typed_is_told_beside_the_field(part, typed, says, labels):
 
 
 def test_five_thousand_labels_are_read_beside_the_main_thread(qtbot, part, monkeypatch):
-    threads, read = [], typed_labels.TypedLabels.read
+    threads, read = [], vocabulary_widget.TypedLabels.read
 
     def noted(text):
         threads.append(threading.current_thread() is threading.main_thread())
         return read(text)
 
-    monkeypatch.setattr(typed_labels.TypedLabels, "read", noted)
+    monkeypatch.setattr(vocabulary_widget.TypedLabels, "read", noted)
     part.text.setPlainText("\n".join(f"label {number} | word {number}" for number in range(5000)))
     assert part.count.text() == "counting ..."
     qtbot.waitUntil(lambda: part.count.text().startswith("5,000 words"), timeout=20_000)

@@ -14,10 +14,11 @@ from qtpy.QtCore import QObject, QThreadPool
 from superqt.utils import WorkerBase
 
 from napari_maskinversion._napari.workers import driver
-from napari_maskinversion._napari.workers.driver import Partial, often, show, stop_requested
+from napari_maskinversion._napari.workers.driver import Partial, show, stop_requested
 from napari_maskinversion._napari.workers.updates import Update
 from napari_maskinversion._napari.workers.worker import Worker
 from napari_maskinversion.base.errors import Cancelled, InputError
+from napari_maskinversion.base.progress import tell, tick
 from napari_maskinversion.engine.compute.compute_lock import end_threads
 
 
@@ -39,7 +40,7 @@ class Gate:
 
 
 class Endless:
-    """A generator function that works until it is stopped."""
+    """A function that works until it is stopped."""
 
     def __init__(self, result=None):
         self.closed, self.steps, self._result = threading.Event(), 0, result
@@ -48,7 +49,7 @@ class Endless:
         try:
             while True:
                 self.steps += 1
-                yield Update(text="working")
+                show(Update(text="working"))
                 time.sleep(0.005)
         except Cancelled:
             if self._result is None:
@@ -127,7 +128,7 @@ def test_threads_that_the_windows_own_loops_leave_end_before_work_and_after_upda
 
     def work():
         seen.append(left[0] & tasks())
-        yield Update(text="working")
+        show(Update(text="working"))
         after()
 
     worker.progressed.connect(lambda _: left.append(loop()))
@@ -316,11 +317,11 @@ def test_reasons_are_told_and_unexpected_errors_reported_whatever_their_kind(
         def function():
             raise error
 
-        def generator():
-            yield "working"
+        def with_steps():
+            show("working")
             raise error
 
-        return generator if steps else function
+        return with_steps if steps else function
 
     worker.start(failing(InputError("there is no image")))
     finish(qtbot, worker)
@@ -352,9 +353,9 @@ def test_texts_become_updates_and_every_phase_is_shown(qtbot, make):
     worker, heard = make("single")
 
     def phases():
-        yield "one"
-        yield "two"
-        show((3, 4))  # as functions do that cannot yield
+        show("one")
+        tell("two")
+        show((3, 4))
         return 5
 
     worker.start(phases)
@@ -370,9 +371,9 @@ def test_quick_steps_are_made_and_shown_ten_times_a_second_at_most(qtbot, make):
     def steps():
         start = time.monotonic()
         while time.monotonic() - start < 1:
-            yield 1
+            show(lambda: made.append(1) or "step")
 
-    worker.start(lambda: often(steps(), lambda step: made.append(step) or "step"))
+    worker.start(steps)
     finish(qtbot, worker)
     shown = [entry for entry in heard if entry[0] == "progressed"]
     assert 2 <= len(shown) == len(made) <= 11  # how many depends on how fast the window draws
@@ -382,13 +383,13 @@ def test_the_first_quick_step_is_shown_right_after_a_phase(qtbot, make):
     worker, heard = make("single")
 
     def phases():
-        yield "a phase"
-        yield from often(iter_steps(2))
+        show("a phase")
+        tick_through(2)
 
     worker.start(phases)
     finish(qtbot, worker)
     texts = [value.text for name, value in heard[:-2] if name == "progressed"]
-    assert texts == ["a phase", "0"]
+    assert texts == ["a phase", "Step 0 of 2"]
 
 
 @pytest.mark.parametrize(("drawing", "a_second"), [(0.0, 10), (0.01, 4), (3.0, 2)])
@@ -397,7 +398,7 @@ def test_windows_that_are_slow_to_draw_hear_less_often(monkeypatch, drawing, a_s
     monkeypatch.setattr(driver, "time", type("T", (), {"monotonic": lambda: next(clock) / 1000}))
     told = []
     queue = driver.TaskQueue(lambda task, value: told.append(value), "The task")
-    task = driver.Task(lambda: often(iter_steps(3000)))
+    task = driver.Task(lambda: tick_through(3000))
     task.drawing_seconds = drawing
     queue.add(task)
     queue.drive()
@@ -405,8 +406,9 @@ def test_windows_that_are_slow_to_draw_hear_less_often(monkeypatch, drawing, a_s
     assert len(told) == pytest.approx(a_second * seconds, rel=0.2, abs=3)
 
 
-def iter_steps(count):
-    yield from map(str, range(count))
+def tick_through(count):
+    for number in range(count):
+        tick("Step", number, count)
 
 
 def test_the_time_that_drawing_takes_is_noted(qtbot, make):
@@ -415,7 +417,7 @@ def test_the_time_that_drawing_takes_is_noted(qtbot, make):
     seen, go = [], threading.Event()
 
     def steps():
-        yield "one"
+        show("one")
         go.wait(20)
         seen.append(driver.drawing_seconds())
 
@@ -474,7 +476,7 @@ def test_nothing_that_a_task_held_is_kept(qtbot, make, cancelled):
     def task(pixels):
         def steps():
             while not go.is_set():
-                yield "working"
+                show("working")
                 time.sleep(0.005)
             return pixels is None
 

@@ -6,12 +6,13 @@ import re
 import pandas as pd
 import pytest
 
+from napari_maskinversion.cli import running
 from napari_maskinversion.cli.captions import generate
 from napari_maskinversion.images.sample_scenes import load_scene
-from napari_maskinversion.language.generation import loading
+from napari_maskinversion.language.generation import registry
 from napari_maskinversion.results.export.archive import open_archive
 from tests.language.generation.checkpoints import write_clipcap
-from tests.language.generation.test_loading import CLIPCAP_MODEL, named
+from tests.language.generation.test_registry import CLIPCAP_MODEL, named
 from tests.scenes import demo_model
 
 FORMATS = "csv,json,coco,npz"
@@ -54,17 +55,14 @@ def test_a_sentence_names_what_a_region_shows_in_every_file(call, scene):
     assert reopened.info.generated.weights == record["generated_captions"]["weights"]
 
 
-def test_embeddings_of_an_earlier_run_are_used_again(call, scene, monkeypatch):
+def test_embeddings_of_an_earlier_run_are_used_again(fine, scene, monkeypatch):
     folder, _ = scene
     files = folder / "image.png", folder / "masks.png"
-    assert call("caption", *files, "--format", "npz", "--out", folder / "kept")[0] == 0
-    monkeypatch.setattr(generate, "invert", None)
+    fine("caption", *files, "--format", "npz", "--out", folder / "kept")
+    monkeypatch.setattr(running, "invert", None)
     kept = folder / "kept" / "results.npz"
     for more in (("--search", "beam", "--beams", 2), ("--norm", "cls")):
-        code, _, err = call(
-            *("caption", *files, "--results", kept, "--out", folder / "out", "--overwrite", *more)
-        )
-        assert code == 0, err
+        fine(*("caption", *files, "--results", kept, "--out", folder / "out", "--overwrite", *more))
     record = json.loads((folder / "out" / "result.json").read_text())
     assert record["generated_captions"]["settings"]["norm"] == "cls"
 
@@ -93,7 +91,7 @@ def test_what_cannot_work_is_one_line_before_anything_is_computed(
     def never(*_):
         raise AssertionError("regions were inverted")
 
-    monkeypatch.setattr(generate, "invert", never)
+    monkeypatch.setattr(running, "invert", never)
     code, out, err = call(
         *("caption", folder / "image.png", folder / "masks.png", "--out", folder / "out", *options)
     )
@@ -103,30 +101,28 @@ def test_what_cannot_work_is_one_line_before_anything_is_computed(
     assert not list((folder / "out").glob("*.*"))
 
 
-def test_a_bundled_decoder_of_other_weights_is_refused_in_one_line(call, scene, monkeypatch):
+def test_a_bundled_decoder_of_other_weights_is_refused_in_one_line(refused, scene, monkeypatch):
     folder, _ = scene
-    monkeypatch.setattr(generate, "invert", None)
+    monkeypatch.setattr(running, "invert", None)
     monkeypatch.setattr(type(demo_model()), "fingerprint", "0" * 16)
     files = folder / "image.png", folder / "masks.png"
-    code, _, err = call("caption", *files, "--out", folder / "out")
-    assert code == 2
+    err = refused("caption", *files, "--out", folder / "out")
     assert "trained for demo" in err
     assert "rebuild-demo-captions" in err
     assert len(err.strip().splitlines()) == 1
 
 
-def test_clipcap_captions_regions_from_a_file(call, scene, monkeypatch):
+def test_clipcap_captions_regions_from_a_file(fine, scene, monkeypatch):
     folder, _ = scene
     model = named(CLIPCAP_MODEL)
     monkeypatch.setattr(generate, "load", lambda *_: model)
-    monkeypatch.setattr(loading, "fetch_vocabulary", None)  # it lies beside the weights
-    code, _, err = call(
+    monkeypatch.setattr(registry, "fetch_vocabulary", None)  # it lies beside the weights
+    fine(
         *("caption", folder / "image.png", folder / "masks.png", "--model", CLIPCAP_MODEL),
         *("--decoder", "clipcap-coco", "--decoder-file", write_clipcap(folder), "--max-tokens", 5),
         *("--search", "beam", "--norm", "cls", "--out", folder / "out"),
         *("--temperature", 2, "--beams", 3),
     )
-    assert code == 0, err
     record = json.loads((folder / "out" / "result.json").read_text())
     assert record["generated_captions"]["settings"] == {
         **{"search": "beam", "temperature": 2, "beams": 3},

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from napari_maskinversion import MaskInverter, load_model
+from napari_maskinversion.base.progress import listening, tick
 from napari_maskinversion.engine.compute.compute_lock import computing, end_threads
 from napari_maskinversion.language.ranking.ranking import rank
 from napari_maskinversion.review.exemplars import Exemplars, Learner
@@ -99,6 +100,26 @@ def test_what_accepted_regions_teach_leaves_no_threads():
     before = threads()
     learner.scores(Exemplars(rows[:500], ("a", "b") * 250, "model"))
     assert threads() == before
+
+
+def test_others_compute_while_a_step_is_told_however_deep():
+    computed = []
+
+    def compute_elsewhere(_):
+        def work() -> None:
+            with computing():
+                computed.append(torch.is_grad_enabled())
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(timeout=20)
+        computed.append(torch.is_grad_enabled())
+
+    with listening(compute_elsewhere), computing(), computing(tf32=True):
+        tick("Step", 1, 2)
+        computed.append(torch.is_grad_enabled())
+    assert computed == [False, True, False]
+    assert torch.is_grad_enabled()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a forked process")

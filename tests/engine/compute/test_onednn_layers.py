@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from napari_maskinversion import InversionConfig, wrap_open_clip
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.engine.compute import matmul
 from napari_maskinversion.engine.compute.onednn_layers import forward_only
 from napari_maskinversion.engine.models.towers import tower_of
@@ -217,24 +218,29 @@ def test_texts_of_a_model_go_by_it(onednn):
     assert onednn
 
 
-def outside():
-    """Whether the caller of a generator is in nothing that the generator entered."""
-    return _get_current_dispatch_mode_stack() == [] and torch.is_grad_enabled()
+def look(_):
+    """See that a listener is in nothing that the work entered."""
+    assert _get_current_dispatch_mode_stack() == []
+    assert torch.is_grad_enabled()
 
 
-def test_whoever_encodes_an_image_step_by_step_is_not_in_it_meanwhile(onednn):
-    assert all(outside() for _ in tower_of(tower()).encode_steps(image(), 1))
-    assert all(outside() for _ in tower_of(tower()).attentions(image()))
+def test_whoever_listens_to_an_encoding_is_not_in_it_meanwhile(onednn):
+    with listening(look):
+        tower_of(tower()).encode(image(), 1)
+    for _ in tower_of(tower()).attentions(image()):
+        look(_)
     assert onednn
 
 
 @pytest.mark.parametrize("name", BUILDS)
 def test_whoever_looks_into_another_tower_is_not_in_it_meanwhile(onednn, name):
     visual = tower_of(build(name, dtype=torch.float32).eval())
-    assert all(outside() for _ in visual.encode_steps(image(32, 32), 1))
+    with listening(look):
+        visual.encode(image(32, 32), 1)
     assert onednn
     if name not in POOLED:
-        assert all(outside() for _ in visual.attentions(image(32, 32)))
+        for _ in visual.attentions(image(32, 32)):
+            look(_)
 
 
 def test_an_inversion_gives_the_same_by_either_library(monkeypatch):

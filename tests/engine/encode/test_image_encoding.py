@@ -6,7 +6,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.compute.devices import on_cpu
 from napari_maskinversion.engine.encode.image_encoding import (
     _activate,
@@ -69,7 +68,7 @@ def test_an_image_is_encoded_with_operators_that_every_gpu_has(monkeypatch, quic
         visual = to_fake_gpu(clip, fake).visual
         image = torch.empty(1, 3, 160, 128, device="cuda")
         with OnDevice() as device:
-            encoding = drive(tower_of(visual).encode_steps(image, 2))
+            encoding = tower_of(visual).encode(image, 2)
         assert encoding.embedding.device.type == "cuda"
         assert {part.slope.device.type for part in encoding.layers} == {"cuda"}
     assert {"convolution", "cat"} <= device.names  # the mode sees what runs

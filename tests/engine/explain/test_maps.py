@@ -10,7 +10,6 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine import explain
 from napari_maskinversion.engine.explain.registry import MAPS, make_map, maps_for
 from napari_maskinversion.engine.invert.map_builder import MapBuilder
@@ -50,7 +49,7 @@ def oracle_of(name, layers):
 
 
 def encode(visual, picture, layers):
-    return drive(tower_of(visual).encode_steps(picture, layers))
+    return tower_of(visual).encode(picture, layers)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def made(name, layers):
     encoding = encode(double_tower(), picture(), layers)
     if name != "legrad":
         return make_map(name, encoding, 1 << 20)
-    return drive(MapBuilder(encoding, 16 * 2**20).exact(InversionConfig(layers=layers), 3))
+    return MapBuilder(encoding, 16 * 2**20).exact(InversionConfig(layers=layers), 3)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer
 from napari_maskinversion.engine.invert import fast, map_builder
 from napari_maskinversion.engine.invert.dice import MaskTargets
-from napari_maskinversion.engine.invert.loop import Descent, descend
+from napari_maskinversion.engine.invert.loop import Descent, StepState, descend
 from tests.engine import oracle
 from tests.engine.towers import (
     SMOOTH_SIDE,
@@ -22,6 +22,7 @@ from tests.engine.towers import (
     smooth_tower,
     tower,
 )
+from tests.listeners import stopped
 
 SIDE = SMOOTH_SIDE
 
@@ -51,7 +52,7 @@ def failed(monkeypatch):
     noted, original = [], fast.descend_fast
 
     def noting(*arguments):
-        result = yield from original(*arguments)
+        result = original(*arguments)
         noted.append(result[0].tolist())
         return result
 
@@ -69,7 +70,7 @@ def cosines(one, other):
 
 def maps_of(made, config=FAST):
     maps = made._current().maps
-    return maps.encoding, drive(maps.fast(config, 4))
+    return maps.encoding, maps.fast(config, 4)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
@@ -307,12 +308,13 @@ def test_progress_counts_the_steps_and_shows_their_embeddings(stack, monkeypatch
     made, shown, order = engine(), {}, []
 
     def note(state):
-        order.append(state.step)
-        if state.embeddings is not None:
-            shown[state.step] = state.embeddings()
-            assert shown[state.step].shape == (6, 24)
+        if isinstance(state, StepState):
+            order.append(state.done)
+            shown[state.done] = state.embeddings()
+            assert shown[state.done].shape == (6, 24)
 
-    result = drive(made.invert_steps(stack, FAST), note)
+    with listening(note):
+        result = made.invert(stack, FAST)
     assert sorted(shown) == list(range(11))
     np.testing.assert_array_equal(shown[10], result.raw_embeddings)
     np.testing.assert_allclose(shown[0], np.tile(made.image_embedding, (6, 1)))
@@ -321,10 +323,7 @@ def test_progress_counts_the_steps_and_shows_their_embeddings(stack, monkeypatch
 def test_it_can_be_stopped_anywhere_and_the_image_stays(stack):
     made = engine()
     for ends in (1, 4, 9):
-        work = made.invert_steps(stack, FAST)
-        for _ in range(ends):
-            next(work)
-        work.close()
+        stopped(lambda: made.invert(stack, FAST), ends)
     expected = engine().invert(stack, FAST)
     np.testing.assert_array_equal(made.invert(stack, FAST).raw_embeddings, expected.raw_embeddings)
 
@@ -371,9 +370,9 @@ def test_what_the_gradient_lacked_in_the_first_step_is_added_to_it(stack, monkey
     exact, biased = Linear(start, matrix), Linear(start, matrix, 0.3)
     config = InversionConfig(learning_rate=0.02)
     expected, estimated = Descent(targets, start, config), Descent(targets, start, config)
-    drive(descend(exact, expected))
+    descend(exact, expected)
     maps = fast.FastMaps(exact, biased, (biased,))
-    failed, _ = drive(fast.descend_fast(maps, estimated))
+    failed, _ = fast.descend_fast(maps, estimated)
     assert not len(failed)
     torch.testing.assert_close(estimated.embeddings, expected.embeddings)
     torch.testing.assert_close(estimated.losses, expected.losses)
@@ -388,6 +387,6 @@ def test_a_sample_of_queries_has_a_tolerance_of_its_own(stack, monkeypatch, tole
     start, matrix, targets = linear(stack)
     exact, sample, every = Linear(start, matrix), *(Linear(start, 1.1 * matrix) for _ in range(2))
     maps = fast.FastMaps(exact, exact, (sample, every))
-    failed, _ = drive(fast.descend_fast(maps, Descent(targets, start, EXACT)))
+    failed, _ = fast.descend_fast(maps, Descent(targets, start, EXACT))
     assert not len(failed)
     assert (every.calls > sample.calls) == (used == "all queries")

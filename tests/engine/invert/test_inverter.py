@@ -12,10 +12,12 @@ from napari_maskinversion.base.errors import (
     MaskShapeError,
     NotEnoughMemoryError,
 )
+from napari_maskinversion.base.progress import Tick
 from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.settings import RunSettings
 from tests.engine import oracle
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
+from tests.listeners import stopped
 from tests.scenes import demo_model, picture, regions
 
 
@@ -218,18 +220,14 @@ def test_steps_are_reported_and_can_be_stopped(engine):
     engine.invert(masks(2), InversionConfig(steps=3), on_step=lambda *state: seen.append(state))
     assert seen[0] == (0, 3)
     assert seen[-1] == (3, 3)
-    work = engine.invert_steps(masks(2), InversionConfig(steps=3))
-    states = [next(work) for _ in range(3)]
+    states = stopped(lambda: engine.invert(masks(2), InversionConfig(steps=3)), 3)
     assert states[-1].grid_maps().shape == (2, 4, 4)
-    work.close()
     assert engine.invert(masks(2)).raw_embeddings.shape == (2, 24)
 
 
 def test_encoding_can_be_stopped_between_blocks():
     engine = inverter(tower(layers=3))
-    work = engine._set(image(), None, None)
-    assert next(work) == (1, 3)
-    work.close()
+    assert stopped(lambda: engine.set_image_tensor(image())) == [Tick("encoding", 1, 3)]
     with pytest.raises(InputError, match="No image is set"):
         engine.invert(masks(1))
 
@@ -334,9 +332,8 @@ def test_a_resolution_that_no_memory_holds_is_refused_before_work(resolution):
     inverter = MaskInverter(demo_model())
     with pytest.raises(NotEnoughMemoryError, match=f"A resolution of {resolution} px needs more"):
         inverter.set_image(picture(), resolution=resolution)
-    steps = run(demo_model(), picture(), regions(1), None, RunSettings(resolution=resolution))
     with pytest.raises(NotEnoughMemoryError, match=f"A resolution of {resolution} px needs more"):
-        next(steps)
+        run(demo_model(), picture(), regions(1), None, RunSettings(resolution=resolution))
 
 
 @pytest.mark.parametrize("memory_mb", [-1, 10**9, 1.5, "all"])

@@ -44,7 +44,7 @@ def kept(monkeypatch):
     routes, build = weakref.WeakSet(), map_builder.decompose
 
     def noting(layer, rows):
-        route = yield from build(layer, rows)
+        route = build(layer, rows)
         routes.add(route)
         return route
 
@@ -123,7 +123,6 @@ def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
 
     def build(*_):
         raise error
-        yield
 
     monkeypatch.setattr(map_builder, "decompose", build)
     made = engine(64)

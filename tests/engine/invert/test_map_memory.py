@@ -46,13 +46,13 @@ def a_layer(device):
 
 @pytest.mark.parametrize(
     ("device", "memory", "layers"),
-    [("cpu", 64 * MB, 4), ("cuda", 64 * MB, 4), ("cpu", 256 * MB, 1), ("cuda", 64 * MB, 1)],
+    [("cpu", 64 * MB, 2), ("cuda", 64 * MB, 4), ("cuda", 64 * MB, 1)],
 )
 def test_no_piece_of_memory_is_larger_than_what_there_is(device, layers, memory):
     with FakeTensorMode():
         explained = LeGrad([a_layer(device) for _ in range(layers)], memory)
         with Largest() as seen:
-            for count in {1, min(10, explained.group_size), explained.group_size}:
+            for count in {1, explained.group_size}:
                 explained.forward(torch.empty(count, JOINT, device=device))
                 explained.vjp(torch.empty(count, TOKENS - 1, device=device))
             explained.forward_start()

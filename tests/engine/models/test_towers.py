@@ -11,7 +11,6 @@ from open_clip.transformer import VisionTransformer
 
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import ConfigError, ModelError
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.registry import make_map
 from napari_maskinversion.engine.models.towers import tower_of
 from tests.engine import oracle_maps
@@ -53,7 +52,7 @@ def engine(visual, pixels=None, empty=None):
 
 
 def encode(visual):
-    return drive(tower_of(visual).encode_steps(picture(), 1))
+    return tower_of(visual).encode(picture(), 1)
 
 
 def oracle_of(name):

@@ -93,10 +93,7 @@ def test_the_column_is_the_one_named_or_the_likeliest(write):
         ("", None, "the columns are missing"),
         ("caption\n", None, "There are no captions"),
         ("caption,n,caption\na dog,1,a cat\n", None, "two columns 'caption'; keep one"),
-        ('caption\n"a dog' + "\nmore words" * 1000, None, "double quote"),
         ('caption\n"a dog' + "\nmore words" * 20000, None, "double quote"),
-        ("x" * 200_000 + "\n", None, "Line 1 is not CSV .*field limit"),
-        ("\n\ncaption\n" + "x" * 200_000 + "\n", None, "Line 4 is not CSV .*field limit"),
     ],
 )
 def test_a_unsuitable_table_is_refused_by_name(write, table, column, says):
@@ -105,7 +102,7 @@ def test_a_unsuitable_table_is_refused_by_name(write, table, column, says):
     assert "a.csv" in str(error.value)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_mark_says_the_encoding(write, encoding):
     content = "Wölfe\n犬\n".encode(encoding)
     assert read_captions(write(content)).texts == ("Wölfe", "犬")
@@ -132,7 +129,7 @@ def test_a_file_without_captions_is_refused(write, content):
 
 def test_a_file_of_another_kind_is_refused(write, tmp_path):
     assert len(read_captions(write("a" * 5000 + "\n")).texts) == 1
-    with pytest.raises(InputError, match="Caption 2 has 5,00. characters"):
+    with pytest.raises(InputError, match="Caption 2 has 100,00. characters"):
         read_captions(write("dog\n" + "a" * 100_000))
     with pytest.raises(InputError, match=r"There is no file of captions at .*gone\.txt"):
         read_captions(tmp_path / "gone.txt")

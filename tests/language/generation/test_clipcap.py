@@ -97,15 +97,10 @@ def test_the_embedding_is_not_normalised(decoder, embeddings):
     assert decoder.generate(embeddings) != decoder.generate(embeddings / 20)
 
 
-def test_sentences_end_with_the_full_stop_or_after_67_tokens(tmp_path, embeddings):
-    state = clipcap_state()
-    path = write_clipcap(tmp_path)
-    decoder = ClipCap(path, tmp_path / "vocab.json")
+def test_sentences_end_with_the_full_stop_or_after_67_tokens(decoder, embeddings):
     assert decoder.usual_tokens == 67
     assert decoder.most_tokens == 61  # this GPT-2 has 64 positions
-    ends = [text.rstrip(".") for text in decoder.generate(embeddings)]
-    assert all("." not in text for text in ends)
-    assert state["gpt.transformer.wpe.weight"].shape == (64, 128)
+    assert all("." not in text.rstrip(".") for text in decoder.generate(embeddings))
 
 
 def test_byte_pairs_are_decoded_as_by_gpt2s_tokenizer(tmp_path):
@@ -140,8 +135,6 @@ def test_the_transformer_mapper_is_refused_by_name(tmp_path):
     [
         (lambda s: s.pop("gpt.transformer.h.1.mlp.c_fc.bias"), "1 tensor is missing"),
         (lambda s: s.update({"extra": torch.zeros(1)}), "not part of the architecture"),
-        (lambda s: s.update({"clip_project.model.0.bias": torch.zeros(3)}), "another shape"),
-        (lambda s: s.update({"gpt.lm_head.weight": torch.ones(12, 128)}), "table of tokens"),
         (lambda s: s.pop("clip_project.model.2.weight"), "no mapper of CLIPCap"),
         (lambda s: s.pop("gpt.transformer.wte.weight"), "not a checkpoint of this decoder"),
         (lambda s: s["gpt.transformer.wte.weight"].fill_(torch.nan), "not finite"),

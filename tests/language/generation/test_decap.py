@@ -65,12 +65,9 @@ def test_clips_marks_of_start_and_end_are_no_words(tmp_path):
     assert decoder.text([49406, 320, 1929, 49407]) == "a dog"
 
 
-def test_a_checkpoint_of_clipcap_is_no_decap(tmp_path):
+def test_a_checkpoint_of_clipcap_and_a_memory_of_another_model_are_refused(tmp_path):
     with pytest.raises(ModelError, match="decoder.transformer.wte.weight"):
         DeCap(write_clipcap(tmp_path), unit(1, 6))
-
-
-def test_a_memory_of_another_model_is_refused(tmp_path):
     with pytest.raises(ModelError, match="24 numbers; the memory has 8"):
         DeCap(write_decap(tmp_path), unit(1, 6)[:, :8])
 
@@ -120,19 +117,14 @@ def test_words_become_a_sentence(small):
     assert small.text(tokens) == "A frog, a house."
 
 
-@pytest.mark.parametrize("size", [0, 100, 1000])
-def test_a_damaged_file_is_refused_in_one_line(tmp_path, small, size):
-    path = tmp_path / "small.safetensors"
-    save_small_decoder(path, small.gpt, RECORD, small.memory.vectors)
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ModelError, match="damaged or not a safetensors file") as error:
-        load_small_decoder(path)
-    assert "\n" not in str(error.value)
-
-
-def test_weights_of_a_model_are_no_decoder(tmp_path):
+def test_a_damaged_file_and_weights_of_a_model_are_refused(tmp_path, small):
     from safetensors.torch import save_file
 
-    save_file({"visual.proj": torch.zeros(3)}, tmp_path / "model.safetensors")
+    path = tmp_path / "small.safetensors"
+    save_small_decoder(path, small.gpt, RECORD, small.memory.vectors)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ModelError, match="damaged or not a safetensors file"):
+        load_small_decoder(path)
+    save_file({"visual.proj": torch.zeros(3)}, path)
     with pytest.raises(ModelError, match="not a caption decoder of this program"):
-        load_small_decoder(tmp_path / "model.safetensors")
+        load_small_decoder(path)

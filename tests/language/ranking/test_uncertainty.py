@@ -81,13 +81,6 @@ def test_calibrated_limits_stand_in_for_those_that_were_not_chosen():
     assert UncertaintyConfig().filled(None) == UncertaintyConfig()
 
 
-def test_the_ratio_of_version_0_1_still_counts_with_a_warning():
-    with pytest.warns(DeprecationWarning, match="odds is deprecated .* use margin"):
-        limits = UncertaintyConfig(odds=9)
-    assert judge(**(SURE | {"config": limits, "ranking": ranking(0.89, 0.11)})).unsure is True
-    assert judge(**(SURE | {"config": limits, "ranking": ranking(0.91, 0.09)})).sure
-
-
 def test_what_there_is_none_of_is_no_reason():
     assert not judge(**(SURE | {"ranking": ranking(1.0)})).unsure
     bare = judge(**(SURE | {"ranking": None, "overlap": math.nan}))

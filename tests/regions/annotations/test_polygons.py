@@ -6,13 +6,11 @@ import shapely
 from hypothesis import given, settings
 
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.regions.annotations.building import Outline
 from napari_maskinversion.regions.annotations.polygons import (
     fill,
     fill_polygons,
     outline,
     polygons_of,
-    ring,
 )
 
 from .shapes import PLANE, RING, drawn, regions, same
@@ -81,14 +79,6 @@ def test_a_region_far_out_on_a_large_plane_costs_its_box_alone():
 def test_the_direction_of_a_ring_does_not_count(turn):
     ring = [(1, 1), (5, 1), (5, 4), (1, 4)][::turn]
     assert fill_polygons(1, [shapely.Polygon(ring)], (9, 9)).bbox == (1, 1, 4, 5)
-
-
-@pytest.mark.timeout(30)
-def test_corners_repeated_a_hundred_thousand_times_are_read_at_once():
-    """GEOS needs a minute to say what is wrong with them."""
-    outlined = Outline([ring([(2, 2), (9, 9), (9, 2)] * 99_999)])
-    outlined.check("regions.txt, line 1", [])
-    assert 20 < outlined.fill((20, 20)).area < 30
 
 
 def test_edges_that_cross_too_many_rows_are_refused(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from napari_maskinversion.base.errors import EmptyMaskError, InputError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations.reading import read_annotations
 
 SHAPE = (20, 40)
@@ -74,27 +74,49 @@ def test_of_poses_the_box_is_read(read):
     assert item.region.bbox == (5, 15, 15, 25)
 
 
+def test_numbers_of_tracks_end_all_lines_of_a_file(read):
+    outline = "0 0.1 0.1 0.3 0.1 0.3 0.4 0.1 0.4"
+    for lines, scores in (
+        ((f"{BOX} 0.75 1", f"{BOX} 0.5 2"), [0.75, 0.5]),
+        ((f"{BOX} 1", f"{BOX} 2"), [None, None]),
+        ((f"{outline} 0.91 1", f"{outline} 0.8 2"), [0.91, 0.8]),
+    ):
+        result = read(*lines)
+        assert [item.source_id for item in result.items] == ["1", "2"]
+        assert [item.score for item in result.items] == scores
+        assert {item.region.area for item in result.items} == {48 if lines[0][0] == "0" else 100}
+        assert "the last number of each line was read as a track number" in result.notes_text
+
+
+def test_points_with_their_visibility_are_those_of_poses(read):
+    result = read(f"{BOX} 0.45 0.4 2 0.55 0.4 1", f"{BOX} 0.45 0.4 2 0.55 0.4 0")
+    assert [item.region.bbox for item in result.items] == [(5, 15, 15, 25)] * 2
+    assert "points of a body; the boxes are used" in result.notes_text
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("1 0.5 0.5 0.2", "is not YOLO"),
-        ("dog 0.5 0.5 0.2 0.2", "is not YOLO"),
-        ("0.5 0.5 0.5 0.2 0.2", "is not YOLO"),
-        ("-1 0.5 0.5 0.2 0.2", "is not YOLO"),
-        ("1 12 30 5 5", "coordinates outside 0 to 1"),
-        ("1 nan 0.5 0.2 0.2", "coordinates outside 0 to 1"),
-        ("7 0.5 0.5 0.2 0.2", "of class 7, which .*data.yaml does not name"),
+        ("1 0.5 0.5 0.2", "not YOLO"),
+        ("dog 0.5 0.5 0.2 0.2", "not YOLO"),
+        ("0.5 0.5 0.5 0.2 0.2", "not YOLO"),
+        ("-1 0.5 0.5 0.2 0.2", "not YOLO"),
+        ("1 12.5 30.5 5.5 5.5", "coordinates outside 0 to 1"),
+        ("1 nan 0.5 0.2 0.2", "not YOLO"),
+        ("0 0.5 0.5 0.0 0.0", "covers no pixel"),
     ],
 )
-def test_what_is_broken_is_refused_by_file_and_line(read, line, reason):
-    with pytest.raises(InputError, match=f"a.txt, line 2 .*{reason}"):
-        read(BOX, line, data__yaml="names: [dog, cat]")
+def test_a_line_that_is_broken_is_left_out_with_a_note(read, line, reason):
+    result = read(BOX, line, data__yaml="names: [dog, cat]")
+    assert len(result.items) == 1
+    assert [note for note in result.notes if "a.txt, line 2 " in note and reason in note]
+    with pytest.raises(InputError, match=f"contains no region.*{reason}"):
+        read(line, data__yaml="names: [dog, cat]")
 
 
-@pytest.mark.parametrize("text", ["names: [[dog], cat]", "names: {a: dog}", "names: [", "names: 5"])
-def test_broken_names_are_refused_by_file(read, text):
-    with pytest.raises(InputError, match="data.yaml.* names the classes of "):
-        read(BOX, data__yaml=text)
+def test_a_class_without_a_name_is_said(read):
+    result = read("7 0.5 0.5 0.2 0.2", data__yaml="names: [dog, cat]")
+    assert "line 1 is of class 7, which" in result.notes_text
 
 
 def test_the_size_of_the_image_is_needed(read):
@@ -102,17 +124,17 @@ def test_the_size_of_the_image_is_needed(read):
         read(BOX, shape=None)
 
 
-def test_an_empty_file_and_an_empty_box_are_refused(read):
+def test_an_empty_file_is_refused(read):
     with pytest.raises(InputError, match="contains no region"):
         read("")
-    with pytest.raises(EmptyMaskError, match="line 1 covers no pixel"):
-        read("0 0.5 0.5 0 0")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("names: car", "names: 'car' is neither a list nor names by class"),
+        ("names: [", "names the classes of "),
+        ("names: {a: dog}", "names are a list, or names by class"),
+        ("names: car", "names are a list, or names by class; got 'car'"),
         ("names: [no, off]", "the name of class 0 needs quotes"),
         ("names: [a]\nnames: [b, c]", "has 'names' twice, in the lines 1 and 2; keep one"),
     ],

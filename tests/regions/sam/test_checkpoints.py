@@ -10,12 +10,14 @@ import pytest
 
 from napari_maskinversion.base.cache_folder import MARKER, cache_folder
 from napari_maskinversion.base.errors import ModelError, OfflineError
+from napari_maskinversion.base.progress import Tick
 from napari_maskinversion.regions.sam.checkpoints import (
     CHECKPOINTS,
     CheckpointSpec,
     fetch_checkpoint,
     get_checkpoint,
 )
+from tests.listeners import collect
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 
@@ -51,10 +53,9 @@ def test_the_three_published_checkpoints_are_pinned():
 
 
 def test_a_fetch_puts_the_verified_file_into_the_cache_folder(spec, hub):
-    reports = []
-    path = fetch_checkpoint(spec, on_progress=lambda *state: reports.append(state))
+    reports, path = collect(lambda: fetch_checkpoint(spec))
     assert path.read_bytes() == CONTENT
-    assert reports[-1] == (len(CONTENT), len(CONTENT))
+    assert reports[-1] == Tick("bytes", len(CONTENT), len(CONTENT))
     assert (spec.state, leftovers()) == ("on disk", ["sam_tiny_012345.pth"])
     hub.requests.clear()
     assert fetch_checkpoint(spec) == path

@@ -5,10 +5,11 @@ import pytest
 from PIL import Image
 from segment_anything import SamAutomaticMaskGenerator
 
-from napari_maskinversion.base.errors import ConfigError
-from napari_maskinversion.base.steps import drive
+from napari_maskinversion.base.errors import Cancelled, ConfigError
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.images.plane_source import as_source
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
+from tests.listeners import collect
 
 from .tiny import tiny_sam
 
@@ -41,7 +42,7 @@ def theirs(image):
 
 
 def test_masks_are_those_of_segment_anything(segmenter, small):
-    segmented = drive(segmenter.segment_everything(as_source(small), EVERYTHING))
+    segmented = segmenter.segment_everything(as_source(small), EVERYTHING)
     expected = [item for item in theirs(small) if item["area"]]
     assert [one.id for one in segmented] == list(range(1, len(expected) + 1))
     assert segmented
@@ -51,7 +52,7 @@ def test_masks_are_those_of_segment_anything(segmenter, small):
 
 
 def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, photo):
-    segmented = drive(segmenter.segment_everything(as_source(photo), EVERYTHING))
+    segmented = segmenter.segment_everything(as_source(photo), EVERYTHING)
     seen = np.asarray(Image.fromarray(photo).resize((64, 44), Image.Resampling.BILINEAR))
     expected = [item for item in theirs(seen) if item["area"]]
     assert len(segmented) == len(expected)
@@ -62,11 +63,11 @@ def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, 
 
 def test_small_masks_can_be_left_out(segmenter, small):
     smallest = AutomaticConfig(points_per_side=4, score=0, stability=0, min_area=40 * 60 + 1)
-    assert drive(segmenter.segment_everything(as_source(small), smallest)) == []
+    assert segmenter.segment_everything(as_source(small), smallest) == []
 
 
 def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monkeypatch):
-    news = list(segmenter.segment_everything(as_source(small), EVERYTHING))
+    news, _ = collect(lambda: segmenter.segment_everything(as_source(small), EVERYTHING))
     fractions = [one.fraction for one in news]
     assert fractions == sorted(fractions)
     assert news[-1].text == "Point 15 of 16"
@@ -75,17 +76,20 @@ def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monke
     monkeypatch.setattr(
         segmenter.sam.mask_decoder, "forward", lambda **k: (asked.append(1), real(**k))[1]
     )
-    work = segmenter.segment_everything(as_source(small), EVERYTHING)
-    while not asked:
-        next(work)
-    work.close()
+
+    def stop(_):
+        if asked:
+            raise Cancelled
+
+    with pytest.raises(Cancelled), listening(stop):
+        segmenter.segment_everything(as_source(small), EVERYTHING)
     assert len(asked) == 1
 
 
 def test_it_shares_the_embedding_with_boxes_and_points(segmenter, small):
-    drive(segmenter.segment(as_source(small), [Prompt(id=1, positive=((20.0, 30.0),))]))
-    news = [one.text for one in segmenter.segment_everything(as_source(small), EVERYTHING)]
-    assert not any("Encoding" in text for text in news)
+    segmenter.segment(as_source(small), [Prompt(id=1, positive=((20.0, 30.0),))])
+    news, _ = collect(lambda: segmenter.segment_everything(as_source(small), EVERYTHING))
+    assert not any("Encoding" in one.text for one in news)
 
 
 @pytest.mark.parametrize(

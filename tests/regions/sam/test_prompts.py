@@ -86,7 +86,7 @@ def test_a_point_outside_the_image_is_named(place):
 
 
 def test_corners_that_are_no_numbers_and_nothing_at_all_are_refused():
-    with pytest.raises(InputError, match="box.*no number"):
+    with pytest.raises(InputError, match="box.*no area"):
         gather([box(0, 0, float("nan"), 9)], [], SHAPE)
     with pytest.raises(InputError, match="neither a box nor a point"):
         gather([], [], SHAPE)

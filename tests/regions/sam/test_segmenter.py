@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from segment_anything import SamPredictor
 
-from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.opening import stack_of
 from napari_maskinversion.images.plane_source import ArrayPlane, Level, as_source
-from napari_maskinversion.regions.masks.cleanup import CleanUp
+from napari_maskinversion.regions.cleanup import CleanUp
 from napari_maskinversion.regions.sam.prompts import Prompt
 from napari_maskinversion.regions.sam.resizing import resize_for_sam
+from tests.listeners import collect, stopped
 
 from .tiny import SIDE, tiny_sam
 
@@ -24,7 +24,7 @@ SEVERAL = Prompt(
 
 
 def segment(segmenter, image, *prompts):
-    return drive(segmenter.segment(as_source(image), prompts))
+    return segmenter.segment(as_source(image), prompts)
 
 
 def predicted(image, prompt, multimask):
@@ -145,13 +145,11 @@ def test_embeddings_kept_are_bounded(segmenter, photo, monkeypatch):
 
 
 def test_progress_rises_and_stopping_leaves_nothing_half_done(segmenter, photo):
-    work = segmenter.segment(as_source(photo), [BOX])
-    first = [next(work) for _ in range(3)]
+    first = stopped(lambda: segmenter.segment(as_source(photo), [BOX]), 3)
     assert "layer 2 of 2" in first[-1].text
-    work.close()
     assert not segmenter._embeddings
-    work, fractions = segmenter.segment(as_source(photo), [BOX, POINT]), []
-    fractions = [news.fraction for news in work]
+    news, _ = collect(lambda: segmenter.segment(as_source(photo), [BOX, POINT]))
+    fractions = [one.fraction for one in news]
     assert fractions == sorted(fractions)
     assert 0 <= fractions[0] < fractions[-1] <= 1
 
@@ -179,7 +177,7 @@ class Huge:
 def test_a_plane_far_larger_than_sam_sees_is_read_in_strips_and_masks_are_full_size(segmenter):
     huge = Huge()
     prompt = Prompt(id=5, boxes=((1000.0, 2000.0, 3000.0, 5000.0),))
-    (segmented,) = drive(segmenter.segment(huge, [prompt]))
+    (segmented,) = segmenter.segment(huge, [prompt])
     assert huge.largest < 20_000_000
     region = next(r for r in (segmented.region(i) for i in range(4)) if r is not None)
     y0, x0, y1, x1 = region.bbox
@@ -227,7 +225,7 @@ def test_channels_go_through_the_colours_of_the_rest_of_the_package(segmenter):
     data = np.random.default_rng(0).integers(0, 4000, (5, 70, 90), dtype=np.uint16)
     stack = stack_of(data, axes=("c", "y", "x"))
     source = stack.source(channels=["0", "3"])
-    (segmented,) = drive(segmenter.segment(source, [Prompt(id=1, positive=((30.0, 40.0),))]))
+    (segmented,) = segmenter.segment(source, [Prompt(id=1, positive=((30.0, 40.0),))])
     assert len(segmented.candidates) == 3
     other = resize_for_sam(stack.source(channels=["1", "2"]), SIDE)
     assert other.key != resize_for_sam(source, SIDE).key

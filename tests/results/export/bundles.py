@@ -3,8 +3,8 @@
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.units import Georeference, Units
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.pipeline.run import RegionChunk, run
-from napari_maskinversion.regions.masks.label_images import PlaneRegions
+from napari_maskinversion.pipeline.run import run
+from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from tests.scenes import demo_model, picture, regions
 
@@ -15,8 +15,7 @@ GEO = Georeference(transform=(0.5, 0, 4e5, 0, -0.5, 5.7e6), epsg=32632)
 def make_bundle():
     words = Vocabulary(("Äpfel, rote", "car", 'a "key"'), colors=("#ff8000", "", ""), threshold=-1)
     units = Units(pixel=(0.5, 0.5), unit="m", geo=GEO)
-    work = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=2), units=units)
-    results = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    results = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=2), units=units)
     return Bundle(
         results=results,
         masks=compress_masks([PlaneRegions((), regions(4))]),

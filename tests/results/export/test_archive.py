@@ -13,7 +13,7 @@ import pytest
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.export.bundle import Bundle
@@ -50,8 +50,7 @@ def test_the_archive_is_plain_numpy_for_others(bundle, folder):
 
 
 def test_results_without_words_or_masks_come_back_too(tmp_path):
-    work = run(demo_model(), picture(), regions(2), None, InversionConfig(steps=1))
-    bare = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    bare = run(demo_model(), picture(), regions(2), None, InversionConfig(steps=1))
     save_archive(Bundle(results=bare), tmp_path / "r.npz")
     again = open_archive(tmp_path / "r.npz")
     pd.testing.assert_frame_equal(again.results.to_frame(), bare.to_frame())
@@ -60,38 +59,40 @@ def test_results_without_words_or_masks_come_back_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "texts"),
-    [
-        (["a", 1, None, 2.5], ["a", "1", None, "2.5"]),
-        ([True, 2, 0.5, None], ["True", "2", "0.5", None]),
-        ([2**70, 1, 2, 3], [str(2**70), "1", "2", "3"]),
-        ([-1, 2**63, 1, None], ["-1", str(2**63), "1", None]),
-        ([1, 2.5, None, 3], [1, 2.5, None, 3]),
-        ([True, False, None, True], [True, False, None, True]),
-    ],
+    "values", [["a", "1", None, ""], [True, False, None, True], [1, 2.5, None, -(2**62)]]
 )
-def test_a_column_of_texts_and_numbers_is_text_in_every_format(bundle, tmp_path, values, texts):
+def test_a_column_of_texts_or_of_numbers_comes_back_and_into_every_format(bundle, tmp_path, values):
     save_archive(replace(bundle, columns={"note": values}), tmp_path / "r.npz")
     again = open_archive(tmp_path / "r.npz")
     assert again.columns == {"note": values}
     write_results(again, tmp_path / "out", tuple(FORMATS))
     column = pd.read_parquet(tmp_path / "out/regions.parquet")["note"]
-    assert [None if pd.isna(one) else one for one in column] == texts
+    assert [None if pd.isna(one) else one for one in column] == values
 
 
-@pytest.mark.parametrize("name", ["region", "suggestion", "embedding"])
-def test_a_column_that_has_the_name_of_another_is_refused(bundle, tmp_path, name):
-    save_archive(replace(bundle, columns={name: [4, 3, 2, 1]}), tmp_path / "r.npz")
-    with pytest.raises(InputError, match=f"its column '{name}' has the name of a column of the"):
-        open_archive(tmp_path / "r.npz")
+NEWER = {"format": "napari-maskinversion results", "version": 99}
 
 
-NEWER = np.frombuffer(b'{"format": "napari-maskinversion results", "version": 99}', np.uint8)
+@pytest.fixture
+def saved(folder, tmp_path):
+    """A copy of the archive that a test may spoil."""
+    path = tmp_path / "r.npz"
+    path.write_bytes((folder / "results.npz").read_bytes())
+    return path
 
 
-def damage(path, **changes):
+def as_array(content):
+    return np.frombuffer(content, np.uint8)
+
+
+def damage(path, change=None, **changes):
+    """Write other arrays, or the record after a function has changed it."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
+    if change is not None:
+        record = json.loads(bytes(arrays["record"]))
+        change(record)
+        arrays["record"] = as_array(json.dumps(record).encode())
     np.savez_compressed(path, **{**arrays, **changes})
 
 
@@ -101,31 +102,25 @@ def damage(path, **changes):
         ({"masks": np.zeros(3, np.uint8)}, "is damaged"),
         ({"embeddings": np.zeros((1, 128), np.float32)}, "is damaged: embeddings has shape"),
         ({"grid_maps": np.zeros(2, np.float32)}, "is damaged: an array does not have the length"),
-        ({"record": np.frombuffer(b'{"format": 1', np.uint8)}, "is damaged"),
-        ({"record": np.frombuffer(b'{"format": "x"}', np.uint8)}, "holds no results of this"),
-        ({"record": NEWER}, "was written by a newer version of this plugin; update"),
+        ({"record": as_array(b'{"format": 1')}, "is damaged"),
+        ({"record": as_array(b'{"format": "x"}')}, "holds no results of this"),
+        ({"record": as_array(json.dumps(NEWER).encode())}, "was written by a newer version .*upda"),
         ({"record": np.array([object()])}, "is damaged"),
-        ({"record": np.frombuffer(b"[" * 100_000, np.uint8)}, "is damaged"),
         ({"embeddings": np.full((4, 128), np.nan, np.float32)}, "is damaged: embeddings has val"),
-        ({"embeddings": np.array([["x"] * 128] * 4)}, "is damaged: embeddings.npy has values of"),
-        ({"similarities": np.full((4, 3), 7, np.float32)}, "is damaged: similarities are not in"),
-        ({"order": np.zeros((4, 3), np.int32)}, "is damaged: order does not have each label once"),
+        ({"order": np.zeros((4, 2), np.int32)}, "is damaged: order has shape"),
         ({"grid_maps": np.zeros(60_000_000, np.float32)}, "is damaged, or needs more memory"),
     ],
 )
-def test_a_damaged_archive_is_refused_by_name(folder, tmp_path, changes, says):
-    path = tmp_path / "r.npz"
-    path.write_bytes((folder / "results.npz").read_bytes())
-    damage(path, **changes)
+def test_a_damaged_archive_is_refused_by_name(saved, changes, says):
+    damage(saved, **changes)
     with pytest.raises(InputError, match=f"r.npz {says}"):
-        open_archive(path)
+        open_archive(saved)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         (lambda record: record.update(windows=[]), ""),
-        (lambda record: record["regions"][1].update(window=-1), ".*regions.1.window"),
         (lambda record: record["regions"][1].update(losses=-3), ".*regions.1.losses"),
         (lambda record: record["regions"][1].pop("bbox"), ".*regions.1.bbox"),
         (lambda record: record.update(columns=3), ".*columns"),
@@ -133,83 +128,39 @@ def test_a_damaged_archive_is_refused_by_name(folder, tmp_path, changes, says):
         (lambda record: record["records"].pop(), ".*one record a region"),
         (lambda record: record["regions"][1].update(bbox=[0, 0, 5, 5000]), ".*outside the image"),
         (lambda record: record["regions"][1].update(area=math.inf), ".*regions.1.area"),
-        (lambda record: record["regions"][1].update(centroid=["a", 1]), ".*regions.1.centroid"),
-        (lambda record: record["regions"][1].update(id=2**40), ".*regions.1.id"),
+        (lambda record: record["regions"][1].update(id=1), ".*two regions of a plane"),
         (lambda record: record["windows"][0].update(input_size=[10**9, 1]), ".*window"),
         (lambda record: record["info"].update(image_shape=[-1, 5]), ".*image_shape"),
-        (lambda record: record["provenance"].update(source=[1]), ".*source"),
-        (lambda record: record["image"].update(shape="x"), ".*shape"),
+        (lambda record: record["info"]["settings"]["inversion"].update(steps=0), ".*steps"),
     ],
 )
-def test_a_record_with_wrong_values_is_refused_by_file_and_field(folder, tmp_path, change, says):
-    path = tmp_path / "r.npz"
-    path.write_bytes((folder / "results.npz").read_bytes())
-    with np.load(path) as file:
-        record = json.loads(bytes(file["record"]))
-    change(record)
-    damage(path, record=np.frombuffer(json.dumps(record).encode(), np.uint8))
+def test_a_record_with_wrong_values_is_refused_by_file_and_field(saved, change, says):
+    damage(saved, change)
     with pytest.raises(InputError, match=f"r.npz is damaged{says}"):
-        open_archive(path)
+        open_archive(saved)
 
 
-def test_a_mask_that_unpacks_to_more_than_its_box_is_refused(folder, tmp_path):
-    path = tmp_path / "r.npz"
-    path.write_bytes((folder / "results.npz").read_bytes())
-    with np.load(path) as file:
-        record = json.loads(bytes(file["record"]))
-    bombs = [zlib.compress(bytes(50_000_000)) for _ in record["regions"]]
-    for region, bomb in zip(record["regions"], bombs, strict=True):
-        region["mask"]["bytes"] = len(bomb)
-    text = np.frombuffer(json.dumps(record).encode(), np.uint8)
-    damage(path, record=text, masks=np.frombuffer(b"".join(bombs), np.uint8))
+def test_a_mask_that_unpacks_to_more_than_its_box_is_refused(saved):
+    bomb = zlib.compress(bytes(50_000_000))
+
+    def change(record):
+        for region in record["regions"]:
+            region["mask"]["bytes"] = len(bomb)
+
+    damage(saved, change, masks=as_array(4 * bomb))
     with pytest.raises(InputError, match="r.npz is damaged: its mask does not have"):
-        open_archive(path)
+        open_archive(saved)
 
 
-def test_flipped_bytes_are_refused_by_name(folder, tmp_path):
-    path = tmp_path / "r.npz"
-    content = bytearray((folder / "results.npz").read_bytes())
-    with zipfile.ZipFile(folder / "results.npz") as file:
+def test_flipped_bytes_are_refused_by_name(saved):
+    content = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(saved) as file:
         member = max(file.infolist(), key=lambda one: one.compress_size)
     place = member.header_offset + 30 + len(member.filename) + member.compress_size // 2
     content[place : place + 8] = b"\xff" * 8
-    path.write_bytes(content)
+    saved.write_bytes(content)
     with pytest.raises(InputError, match="r.npz is damaged"):
-        open_archive(path)
-
-
-def encrypted(content):
-    content[6] |= 1
-    content[content.find(b"PK\x01\x02") + 8] |= 1
-
-
-def packed_otherwise(content):
-    content[8] = content[content.find(b"PK\x01\x02") + 10] = 99
-
-
-def broken_lzma(content):
-    content[60:75] = b"\xff" * 15
-
-
-@pytest.mark.parametrize(
-    ("method", "change", "says"),
-    [
-        (zipfile.ZIP_STORED, encrypted, "is damaged: .*encrypted"),
-        (zipfile.ZIP_STORED, packed_otherwise, "is damaged"),
-        (zipfile.ZIP_LZMA, broken_lzma, "is damaged"),
-    ],
-)
-def test_a_zip_that_cannot_be_unpacked_is_refused_by_name(tmp_path, method, change, says):
-    path = tmp_path / "r.npz"
-    whole = io.BytesIO()
-    np.save(whole, np.frombuffer(b'{"format": "napari-maskinversion results"}' * 9, np.uint8))
-    with zipfile.ZipFile(path, "w", method) as file:
-        file.writestr("record.npy", whole.getvalue())
-    content = bytearray(path.read_bytes())
-    change(content)
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=f"r.npz {says}"):
-        open_archive(path)
+        open_archive(saved)
 
 
 def test_arrays_larger_than_any_memory_are_refused_by_name(tmp_path):

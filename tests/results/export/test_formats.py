@@ -11,12 +11,11 @@ import tifffile
 from pycocotools.coco import COCO
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from napari_maskinversion.regions.annotations.reading import read_annotations
-from napari_maskinversion.regions.masks.label_images import regions_of_labels
-from napari_maskinversion.results.compressed_region import CompressedRegion
+from napari_maskinversion.regions.label_images import regions_of_labels
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.catalogue import FORMATS, export
 from tests.scenes import label_image, regions
@@ -137,17 +136,6 @@ def test_each_plane_is_a_page(tmp_path):
     assert stack.shape == (2, 2, 3)
     assert np.argwhere(stack == 4).tolist() == [[0, 0, 0], [1, 0, 1]]
     assert json.loads((tmp_path / "l.json").read_text())["planes"] == [{"z": 0}, {"z": 1}]
-
-
-def test_packed_regions_come_back_bit_by_bit():
-    for region in Regions.from_labels(label_image(5)):
-        again = CompressedRegion.of(region).unpack()
-        np.testing.assert_array_equal(again.mask, region.mask)
-        assert (again.id, again.bbox) == (region.id, region.bbox)
-    half = Region(1, (0, 0, 1, 3), np.array([[0.25, 0.5, 1]], np.float32))
-    np.testing.assert_array_equal(CompressedRegion.of(half).unpack().mask, half.mask)
-    with pytest.raises(ValueError, match="incorrect header"):
-        replace(CompressedRegion.of(half), data=b"none").unpack()
 
 
 def test_coco_numbers_of_categories_are_those_of_the_vocabulary_whatever_is_used(bundle, tmp_path):

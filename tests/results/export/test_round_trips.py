@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.regions.annotations import label_tiles
+from napari_maskinversion.regions.annotations import label_maps
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place_mask
 from napari_maskinversion.regions.annotations.label_maps import (
     map_files,
     read_names,
     write_label_maps,
 )
-from napari_maskinversion.regions.masks.reading import read_regions
-from napari_maskinversion.results.compressed_region import CompressedRegion
+from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
+from napari_maskinversion.results.export.bundle import CompressedRegion
 from napari_maskinversion.results.results import Results
 from tests.regions.annotations.shapes import names, same
 
@@ -52,7 +52,7 @@ def test_label_images_come_back_with_their_names(tmp_path, labels, scale, data):
         for region in regions
     )
     path = tmp_path / "labels.tif"
-    with patch.object(label_tiles, "TILE", 16):
+    with patch.object(label_maps, "TILE", 16):
         write_label_maps(Annotations(shape=PLANE, items=items, image="bild ä.png"), path)
     np.testing.assert_array_equal(tifffile.imread(path), labels * scale)
     listed = read_names(path)
@@ -76,7 +76,7 @@ def test_where_regions_overlap_the_smaller_one_lies_above(tmp_path, masks, order
         y0, x0, y1, x1 = item.region.bbox
         expected[y0:y1, x0:x1][item.region.mask] = item.region.id
     order.shuffle(items)
-    with patch.object(label_tiles, "TILE", 16):
+    with patch.object(label_maps, "TILE", 16):
         write_label_maps(Annotations(shape=PLANE, items=tuple(items)), tmp_path / "l.tif")
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "l.tif"), expected)
 

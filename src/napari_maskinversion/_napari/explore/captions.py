@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,21 +12,32 @@ from typing import Any, Final
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSpinBox, QWidget
 
-from ...base.errors import InputError
-from ...language.captions.bank import TOP
+from ...base import progress_words as words
+from ...base.errors import Cancelled, InputError
+from ...base.progress import CAPTIONS, Tick, telling
+from ...engine.models.registry import recorded_name
+from ...language.captions.bank import TOP, CaptionBank
+from ...language.captions.building import build_bank, continue_bank, default_folder
+from ...language.captions.caption_files import read_captions
+from ...pipeline.captions import add_captions
+from ...results.region_result import RegionResult
 from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
 from ..run_requests.run_task import BankChoice
 from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
+from ..workers.driver import check_stopped, show
+from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
+from ..workers.preload import preload_torch
+from ..workers.updates import Update
 from ..workers.worker import Worker
-from .caption_banks import BuildRequest, KnownBank, SearchRequest, build, search
 from .generate import GenerateSection
 from .work_section import ProgressSection, Shared
 
 _MOST: Final = 50
 _NONE: Final = "no captions"
+_REGIONS: Final = 500  # between two chances to stop a search
 
 
 class CaptionsSection(ProgressSection):
@@ -37,7 +50,7 @@ class CaptionsSection(ProgressSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._banks: list[KnownBank] = []
+        self._banks: list[CaptionBank] = []
         self._opening = Worker("latest", "Opening the caption bank", parent=self)
         self._opening.done.connect(self.add)
         self._opening.failed.connect(refuse)
@@ -91,23 +104,23 @@ class CaptionsSection(ProgressSection):
         stack(self, Section("From a bank", bank), self.generated.section)
 
     @property
-    def bank(self) -> KnownBank | None:
+    def bank(self) -> CaptionBank | None:
         """The chosen bank."""
         place = self.banks.currentIndex() - 1
         return self._banks[place] if 0 <= place < len(self._banks) else None
 
-    def add(self, bank: KnownBank) -> None:
+    def add(self, bank: CaptionBank) -> None:
         """Add a bank and choose it; it replaces its own earlier state."""
         folders = [known.folder.resolve() for known in self._banks]
         folder = bank.folder.resolve()
         if folder in folders:
             place = folders.index(folder)
             self._banks[place] = bank
-            self.banks.setItemText(place + 1, bank.title)
+            self.banks.setItemText(place + 1, title_of(bank))
         else:
             place = len(self._banks)
             self._banks.append(bank)
-            self.banks.addItem(bank.title)
+            self.banks.addItem(title_of(bank))
         self.banks.setItemData(place + 1, str(bank.folder), Qt.ItemDataRole.ToolTipRole)
         self.banks.setCurrentIndex(place + 1)
         self.refresh()
@@ -142,20 +155,20 @@ class CaptionsSection(ProgressSection):
     def refresh(self, _: object = None) -> None:
         """Enable what can be done now, and pass the bank of the next run to the session."""
         bank, running = self.bank, self.worker.busy
-        half = bank is not None and bank.bank is None
+        half = bank is not None and not bank.complete
         problem = self._problem
         text = "Choose a bank to get the best captions for every region."
-        self.about.setText(text if bank is None else problem or bank.about)
+        self.about.setText(text if bank is None else problem or about(bank))
         for widget in (self.banks, self.build, self.open, self.resume, self.search):
             widget.setEnabled(not running)
         self.resume.setVisible(half)
-        self.search.setVisible(self._searchable is not None)
+        self.search.setVisible(self._searchable)
         choice = None
-        if bank is not None and bank.bank is not None:
-            choice = BankChoice(bank.bank, self.top.value())
+        if bank is not None and bank.complete:
+            choice = BankChoice(bank, self.top.value())
         elif bank is not None:
             problem = (
-                f"The caption bank '{bank.title}' cannot be used yet: {bank.about} Or choose "
+                f"The caption bank '{title_of(bank)}' cannot be used yet: {about(bank)} Or choose "
                 f"'{_NONE}' there."
             )
         self._session.captions, self._session.captions_problem = choice, problem
@@ -166,26 +179,24 @@ class CaptionsSection(ProgressSection):
         """Why the chosen bank does not fit the chosen model; "" if it does."""
         try:
             if self.bank is not None:
-                self.bank.check_model(self._session.settings.model)
+                check_model(self.bank, self._session.settings.model)
         except InputError as error:
             return str(error)
         return ""
 
     @property
-    def _searchable(self) -> SearchRequest | None:
-        """What can be searched: the results shown, if the bank is of their model."""
-        known, results = self.bank, self._session.results
-        if known is None or known.bank is None or not results:
-            return None
-        if known.record.fingerprint != results.info.fingerprint:
-            return None
-        return SearchRequest(results=results, bank=known.bank, top=self.top.value())
+    def _searchable(self) -> bool:
+        """Whether the bank is of the model of the results shown."""
+        bank, results = self.bank, self._session.results
+        if bank is None or not bank.complete or not results:
+            return False
+        return bank.record.fingerprint == results.info.fingerprint
 
     # -- the work -----------------------------------------------------------------------------
 
     def open_folder(self, folder: Path) -> None:
         """Open a bank, finished or half built."""
-        self._opening.start(partial(KnownBank.open, folder))
+        self._opening.start(partial(CaptionBank.open, folder))
 
     def build_from(self, file: Path) -> None:
         """Build a bank from a file of captions with the chosen model."""
@@ -206,13 +217,12 @@ class CaptionsSection(ProgressSection):
         settings = self._session.settings
         with refusing():
             check_on_disk(settings.model)
-            request = BuildRequest(model=settings.model, device=settings.device, **captions)
-            self.start(partial(build, request, self._store))
+            self.start(partial(build, self._store, settings.model, settings.device, **captions))
 
     def run(self) -> None:
         """Add captions to the regions of the results."""
-        if (request := self._searchable) is not None:
-            self.start(partial(search, request))
+        if self._searchable:
+            self.start(partial(search, self._session.results, self.bank, self.top.value()))
 
     def show_progress(self, news: Any) -> None:
         """Show it in the bar, and what memory allows above."""
@@ -222,10 +232,10 @@ class CaptionsSection(ProgressSection):
 
     def answered(self, answer: Any) -> None:
         """List a bank that was built, or show the captions of regions."""
-        if isinstance(answer, KnownBank):
+        if isinstance(answer, CaptionBank):
             self.add(answer)
-            if answer.bank is None:
-                inform(answer.about)
+            if not answer.complete:
+                inform(about(answer))
             return
         before, after = answer
         # Results of a newer run are other ones.
@@ -243,3 +253,102 @@ def _captioned(results: Results, after: Results) -> Results:
         for region, searched in zip(results.regions, after.regions, strict=True)
     )
     return Results(replace(results.info, captions=after.info.captions), tuple(regions))
+
+
+# -- about a bank ----------------------------------------------------------------------------
+
+
+def title_of(bank: CaptionBank) -> str:
+    """Return its name in a list of banks."""
+    name = bank.record.source or bank.folder.name
+    return f"{name}, {len(bank):,} captions" if bank.complete else f"{name}, half built"
+
+
+def about(bank: CaptionBank) -> str:
+    """Return one or two sentences about it."""
+    if not bank.complete:
+        return (
+            f"{bank.done:,} of {len(bank):,} captions are embedded and kept; press Continue to "
+            "embed the rest."
+        )
+    skipped = bank.record.skipped
+    more = f" ({skipped})" if skipped else ""
+    return f"{len(bank):,} captions{more}, model {bank.record.model}."
+
+
+def check_model(bank: CaptionBank, model: str) -> None:
+    """Refuse a model, by name or path, that did not embed a bank, before loading it."""
+    name = recorded_name(model)
+    if bank.record.model != name:
+        raise InputError(
+            f"The caption bank '{title_of(bank)}' was built with the model {bank.record.model}, "
+            f"not with {name}; choose that model in Settings, or build a bank for {name}."
+        )
+
+
+# -- in a worker -----------------------------------------------------------------------------
+
+
+def build(
+    store: ModelStore,
+    model_name: str,
+    device: str,
+    *,
+    file: Path | None = None,
+    column: str | None = None,
+    encoding: str | None = None,
+    folder: Path | None = None,
+) -> CaptionBank:
+    """Build a bank from a file, or continue one in a folder; one that is stopped is half built."""
+    show(words.READING_CAPTIONS)
+    captions = None if file is None else read_captions(file, column=column, encoding=encoding)
+    check_stopped()
+    model = store.load(model_name, device)
+    folder = folder if captions is None else default_folder(model, captions)
+    assert folder is not None
+    with suppress(Cancelled), telling(_Pace()):
+        if captions is None:
+            continue_bank(model, folder)
+        else:
+            build_bank(model, captions, folder)
+    return CaptionBank.open(folder)
+
+
+class _Pace:
+    """Progress of a bank being built, with the time left."""
+
+    def __init__(self) -> None:
+        self._first, self._start = -1, 0.0
+
+    def __call__(self, news: Tick) -> Tick | Update:
+        done, total = news.done, news.total
+        if news.stage != CAPTIONS:
+            return news
+        if self._first < 0:
+            self._first, self._start = done, time.monotonic()
+        left = _left(time.monotonic() - self._start, done - self._first, total - done)
+        text = words.counted("Captions", done, total) + left
+        return Update(text=text, fraction=done / total, note=news.note)
+
+
+def search(results: Results, bank: CaptionBank, top: int) -> tuple[Results, Results]:
+    """Add captions to results; return the results before and after."""
+    text = words.searching("captions", len(bank))
+    show(Update(text=text))
+    preload_torch()
+    info, regions = results.info, list[RegionResult]()
+    for start in range(0, len(results), _REGIONS):
+        chunk = Results(results.info, results.regions[start : start + _REGIONS])
+        captioned = add_captions(chunk, bank, top=top, again=True)
+        info = captioned.info
+        regions += captioned.regions
+        show(Update(text=text, fraction=len(regions) / len(results)))
+    return results, Results(info, tuple(regions))
+
+
+def _left(seconds: float, done: int, left: int) -> str:
+    """Return the time left, once it can be estimated."""
+    if seconds < 3 or done < 1:
+        return ""
+    minutes = seconds / done * left / 60
+    return f", {minutes:.0f} min left" if minutes >= 1.5 else f", {60 * minutes:.0f} s left"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError, MaskInversionError
+from ...base.progress import telling
 from ...engine.methods.registry import Method, list_methods
 from ...engine.models.registry import list_models, model_state
 from ...images.windows import MODES
@@ -27,7 +29,7 @@ from ..run_requests.estimator import Estimator, Work, comparison
 from ..run_requests.preparing import usable_settings
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, combo_box, form, line, stack
-from ..workers.driver import often
+from ..workers.updates import Update
 from .work_section import RegionSection, Shared
 
 if TYPE_CHECKING:
@@ -262,13 +264,13 @@ class CompareSection(RegionSection):
         # The panel's own model last: the store keeps one, and the next run needs it.
         order = (other, now) if other.model != now.model else (now, other)
 
-        def both() -> Generator[Any, None, Any]:
+        def both() -> Any:
             (task,) = run_input.tasks()
             answers = {}
             for place, setting in enumerate(order, 1):
-                model = yield from store.load(setting.model, setting.device)
-                work = answer(model, task, vocabulary, setting)
-                answers[id(setting)] = yield from often(work, f"{place} of 2: {{}}".format)
+                model = store.load(setting.model, setting.device)
+                with telling(partial(_update, place)):
+                    answers[id(setting)] = answer(model, task, vocabulary, setting)
             pair = [answers[id(setting)] for setting in (now, other)]
             return pair, cosine(*pair)
 
@@ -381,3 +383,8 @@ def thumbnail(answer: Answer) -> QPixmap:
             Qt.TransformationMode.SmoothTransformation,
         )
     )
+
+
+def _update(place: int, news: Any) -> Any:
+    text = getattr(news, "text", "")
+    return Update(text=f"{place} of 2: {text}") if text else news

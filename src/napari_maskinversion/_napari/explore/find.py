@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...language.ranking.finding import (
+from ...language.ranking.ranking import (
     EXPRESSION_ALPHA,
     RegionMatch,
     check_expression,
@@ -31,7 +31,7 @@ from ..run_requests.preparing import estimate_of, find_request
 from ..run_requests.run_task import Request, RunTask
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, form, line, stack, table_view
-from ..workers.driver import check_stopped
+from ..workers.driver import check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import refusing
 from ..workers.updates import Update
@@ -304,22 +304,22 @@ class Finding:
 
 def find_regions(
     expression: str, run: Request, candidates: Sequence[Known], store: ModelStore
-) -> Generator[Any, None, Finding]:
+) -> Finding:
     """Rank regions by how well words fit them; a run is done only if no candidate is of them."""
     name, device = run.settings.model, run.settings.device
     known = None
     if candidates:
-        yield words.COMPARING_INPUTS
+        show(words.COMPARING_INPUTS)
         known = _same_as_now(run, candidates)
     if known is None:
         task = RunTask(run, store)
-        results = yield from task.steps()
+        results = task.run()
         assert task.pixels is not None  # it has run
         pixels = task.pixels
     else:
         results, pixels = known.results, known.pixels
-    yield Update(text=words.COMPARING_WORDS, fraction=1.0)
-    model = yield from store.load(name, device)
+    show(Update(text=words.COMPARING_WORDS, fraction=1.0))
+    model = store.load(name, device)
     if model.fingerprint != results.info.fingerprint:
         raise InputError(
             f"The weights of {name} have changed since these results were made; run again."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,11 +21,11 @@ from ...language.generation.settings import (
     Search,
     describe,
 )
-from ...pipeline.captions.generating import CaptionRequest, ModelOfRun, generate_captions_steps
+from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
-from ..workers.driver import often, stop_requested
+from ..workers.driver import show
 from ..workers.preload import preload_torch
 from ..workers.updates import Update
 from .work_section import ProgressSection, Shared
@@ -199,25 +198,15 @@ class GenerateSection(ProgressSection):
             self._session.show(record.changed(results=captioned, table=None))
 
 
-def generate(
-    results: Results, captions: CaptionRequest, device: str
-) -> Generator[Any, None, tuple[Results, Results]]:
+def generate(results: Results, captions: CaptionRequest, device: str) -> tuple[Results, Results]:
     """Write a sentence about each region, in a worker; return the results before and after."""
     from ...engine.compute.devices import choose_device
 
-    yield Update(text=words.READING_DECODER)
+    show(Update(text=words.READING_DECODER))
     preload_torch()
-    decoder = captions.load(
-        ModelOfRun.of(results.info), choose_device(device), cancelled=stop_requested
-    )
-    yield Update(text=words.counted("Captions", 0, len(results)))
-
-    def progress(step: tuple[int, int]) -> Update:
-        done, total = step
-        return Update(text=words.counted("Captions", done, total), fraction=done / total)
-
-    after = yield from often(generate_captions_steps(results, decoder), progress)
-    return results, after
+    decoder = captions.load(model_of_run(results.info), choose_device(device))
+    show(Update(text=words.counted("Captions", 0, len(results))))
+    return results, generate_captions(results, decoder)
 
 
 def _whole(name: str, value: int, least: int, most: int) -> QSpinBox:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...base import progress_words as words
 from ...base.errors import NotEnoughMemoryError
+from ...base.progress import listening
 from ...diffusion.pictures import Imagined, Picture, PictureStep
-from ...images.overview import overview
+from ...images.plane_source import overview
 from ...pipeline.imagining import (
     ImagineRequest,
     Plan,
@@ -22,10 +21,9 @@ from ...pipeline.imagining import (
 )
 from ..layers.tasks import RunInput
 from ..run_requests.run_source import RunSource, look_again
-from ..workers.driver import check_stopped, show
+from ..workers.driver import hear, show
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
-from ..workers.updates import Update
 
 if TYPE_CHECKING:
     from ...diffusion.drawing import Drawer
@@ -68,17 +66,15 @@ class DrawRequest:
     info: RunInfo
 
 
-def check(request: ImagineRequest, model: str, *, loaded: bool) -> Generator[str, None, str]:
+def check(request: ImagineRequest, model: str, *, loaded: bool) -> str:
     """Return device and memory in one line; a task for a `Worker`."""
-    yield from start_torch()
+    start_torch()
     return plan(request, model, loaded=loaded).text
 
 
-def draw_region(
-    wanted: DrawRequest, store: ModelStore, kept: KeptDecoder
-) -> Generator[Any, None, Imagined]:
+def draw_region(wanted: DrawRequest, store: ModelStore, kept: KeptDecoder) -> Imagined:
     """Draw a region and [CLS]; a task for a `Worker`, which shows each finished picture."""
-    yield from start_torch()
+    start_torch()
     origin, info = wanted.origin, wanted.info
     loaded = store.has(origin.model, origin.device)
     try:
@@ -86,20 +82,17 @@ def draw_region(
     except NotEnoughMemoryError:
         kept.release()  # what another decoder took
         carried = plan(wanted.request, info.model, loaded=loaded)
-    model = yield from origin.load(store)
-    yield words.READING_IMAGE
+    model = origin.load(store)
+    show(words.READING_IMAGE)
     seen = look_again(wanted.run_input, wanted.region, info, drawn=False)
     shown = targets(carried, model, [wanted.region], overview(seen.source), info.settings)
     if not kept.has(carried):
-        yield words.LOADING_DECODER
-    pictures = draw(carried, kept.get(carried), shown, _tell)
+        show(words.LOADING_DECODER)
+    with listening(_hear):
+        pictures = draw(carried, kept.get(carried), shown)
     record = record_of(carried, info.model, info.fingerprint, info.settings, run_id=info.run_id)
     return Imagined(pictures=tuple(pictures), record=record)
 
 
-def _tell(news: PictureStep | Picture) -> None:
-    check_stopped()
-    if isinstance(news, Picture):
-        show(news)
-    else:
-        show(partial(Update, text=news.text, fraction=news.fraction))
+def _hear(news: PictureStep | Picture) -> None:
+    (show if isinstance(news, Picture) else hear)(news)

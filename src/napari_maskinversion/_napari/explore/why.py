@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,7 +16,6 @@ from ..layers.heatmap import LESS_COLOR, MORE_COLOR
 from ..run_requests.run_source import look_again
 from ..widgets.curve import LossCurve
 from ..widgets.sections import Note, combo_box, form, line, stack
-from ..workers.driver import often
 from .work_section import RegionSection, Shared
 
 if TYPE_CHECKING:
@@ -280,8 +279,8 @@ class WhySection(RegionSection):
         drawn, names, whole = self.shown == STEPS, self.labels, self.on_whole
         run_input = origin.again(self._viewer, region, drawn=drawn)
 
-        def explain() -> Generator[Any, None, Any]:
-            model = yield from origin.load(store)
+        def explain() -> Any:
+            model = origin.load(store)
             from ...pipeline.explaining import Explainer
 
             if not explainers or explainers[0].model is not model:
@@ -289,8 +288,8 @@ class WhySection(RegionSection):
             seen = look_again(run_input, region, info, drawn=drawn)
             explainer = explainers[0]
             if drawn:
-                return (yield from often(explainer.course(seen)))
-            return (yield from often(explainer.labels(seen, names, whole=whole)))
+                return explainer.course(seen)
+            return explainer.labels(seen, names, whole=whole)
 
         self._asked_for = self._key()
         # Keep the region with the answer: its id must not be reused.

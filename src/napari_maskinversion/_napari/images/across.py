@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from ...batch.decided import Accepted
 from ...batch.exporting import FILES
 from ..session import ManyImages, Session
 from ..widgets.dialogs import may_replace
+from ..workers.driver import show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
@@ -230,9 +231,9 @@ def _several(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _settled(images: Any, work: Callable[..., Any], *, computed: bool) -> Generator[Any, None, Any]:
+def _settled(images: Any, work: Callable[..., Any], *, computed: bool) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
     while not (images.keeper.writing.idle and (images.ahead.idle or not computed)):
         time.sleep(0.01)
-        yield ManyImages("Starting ...")
-    return (yield from work(images.project))
+        show(ManyImages("Starting ..."))
+    return work(images.project)

@@ -5,7 +5,7 @@ Nothing here imports torch, pandas or pyarrow before its work begins.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
+from ...base.progress import listening
 from ...batch.decided import Accepted, Summary, accept_steps, summarize, take_back_steps
 from ...batch.opened import OpenProject
 from ..run_requests.preparing import check_on_disk
@@ -73,11 +74,11 @@ class ModelLoader:
     def __init__(self, project: OpenProject, device: str, store: ModelStore) -> None:
         self._settings, self._device, self._store = project.settings, device, store
 
-    def steps(self) -> Generator[Any, None, None]:
-        """Load PyTorch's libraries; yields what to show meanwhile."""
+    def prepare(self) -> None:
+        """Load PyTorch's libraries."""
         check_on_disk(self._settings.model)
         if not self._store.has(self._settings.model, self._device):
-            yield from start_torch()
+            start_torch()
 
     def __call__(self) -> Backbone:
         """Return the model."""
@@ -93,7 +94,7 @@ def open_image_work(project: OpenProject, name: str) -> OpenedImage:
 
 def ahead_work(
     project: OpenProject, name: str, device: str, store: ModelStore, *, computed: bool
-) -> Generator[Any, None, OpenedImage]:
+) -> OpenedImage:
     """Compute the image that follows, if it has words, and read it."""
     from ...batch.image_run import run_task
     from .opening import is_computed, open_project_image
@@ -103,9 +104,9 @@ def ahead_work(
         task = project.task(name) if computed else None
         if task is not None and not is_computed(task):
             model = ModelLoader(project, device, store)
-            yield from model.steps()
+            model.prepare()
             _held = hold(project.out)
-            problem = run_task(task, model=model(), on_step=lambda _: check_stopped()).problem
+            problem = run_task(task, model=model()).problem
     except Cancelled:
         raise
     except MaskInversionError as error:  # it can still be looked at
@@ -116,7 +117,7 @@ def ahead_work(
     return opened
 
 
-def list_work(project: OpenProject, names: Sequence[str]) -> Generator[About, None, None]:
+def list_work(project: OpenProject, names: Sequence[str]) -> None:
     """Read what the list shows of images; a broken one is shown as such."""
     from .opening import count_regions, thumbnail
 
@@ -129,42 +130,40 @@ def list_work(project: OpenProject, names: Sequence[str]) -> Generator[About, No
                 summary = Summary(regions=count_regions(project, name))
         except (MaskInversionError, OSError) as error:
             summary = Summary(problem=" ".join(str(error).split()))
-        yield About(name, summary, picture)
+        show(About(name, summary, picture))
 
 
-def suggest_work(
-    project: OpenProject, device: str, store: ModelStore
-) -> Generator[Any, None, Suggested]:
+def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Suggested:
     """Compute all images that have regions and no results; goes on where it was stopped."""
     from ...batch.image_run import run_task
     from ...batch.running import check_out, plan
     from .opening import is_computed
 
     ended = Suggested()
-    yield ManyImages("Looking for images to compute ...")
+    show(ManyImages("Looking for images to compute ..."))
     _held = hold(project.out)  # until this function returns
-    planned = plan(project.project, project.folder, project.out).tasks
+    planned = plan(project).tasks
     tasks = [task for task in planned if not is_computed(task)]
     check_out(tasks, project.out, overwrite=False)
     ended.total = len(tasks)
     if not tasks:
         return ended
     model = ModelLoader(project, device, store)
-    for text in model.steps():
-        yield ManyImages(text)
+    with listening(lambda text: show(ManyImages(text))):
+        model.prepare()
     for number, task in enumerate(tasks, 1):
         where = f"Image {number:,} of {len(tasks):,}: {task.name}"
-        yield ManyImages(where, (number - 1) / len(tasks))
+        show(ManyImages(where, (number - 1) / len(tasks)))
 
         def step(progress: Any, where: str = where, number: int = number) -> None:
-            check_stopped()
             text, part = getattr(progress, "text", ""), getattr(progress, "fraction", None)
             if text:
                 fraction = (number - 1 + (part or 0.0)) / len(tasks)
                 show(partial(ManyImages, f"{where}, {text}", fraction))
 
         try:
-            report = run_task(task, model=model(), on_step=step)
+            with listening(step):
+                report = run_task(task, model=model())
             check_stopped()
         except Cancelled:
             ended.stopped = True
@@ -176,27 +175,25 @@ def suggest_work(
             ended.problems[task.name] = report.problem
         else:
             ended.done += 1
-        yield About(task.name)
+        show(About(task.name))
     return ended
 
 
 def accept_work(
     project: OpenProject, names: Sequence[str], word: str, confidence: float
-) -> Generator[Any, None, Accepted]:
+) -> Accepted:
     """Accept a word in images; Cancel keeps what was accepted so far."""
     steps = accept_steps(project, names, word, confidence)
-    return (yield from _deciding(project, steps, len(names), word))
+    return _deciding(project, steps, len(names), word)
 
 
-def take_back_work(project: OpenProject, accepted: Accepted) -> Generator[Any, None, Accepted]:
+def take_back_work(project: OpenProject, accepted: Accepted) -> Accepted:
     """Take back what was accepted."""
     steps = take_back_steps(project, accepted)
-    return (yield from _deciding(project, steps, len(accepted.regions), accepted.word))
+    return _deciding(project, steps, len(accepted.regions), accepted.word)
 
 
-def _deciding(
-    project: OpenProject, steps: Iterable[Any], total: int, word: str
-) -> Generator[Any, None, Accepted]:
+def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str) -> Accepted:
     regions: dict[str, Any] = {}
     problems: dict[str, str] = {}
     try:
@@ -204,23 +201,21 @@ def _deciding(
             if keys:
                 regions[name] = keys
                 with suppress(MaskInversionError, OSError):
-                    yield About(name, summarize(project, name))
+                    show(About(name, summarize(project, name)))
             if problem:
                 problems[name] = problem
-            yield partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total)
+            show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))
     except Cancelled:
         pass
     return Accepted(word=word, regions=regions, problems=problems)
 
 
-def export_work(
-    project: OpenProject, out: Path, formats: Sequence[str], **options: Any
-) -> Generator[Any, None, str]:
+def export_work(project: OpenProject, out: Path, formats: Sequence[str], **options: Any) -> str:
     """Export all images; return what was written."""
     from ...batch.exporting import export_steps
 
     total, text = max(len(project.by_name), 1), ""
     for number, exported in export_steps(project, out, formats, **options):
-        yield partial(ManyImages, f"Exporting image {number:,} of {total:,}", number / total)
+        show(partial(ManyImages, f"Exporting image {number:,} of {total:,}", number / total))
         text = exported.text
     return f"Exported {text}"

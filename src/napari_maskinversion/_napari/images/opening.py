@@ -24,14 +24,13 @@ from ...batch.decided import Summary, archive_file, counted, decisions_of, ident
 from ...batch.finished import differences, is_damaged
 from ...batch.image_task import ImageTask
 from ...batch.opened import OpenProject
-from ...images.channels import default_colours
-from ...images.contrast_limits import auto_limits
+from ...images.channels import auto_limits, default_colours
 from ...images.lazy_plane import LazyPlane
 from ...images.opening import open_image
 from ...images.plane_source import read_reduced
 from ...images.stack import Stack
 from ...pipeline.inputs import open_inputs
-from ...regions.masks.label_images import regions_by_plane, regions_of_labels
+from ...regions.label_images import regions_by_plane, regions_of_labels
 from ...results.export.archive import open_archive
 from ..run_requests.stored_results import painted
 from .images_work import SIDE

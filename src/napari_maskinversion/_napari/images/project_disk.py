@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,7 +121,7 @@ class ProjectDisk:
         self, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
     ) -> Written | None:
         """Keep the regions of an image, unless they are on the disk already."""
-        from ...batch.drawn import save_drawn
+        from ...batch.opened import save_drawn
         from ...regions.annotations.annotation import Annotation, Annotations
 
         joined, shape = _joined(layers)
@@ -181,12 +181,9 @@ class ProjectDisk:
 
         ``identities`` are its regions; results of only some of those that are saved are not kept.
         """
-        from ...base.identity import identify_image
         from ...batch.finished import Finished
         from ...batch.image_run import store
-        from ...images.opening import open_image
-        from ...pipeline.inputs import origin
-        from ...results.export.bundle import Bundle
+        from ...pipeline.job import open_job
 
         task = self.project.task(name)
         if task is None or set(identities) != set(saved.regions):
@@ -196,10 +193,8 @@ class ProjectDisk:
         if own != settings or not same_words or results.info.vocabulary is None:
             return None
         finished = Finished.of(task)
-        with open_image(task.image, task.settings.series) as stack:
-            source = origin(task.image, task.regions, settings, stack)
-            identity = asdict(identify_image(task.image.name, stack.levels[0]))
-        bundle = Bundle(results=results, masks=masks, source=source, image=identity)
+        with open_job(task.image, task.regions, task.settings) as job:
+            bundle = job.bundle(results, masks)
         store(task, bundle, finished)
         return Written(project=self.project, image=name)
 
@@ -288,7 +283,7 @@ def _joined(
 
 def words_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the fields of a project that hold words; groups have no place there."""
-    from ...language.labels.templates import TEMPLATES
+    from ...language.labels.label import TEMPLATES
     from ...language.labels.vocabulary import to_text
 
     named = zip(vocabulary.labels, vocabulary.colors, strict=False)

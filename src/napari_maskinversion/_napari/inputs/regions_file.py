@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
-from ...images.file_units import georeference_of
+from ...images.opening import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, read_annotations
@@ -196,13 +196,13 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
 
 def _label_image(path: Path, target: Target) -> Annotations:
     """Regions of a label image, with names from our class list next to it, if any."""
-    from ...regions.masks.label_images import PlaneRegions
-    from ...regions.masks.reading import read_regions
+    from ...regions.label_images import PlaneRegions
+    from ...regions.reading import read_masks
 
     names = read_names(path)
     planes = _planes(path, target, names.planes)
     if planes is None:
-        planes = [PlaneRegions((), read_regions(path, target.plane))]
+        planes = [PlaneRegions((), read_masks(path, target.plane))]
     items = []
     for plane in planes:
         for region in plane.regions:
@@ -217,9 +217,7 @@ def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
     """Regions by plane if the pages of a file are planes; None if they are masks."""
     from ...images.ome_zarr import is_zarr
     from ...images.opening import open_labels
-    from ...regions.masks.label_images import PlaneRegions, regions_by_plane
-    from ...regions.masks.label_stacks import matched_axes
-    from ...regions.masks.reading import check_size
+    from ...regions.label_images import PlaneRegions, check_size, matched_axes, regions_by_plane
 
     if path.suffix.lower() not in (".tif", ".tiff", ".npy") and not is_zarr(path):
         return None

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
-from ...images.contrast_limits import scale_to_unit
+from ...images.channels import scale_to_unit
 from ...images.lazy_plane import LazyPlane, blocks
 from ...images.plane_source import Box, Level, nothing_to_see
 from .coordinates import Affine2D

@@ -13,7 +13,7 @@ from ...base.errors import EmptyMaskError
 from ...base.label_blocks import read_blocks
 from ...base.regions import Region, Regions
 from ...images.lazy_plane import ArrayLike
-from ...regions.masks.label_images import areas_of_labels, regions_of_labels
+from ...regions.label_images import areas_of_labels, regions_of_labels
 from .coordinates import Affine2D, FloatArray
 
 BoolArray = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.regions import Region
 from ...images.windows import FloatBox
-from ...results.compressed_region import CompressedRegion
+from ...results.export.bundle import CompressedRegion
 from ...results.region_result import RegionResult
 from ..workers.notify import inform
 from ..workers.updates import Forming

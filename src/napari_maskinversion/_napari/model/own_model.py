@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject
 
 from ...base import progress_words as words
+from ...base.progress import tell
 from ...engine.models.registry import model_state, unread_spec
 from ..run_requests.fetching import Fetching
 from ..session import Bindings, Session
@@ -76,12 +76,12 @@ def _architectures() -> tuple[str, ...]:
 
 def _read(
     name: str, architecture: str | None, device: str, store: ModelStore
-) -> Generator[Any, None, tuple[ModelSpec, str | None]]:
+) -> tuple[ModelSpec, str | None]:
     """Return the spec of a model and its architecture.
 
     A file or folder is loaded, since only that shows its faults.
     """
-    yield from start_torch()
+    start_torch()
     from ...engine.models.loading import spec_of
     from ...engine.models.registry import own_model
 
@@ -90,7 +90,7 @@ def _read(
     if path is None:
         return spec, None
     name = str(path.absolute())
-    yield words.loading_model(path.name)
+    tell(words.loading_model(path.name))
     store.use_architecture(name, architecture)
     store.get(name, device)
     return replace(spec, name=name, title=name), architecture
@@ -104,11 +104,11 @@ class ModelDownload(Fetching):
         self.fetched.connect(self._choose)
 
     @staticmethod
-    def fetch(name: str, **how: Any) -> None:
+    def fetch(name: str) -> None:
         """Download a model's weights."""
         from ...engine.models.weights_download import fetch
 
-        fetch(name, **how)
+        fetch(name)
 
     def choose(self, name: str) -> None:
         """Choose a model; one that is not on this machine is downloaded before."""

@@ -49,7 +49,7 @@ def read_layers(path: Any) -> list[LayerData]:
 
 def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:
     """Save a Labels layer as COCO JSON."""
-    from ...regions.annotations.coco import write_coco
+    from ...regions.annotations.coco_writing import write_coco
 
     return _write(path, ".json", data, about, write_coco)
 
@@ -79,7 +79,7 @@ def _write(
 
 def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
     """Return the regions of a Labels layer, named by its features."""
-    from ...regions.masks.label_images import regions_by_plane
+    from ...regions.label_images import regions_by_plane
 
     labels = data if hasattr(data, "shape") else data[0]
     others = len(labels.shape) - 2

@@ -28,7 +28,7 @@ from .reopening import Reopened, open_results, show_reopened
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...results.export.export_format import ExportFormat
+    from ...results.export.bundle import ExportFormat
 
 _UNSAFE: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]+')  # in file names, on some system
 _QUIET: Final = 500  # milliseconds after the last decision until the layer's features follow

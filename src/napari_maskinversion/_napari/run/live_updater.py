@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
+from ...base.progress import listening
 from ...language.ranking.uncertainty import UncertaintyConfig
-from ...regions.masks.label_images import PlaneRegions
+from ...regions.label_images import PlaneRegions
 from ..layers.tasks import ImageFingerprint, picture_digest
 from ..run_requests.run_task import Request
-from ..workers.driver import often
+from ..workers.driver import show
 from ..workers.model_store import ModelStore
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ class LiveUpdater:
         self._run = self._seen = None
         self._settings = ()
 
-    def update(self, request: Request) -> Generator[Any, None, LiveAnswer]:
-        """Update the results; yields progress for a `Worker`."""
-        model = yield from self._store.load(request.settings.model, request.settings.device)
+    def update(self, request: Request) -> LiveAnswer:
+        """Update the results, in a worker."""
+        model = self._store.load(request.settings.model, request.settings.device)
         from ...pipeline.live import LiveRun
 
         request = request.located()
@@ -71,10 +72,8 @@ class LiveUpdater:
         run.judge(request.settings.unsure)
         before = run.inverted
         tasks = request.input.tasks()
-        results = yield from often(
-            run.update(tasks, request.vocabulary),
-            _text,
-        )
+        with listening(lambda news: show(partial(_text, news))):
+            results = run.update(tasks, request.vocabulary)
         return LiveAnswer(
             request=request,
             results=results,

@@ -9,8 +9,9 @@ from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 
+from ...base.progress import Tick, listening
 from ..session import Bindings, Download, Session
-from ..workers.driver import show_bytes, stop_requested
+from ..workers.driver import show
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -37,8 +38,8 @@ class Fetching(QObject):
         part.fetching.cancel.clicked.connect(lambda _=False: session.stop_download())
 
     @staticmethod
-    def fetch(name: str, **how: Any) -> None:
-        """Download what has a name; ``on_progress`` and ``cancelled`` say how. In the worker."""
+    def fetch(name: str) -> None:
+        """Download what has a name, in the worker."""
         raise NotImplementedError
 
     def start(self, name: str) -> None:
@@ -64,10 +65,9 @@ class Fetching(QObject):
         if download is not None and download.stopping:
             self.worker.cancel()
 
-    def _progressed(self, progress: tuple[int, int]) -> None:
+    def _progressed(self, news: Tick) -> None:
         if self._session.download is not None:
-            done, total = progress
-            self._show(replace(self._session.download, done=done, total=total))
+            self._show(replace(self._session.download, done=news.done, total=news.total))
 
     def _show(self, download: Download | None) -> None:
         if download is not None:
@@ -91,6 +91,7 @@ class Fetching(QObject):
         self._problem = ""
 
 
-def _fetched(fetch: Callable[..., None], name: str) -> str:
-    fetch(name, on_progress=show_bytes, cancelled=stop_requested)
+def _fetched(fetch: Callable[[str], None], name: str) -> str:
+    with listening(lambda news: show(lambda: news)):
+        fetch(name)
     return name

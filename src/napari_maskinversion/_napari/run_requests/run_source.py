@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -90,12 +89,12 @@ class RunSource:
                 "run again."
             )
 
-    def load(self, store: ModelStore) -> Generator[str, None, Backbone]:
-        """Load the model of the results, in a worker; yields what to show meanwhile."""
+    def load(self, store: ModelStore) -> Backbone:
+        """Load the model of the results, in a worker."""
         if not store.has(self.model, self.device):
-            yield from start_torch()
+            start_torch()
             self._check_model()
-        return (yield from store.load(self.model, self.device))
+        return store.load(self.model, self.device)
 
     def _check_model(self) -> None:
         """Check that the model is on this machine."""

@@ -7,7 +7,6 @@ thread must not spend.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled
-from ...base.steps import Steps
-from ...images.file_units import with_georeference
-from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds
+from ...base.progress import Tick, listening
+from ...images.opening import with_georeference
+from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds, show
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
 from ..workers.updates import Forming, Update
@@ -102,24 +101,22 @@ class FinishedRun:
 
 
 class RunTask:
-    """One run; `work` is the generator for a `Worker`."""
+    """One run; `work` is for a `Worker`."""
 
     def __init__(self, request: Request, store: ModelStore) -> None:
         self._request, self._store = request, store
         self._tasks: list[PlaneTask] = []
         self._identities: tuple[RegionIdentity, ...] = ()
         self._masks: Masks = {}
-        self._progress: Progress | None = None
+        self._progress: Progress | Tick | None = None
         self._rows, self._table_due = 0, 0.0  # of the last table
         self.results: Results | None = None
         self.pixels: ImageFingerprint | None = None
 
-    def work(self) -> Generator[Any, None, FinishedRun | Partial]:
+    def work(self) -> FinishedRun | Partial:
         """Run; one that is stopped or breaks off returns the regions finished before."""
         try:
-            yield from self.steps()
-        except GeneratorExit:
-            raise
+            self.run()
         except BaseException as error:
             if isinstance(error, Cancelled):
                 self._add_captions()
@@ -128,13 +125,13 @@ class RunTask:
             return Partial(self._finished(), error)
         return self._finished()
 
-    def steps(self) -> Generator[Any, None, Results]:
-        """Run, and yield progress for a `Worker`."""
+    def run(self) -> Results:
+        """Run in a worker."""
         settings = self._request.settings
         model_name, device = settings.model, settings.device
         if not self._store.has(model_name, device):
-            yield from start_torch()
-        yield words.READING_IMAGE
+            start_torch()
+        show(words.READING_IMAGE)
         self._request = self._request.located()
         from ...pipeline import run
         from ...results.export.bundle import compress_masks
@@ -147,37 +144,34 @@ class RunTask:
         self._identities = identities(self._tasks)
         self._masks = compress_masks(self._tasks)
         self.pixels = ImageFingerprint.of(self._request.input)
-        model = yield from self._store.load(model_name, device)
-        yield Update(text=words.encoding(), fraction=0.0, note=self._store.note)
-        with Steps(self._run(model, self.pixels)) as steps:
-            for progress in steps:
-                if isinstance(progress, run.RegionChunk):
-                    self.results = progress.so_far
-                else:
-                    self._progress = progress
-                yield partial(self._update, progress)
-        self.results = steps.result
-        return steps.result
+        model = self._store.load(model_name, device)
+        show(Update(text=words.encoding(), fraction=0.0, note=self._store.note))
 
-    def _run(self, model: Backbone, pixels: ImageFingerprint) -> Generator[Any, None, Results]:
-        from ...pipeline import run
+        def follow(news: Any) -> None:
+            if isinstance(news, run.RegionChunk):
+                self.results = news.so_far
+            else:
+                self._progress = news
+            show(partial(self._update, news))
+
+        with listening(follow):
+            self.results = self._run(model, self.pixels)
+        return self.results
+
+    def _run(self, model: Backbone, pixels: ImageFingerprint) -> Results:
+        from ...pipeline.job import Job
 
         request, captions = self._request, self._request.captions
         if (live := request.continued(model, pixels)) is not None:
-            self.results = yield from live.update(self._tasks, request.vocabulary)
+            self.results = live.update(self._tasks, request.vocabulary)
             self._add_captions()
             assert self.results is not None  # those of before, at least
             return self.results
-        results = yield from run.run_planes(
-            model,
-            self._tasks,
-            request.vocabulary,
-            request.settings,
-            units=request.units,
-            bank=None if captions is None else captions.bank,
-            top_captions=None if captions is None else captions.top,
-        )
-        return results
+        settings, bank = request.settings, None
+        if captions is not None:
+            settings, bank = settings.changed({"top_captions": captions.top}), captions.bank
+        job = Job(tasks=self._tasks, settings=settings, units=request.units)
+        return job.run(model, request.vocabulary, bank)
 
     def _update(self, progress: Any) -> Update:
         """Make what the window shows; with a table if there are new results and it is time."""
@@ -214,7 +208,7 @@ class RunTask:
         """Add captions to the regions that still wait for them; the pipeline is not asked again."""
         captions = self._request.captions
         if captions is not None and self.results is not None:
-            from ...pipeline.captions.from_bank import add_captions
+            from ...pipeline.captions import add_captions
 
             self.results = add_captions(self.results, captions.bank, top=captions.top)
 

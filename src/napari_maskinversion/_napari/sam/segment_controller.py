@@ -48,9 +48,9 @@ class SamFetching(Fetching):
     """Downloads published checkpoints."""
 
     @staticmethod
-    def fetch(name: str, **how: Any) -> None:
+    def fetch(name: str) -> None:
         """Download a published checkpoint."""
-        fetch_checkpoint(get_checkpoint(name), **how)
+        fetch_checkpoint(get_checkpoint(name))
 
 
 class SegmentController(QObject):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -16,14 +16,14 @@ from ...base import progress_words as words
 from ...base.errors import EmptyMaskError
 from ...base.regions import Region
 from ...regions.annotations.annotation import united
-from ...regions.annotations.label_tiles import draw_labels
-from ...regions.masks.cleanup import CleanUp, clean_region
+from ...regions.annotations.label_maps import draw_labels
+from ...regions.cleanup import CleanUp, clean_region
 from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layers.coordinates import Plane, ViewPoint
 from ..layers.label_layers import whole, with_index, with_labels
 from ..layers.pictures import Picture
 from ..layers.rasterise import Shape, rasterise
-from ..workers.driver import often
+from ..workers.driver import show
 from ..workers.preload import start_torch
 from ..workers.updates import Update
 
@@ -141,34 +141,27 @@ class SegmenterStore:
             self._lock.release()
 
 
-def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, None, Segmentation]:
+def segment(request: SegmentRequest, store: SegmenterStore) -> Segmentation:
     """Turn boxes and points into masks; a task for a `Worker`."""
-    yield words.READING_IMAGE
+    show(words.READING_IMAGE)
     if request.checkpoint is None:
         objects: tuple[Found, ...] = _drawn(request)
     else:
-        yield from start_torch()
-        yield words.loading_model(request.checkpoint.name)
+        start_torch()
+        show(words.loading_model(request.checkpoint.name))
         segmenter = store.get(request.checkpoint, request.device)
-        objects = tuple(
-            (
-                yield from often(
-                    _running(segmenter, request),
-                    lambda now: Update(text=now.text, fraction=now.fraction),
-                )
-            )
-        )
+        objects = tuple(_segmented(segmenter, request))
         if not objects:
             raise EmptyMaskError(
                 "SAM found nothing certain in this image; lower 'Score from' or 'Stability "
                 "from', or use more points."
             )
-    yield Update(text=words.MAKING_REGIONS, fraction=1.0)
+    show(Update(text=words.MAKING_REGIONS, fraction=1.0))
     painted = paint_all(objects, {}, request.cleanup, request.plane.shape)
     return Segmentation(objects, painted)
 
 
-def _running(segmenter: Segmenter, request: SegmentRequest) -> Generator[Any, None, Any]:
+def _segmented(segmenter: Segmenter, request: SegmentRequest) -> Sequence[Segmented]:
     source = request.picture.source(request.plane, request.view)
     if request.everything is None:
         return segmenter.segment(source, request.prompts)

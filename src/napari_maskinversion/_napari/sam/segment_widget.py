@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...regions.masks.cleanup import CleanUp
+from ...regions.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
 from ...regions.sam.prompts import AutomaticConfig

@@ -7,7 +7,7 @@ from qtpy.QtGui import QFontMetrics
 from qtpy.QtWidgets import QPlainTextEdit, QWidget
 
 from ...base.errors import InputError
-from ...language.labels.templates import TEMPLATES, check_templates
+from ...language.labels.label import TEMPLATES, check_templates
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...results.settings import RunSettings, fields_of
 from ..widgets.form import SettingsForm
@@ -92,7 +92,7 @@ class UncertaintyWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        settings = [one for one in fields_of("uncertainty") if one.extra.get("ui", True)]
+        settings = fields_of("uncertainty")
         self.form = SettingsForm(settings, parent=self)
         self.form.name_least("off")
         about = Note(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,6 @@ from ...base.errors import MaskInversionError
 from ..run_requests.preparing import check_on_disk
 from ..session import Bindings, ResultRecord, RunState, Session
 from ..widgets.sections import debouncer
-from ..workers.driver import often
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
 from ..workers.worker import Worker
@@ -110,14 +108,12 @@ def _judge(before: Results, threshold: float | None, unsure: UncertaintyConfig) 
     return Reread(before, after, after.to_frame())
 
 
-def _rank(
-    load: Any, before: Results, vocabulary: Vocabulary
-) -> Generator[Any, None, Reread | None]:
-    yield from start_torch()
+def _rank(load: Any, before: Results, vocabulary: Vocabulary) -> Reread | None:
+    start_torch()
     from ...pipeline.reranking import rerank
 
     model = load()
     if getattr(model, "fingerprint", "") != before.info.fingerprint:
         return None  # a new run is needed
-    after = yield from often(rerank(model, before, vocabulary), lambda progress: progress.text)
+    after = rerank(model, before, vocabulary)
     return Reread(before, after, after.to_frame())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -22,9 +22,8 @@ from qtpy.QtWidgets import (
 
 from ...base.errors import InputError
 from ...language.labels.files import LabelFile
-from ...language.labels.known_words import unknown_words_note
-from ...language.labels.label import Label, to_text
-from ...language.labels.presets import TITLES, preset
+from ...language.labels.label import Label, clashes, parse_text, to_text, word_lists
+from ...language.labels.presets import TITLES, preset, unknown_words_note
 from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
 from ..session import Bindings, Session
@@ -34,13 +33,48 @@ from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .label_dialogs import LabelDialog, LabelFiles
 from .limits_page import TemplatesWidget, UncertaintyWidget
-from .typed_labels import LabelMarks, TypedLabels
 
 # Lines of the field: more of them while no table needs the room.
 _LINES, _MOST_LINES = 4, 10
 # Longer texts (some 500 labels) are counted in a worker, after a pause in typing.
 _COUNTED_AT_ONCE = 5_000
 _PAUSE = 400  # milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLabels:
+    """The labels in a text."""
+
+    text: str  # As `Vocabulary.parse` reads it
+    # Without groups and colours; empty where the text cannot be read
+    labels: tuple[Label, ...] = ()
+    repeated: int = 0  # Entries that repeat a label; their synonyms are kept
+    problem: str = ""  # Why these labels cannot be used, or empty
+
+    @classmethod
+    def read(cls, text: str) -> TypedLabels:
+        """Parse a text; errors become `problem`."""
+        try:
+            labels = tuple(parse_text(text))
+            repeated = sum(1 for _ in word_lists(text)) - len(labels)
+        except InputError as error:
+            return cls(text, problem=str(error))
+        for _, _, says in clashes(labels):
+            return cls(text, labels, repeated, f"{says}; keep one of them.")
+        return cls(text, labels, repeated)
+
+    @property
+    def summary(self) -> str:
+        """One line for the user."""
+        count = len(self.labels)
+        if self.problem:
+            return self.problem
+        if not count:
+            return "no words yet"
+        message = f"{count:,} word{'s' * (count != 1)}"
+        if self.repeated:
+            message += f", {self.repeated:,} repeated"
+        return message + (": every region gets it" if count == 1 else "")
 
 
 class VocabularyWidget(QWidget):
@@ -54,7 +88,8 @@ class VocabularyWidget(QWidget):
         self._prefilled = ""
         self._brought: WeakSet[Any] = WeakSet()  # images whose words were filled in
         self._origin = ""  # the image whose words replaced the user's
-        self._marks = LabelMarks()
+        # Groups and colours by label, also of labels that are gone: undo may restore them.
+        self._marks: dict[str, tuple[str, str]] = {}
         self._typed = TypedLabels("")
         self.dialog: LabelDialog | None = None
         self.files = LabelFiles(self)
@@ -73,14 +108,10 @@ class VocabularyWidget(QWidget):
         self.presets.setToolTip("Use a built-in list of words and its prompts")
         self.presets.setMenu(menu)
         self.load = _button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
-        self.save = _button(
-            "Save as...",
-            "Save words as text, CSV or YAML; YAML also keeps prompts and threshold",
-            self.save_as,
-        )
-        self.edit = _button(
-            "Edit...", "Edit words, synonyms, groups and colours in a table", self.open_dialog
-        )
+        tip = "Save words as text, CSV or YAML; YAML also keeps prompts and threshold"
+        self.save = _button("Save as...", tip, self.save_as)
+        tip = "Edit words, synonyms, groups and colours in a table"
+        self.edit = _button("Edit...", tip, self.open_dialog)
         self.templates_widget = TemplatesWidget(self)
         self.templates = self.templates_widget.sets
         self.none = QCheckBox("None of these, below")
@@ -90,7 +121,7 @@ class VocabularyWidget(QWidget):
         self.threshold = QDoubleSpinBox()
         self.threshold.setAccessibleName("Least similarity of a word")
         self.threshold.setToolTip(
-            "Similarities differ between models: first look at regions you know."
+            "Similarities differ between models: look at known regions first."
         )
         self.threshold.setRange(-1, 1)
         self.threshold.setSingleStep(0.01)
@@ -103,12 +134,8 @@ class VocabularyWidget(QWidget):
         buttons = line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1))
         stack(self, form([self.text, self.count, buttons]))
         prompts = self.templates_widget
-        rows = [
-            ("Prompts", prompts.sets),
-            prompts.own,
-            prompts.problem,
-            (self.none, self.threshold),
-        ]
+        none = (self.none, self.threshold)
+        rows = [("Prompts", prompts.sets), prompts.own, prompts.problem, none]
         self.limits_page = QWidget()
         stack(self.limits_page, form(rows), self.uncertainty)
         self.none.toggled.connect(self.threshold.setEnabled)
@@ -132,7 +159,7 @@ class VocabularyWidget(QWidget):
         typed = self._read()
         if typed.problem:
             raise InputError(typed.problem)
-        labels = self._marks.marked(typed.labels)
+        labels = self._marked(typed.labels)
         threshold = self.threshold.value() if self.none.isChecked() else None
         return Vocabulary.of(labels, self.templates_widget.templates(), threshold)
 
@@ -185,7 +212,19 @@ class VocabularyWidget(QWidget):
     @property
     def marks(self) -> dict[str, tuple[str, str]]:
         """Group and colour of labels that have any."""
-        return self._marks.known(self._read().labels)
+        names = {label.name for label in self._read().labels}
+        return {name: mark for name, mark in self._marks.items() if name in names and any(mark)}
+
+    def _remember(self, labels: Iterable[Label]) -> None:
+        self._marks.update({label.name: (label.group, label.color) for label in labels})
+
+    def _marked(self, labels: Iterable[Label]) -> tuple[Label, ...]:
+        """Return labels with their known groups and colours."""
+        marks = ((label, *self._marks.get(label.name, ("", ""))) for label in labels)
+        return tuple(
+            replace(label, group=group, color=color) if group or color else label
+            for label, group, color in marks
+        )
 
     def restore(
         self, text: str, marks: Mapping[str, tuple[str, str]], *, forget: bool = False
@@ -195,10 +234,10 @@ class VocabularyWidget(QWidget):
         Labels in the field stay, unless ``forget``.
         """
         if forget:
-            self._marks = LabelMarks()
+            self._marks.clear()
         for name, (group, color) in marks.items():
             with suppress(InputError):  # the file was edited by hand
-                self._marks.remember([Label(name, group=group, color=color)])
+                self._remember([Label(name, group=group, color=color)])
         if forget:
             self._replace(text)
         elif text and self.empty:
@@ -244,7 +283,7 @@ class VocabularyWidget(QWidget):
 
     def take(self, content: LabelFile) -> None:
         """Take the labels of a list, and its prompts and threshold if it has any."""
-        self._marks.remember(content.labels)
+        self._remember(content.labels)
         self.marked.emit()
         self._replace(to_text(content.labels))
         if content.templates is not None:
@@ -254,10 +293,6 @@ class VocabularyWidget(QWidget):
             self.threshold.setDecimals(decimals)
             self.threshold.setValue(content.threshold)
             self.none.setChecked(True)
-
-    def read(self, path: Path) -> None:
-        """Replace the labels with those of a file."""
-        self.files.read(path)
 
     def save_as(self) -> None:
         """Ask for a file and save all that its format can hold."""
@@ -274,8 +309,7 @@ class VocabularyWidget(QWidget):
         if typed.problem and not typed.labels:
             refuse(typed.problem)
             return
-        before = self._marks.marked(typed.labels)
-        self.dialog = LabelDialog(before, self)
+        self.dialog = LabelDialog(self._marked(typed.labels), self)
         self.dialog.accepted.connect(self._take_dialog)
         self.dialog.finished.connect(self._forget_dialog)
         self.dialog.open()
@@ -284,7 +318,7 @@ class VocabularyWidget(QWidget):
         if self.dialog is None:
             return
         labels = self.dialog.labels
-        self._marks.remember(labels)
+        self._remember(labels)
         self.marked.emit()
         if [one.words for one in labels] != [one.words for one in self._read().labels]:
             self._replace(to_text(labels))  # comments in the text go; Ctrl+Z restores them

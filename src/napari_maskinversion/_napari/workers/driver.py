@@ -1,11 +1,11 @@
 """Runs tasks one after another in a worker thread. Knows neither Qt nor napari.
 
-A task is a function, or a generator function that yields its progress between two steps. It may
-yield
+A task is a function. What its work tells (`base.progress`) is shown, and stops it where it has to
+stop; it may also `show`
 
 - a text, an `Update` or any other value, which is always shown;
 - a function without arguments that returns one. It is called, and its value shown, at most ten
-  times a second: use it (or `often`) for steps that follow one another quickly.
+  times a second: for steps that follow one another quickly.
 """
 
 from __future__ import annotations
@@ -13,18 +13,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from weakref import WeakSet
 
 from ...base.errors import Cancelled, MaskInversionError
-from ...base.steps import map_steps
+from ...base.progress import listening
 from .updates import Update
 
-Step = TypeVar("Step")
-Result = TypeVar("Result")
 Work = Callable[[], Any]
 Tell = Callable[["Task", Any], object]
 
@@ -141,9 +138,8 @@ class TaskQueue:
         try:
             check_stopped()
             assert task.work is not None
-            result = task.work()
-            if isinstance(result, Generator):
-                result = _run_steps(result)
+            with listening(hear):
+                result = task.work()
             if isinstance(result, Partial):
                 failure = failure_of(result.error, self._name, self._kept)
                 return Outcome((result.result,), failure)
@@ -161,53 +157,27 @@ def any_driven() -> bool:
     return any(queue.driven for queue in _QUEUES)
 
 
-def _run_steps(steps: Generator[Any, None, Any]) -> Any:
-    """Run a generator to its end, and show what it yields.
-
-    One that is stopped gets `Cancelled`, and may return what it has.
-    """
-    try:
-        value = next(steps)
-        while True:
-            try:
-                check_stopped()
-                show(value)
-            except BaseException as error:
-                value = steps.throw(error)
-            else:
-                value = next(steps)
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
-
-
-def often(
-    steps: Generator[Step, None, Result], make: Callable[[Step], Any] | None = None
-) -> Generator[Callable[[], Any], None, Result]:
-    """Yield steps that follow one another quickly: ten a second at most are made and shown."""
-    return map_steps(lambda step: partial(make or _same, step), steps)
-
-
-def _same(step: Any) -> Any:
-    return step
+def hear(news: Any) -> None:
+    """Show a step that the task's work tells, if it has words; stop here if the task has to."""
+    if isinstance(news, str):
+        show(news)
+    elif hasattr(news, "text"):
+        show(lambda: Update(text=news.text, fraction=news.fraction, note=getattr(news, "note", "")))
+    else:
+        check_stopped()
 
 
 def show(value: Any) -> None:
-    """Show the progress of the task that runs in this thread, as if it had yielded ``value``."""
+    """Show the progress of the task that runs in this thread; stop here if it has to."""
+    check_stopped()
     task = getattr(_thread, "task", None)
-    if task is None or task.stop:
+    if task is None:
         return
     if callable(value):
         if time.monotonic() - _thread.shown < _interval(task):
             return
         value, _thread.shown = value(), time.monotonic()
     _thread.queue.tell(task, value)
-
-
-def show_bytes(done: int, total: int) -> None:
-    """Show how much of a file is downloaded, as (bytes, total)."""
-    show((done, total))
 
 
 def _interval(task: Task) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...base import progress_words as words
+from ...base.progress import tell
 from ...engine.compute.lazy_torch import torch_if_loaded
 from .preload import start_torch
 
@@ -46,11 +46,11 @@ class ModelStore:
                 self.note = loaded.note
             return loaded.model
 
-    def load(self, name: str, device: str) -> Generator[str, None, Backbone]:
-        """Load a model as `get` does, in a worker; yields what to show meanwhile."""
+    def load(self, name: str, device: str) -> Backbone:
+        """Load a model as `get` does, in a worker."""
         if not self.has(name, device):
-            yield from start_torch()
-            yield words.loading_model(name)
+            start_torch()
+            tell(words.loading_model(name))
         return self.get(name, device)
 
     def use_architecture(self, name: str, architecture: str | None) -> None:

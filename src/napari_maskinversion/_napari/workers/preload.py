@@ -22,7 +22,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base import progress_words as words
+from ...base.progress import tell
 from ...engine.compute.lazy_torch import torch_if_loaded
 
 _TORCH: Final = ("libtorch_global_deps.so", "libtorch_python.so")
@@ -60,10 +61,10 @@ def preload_torch() -> None:
             _load(folder / "lib" / name, os.RTLD_NOW | scope)
 
 
-def start_torch() -> Generator[str, None, None]:
-    """Load PyTorch's libraries if necessary; yields what to show meanwhile."""
+def start_torch() -> None:
+    """Load PyTorch's libraries if necessary, in a worker."""
     if torch_if_loaded() is None:
-        yield words.STARTING_TORCH
+        tell(words.STARTING_TORCH)
         preload_torch()
 
 

@@ -44,7 +44,7 @@ class _Relay(QObject):
 
 
 class Worker(QObject):
-    """Runs functions and generators in a thread, one at a time; see `driver` for what they yield.
+    """Runs functions in a thread, one at a time; see `driver` for what they show.
 
     Not on napari's ``thread_worker``: it keeps every worker alive, with all that its function
     holds, as long as the window lives.
@@ -86,7 +86,7 @@ class Worker(QObject):
         return not self._queue.driven
 
     def start(self, work: Work) -> bool:
-        """Run a function or generator function; return False if the mode refuses it."""
+        """Run a function; return False if the mode refuses it."""
         if self._mode == "single" and self.busy:
             return False
         if self._mode == "latest":

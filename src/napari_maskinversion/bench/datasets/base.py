@@ -24,7 +24,7 @@ from ...base.reading import read_text
 from ...base.regions import Region, Regions
 from ...engine.methods.edits import cut_box
 from ...images.decoding import decode
-from ...images.reading import read_plane
+from ...images.opening import read_plane
 
 LEAST_WINDOW: Final = 32  # pixels
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.steps import Steps
+from ...base.progress import listening
 from ...engine.invert.dice import upsample_heatmap
 from ...engine.invert.inverter import MaskInverter
+from ...engine.invert.loop import StepState
 from ...engine.settings import InversionConfig
 from ..datasets.scenes import Case, kinds_of, sources_of
 from ..model_under_test import ModelUnderTest
@@ -44,7 +45,7 @@ class CurvePlan:
             "fingerprint": subject.model.fingerprint,
             "names": len(subject.names),
             **{k: v for k, v in asdict(self).items() if k not in ("inversion", "sprites")},
-            "inversion": asdict(self.inversion),
+            "inversion": dict(self.inversion),
         }
 
 
@@ -91,15 +92,17 @@ def _steps(
     """Measure all points in one inversion, from the embeddings and maps of every step."""
     embeddings: dict[int, NDArray[np.float32]] = {}
     maps: dict[int, NDArray[np.float32]] = {}
-    steps = Steps(inverter.invert_steps(case.masks, plan.inversion))
-    for state in steps:
-        if state.embeddings is not None:
-            embeddings[state.step] = state.embeddings()
-        if state.grid_maps is not None:
-            maps[state.step] = state.grid_maps()
-    losses = steps.result.losses
-    # `invert_steps` does not yield the first map; an inversion of one step returns it.
-    first = replace(plan.inversion, steps=1, keep_last_step_heatmaps=True)
+
+    def keep(news: Any) -> None:
+        if isinstance(news, StepState) and news.embeddings is not None:
+            embeddings[news.done] = news.embeddings()
+            if news.grid_maps is not None:
+                maps[news.done] = news.grid_maps()
+
+    with listening(keep):
+        losses = inverter.invert(case.masks, plan.inversion).losses
+    # The first map is not told; an inversion of one step returns it.
+    first = plan.inversion.changed(steps=1, keep_last_step_heatmaps=True)
     start = inverter.invert(case.masks[:1], first).last_step_grid_maps
     assert start is not None
     maps[0] = np.repeat(start, len(case.masks), 0)
@@ -112,7 +115,7 @@ def _alphas(
 ) -> list[NDArray[np.float64]]:
     points = []
     for alpha in plan.values:
-        result = inverter.invert(case.masks, replace(plan.inversion, alpha=alpha))
+        result = inverter.invert(case.masks, plan.inversion.changed(alpha=alpha))
         reached = result.raw_embeddings, result.grid_maps, result.losses[:, -1]
         points.append(_point(inverter, subject, case, alpha, *reached))
     return points

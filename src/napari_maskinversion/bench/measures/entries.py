@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.regions import Region, Regions
-from ...base.steps import drive
 from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, list_methods
 from ...engine.settings import InversionConfig
 from ...images.plane_source import ArrayPlane
-from ...regions.masks.cleanup import CleanUp, clean_region
+from ...regions.cleanup import CleanUp, clean_region
 from ...regions.sam.prompts import Prompt
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
         for depth in depths:
             key = name if depth == 1 else f"{name}-{depth}"
             title = name if depth == 1 else f"{name}, {depth} layers"
-            changed = replace(inversion, explainer=name, layers=depth)
+            changed = inversion.changed(explainer=name, layers=depth)
             rows.append(Entry(key=key, title=title, inversion=changed))
     return rows
 
@@ -141,7 +140,7 @@ def _by_sam(regions: Regions, image: NDArray[Any], segmenter: Segmenter) -> Regi
         for region in regions
         for y0, x0, y1, x1 in [region.bbox]
     ]
-    segmented = drive(segmenter.segment(ArrayPlane(image), prompts))
+    segmented = segmenter.segment(ArrayPlane(image), prompts)
     return Regions(
         regions.shape,
         [

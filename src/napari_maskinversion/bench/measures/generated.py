@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -56,7 +56,7 @@ class CaptionsPlan:
             "fingerprint": subject.model.fingerprint,
             "decoder": decoder.name,
             "decoder weights": decoder.weights,
-            "generation": asdict(decoder.settings),
+            "generation": dict(decoder.settings),
             "names": len(subject.names),
             "scenes": self.scenes,
             "objects": self.objects,

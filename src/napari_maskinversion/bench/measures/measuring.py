@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, MaskInversionError, ModelError
+from ...base.progress import listening
 from ...base.record_store import RecordStore, records_path
-from ...base.steps import Steps, drive
 from ...engine.invert.inverter import MaskInverter, RegionEmbedder
+from ...engine.invert.loop import StepState
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
 from ..datasets.base import (
@@ -34,7 +35,7 @@ from .retrieval import Overlaps, figures, masks_for_sentences, sentences_for_mas
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...language.generation.decoder import SentenceGenerator
+    from ...language.generation.decoder import CaptionDecoder
     from ...regions.sam.segmenter import Segmenter
 
 Rows = NDArray[np.float32]
@@ -66,7 +67,7 @@ class MeasuringPlan:
             "template": dataset.template,
             "context": self.context,
             "resolution": self.resolution,
-            "inversion": asdict(self.entries[0].inversion) if len(self.entries) else {},
+            "inversion": dict(self.entries[0].inversion) if len(self.entries) else {},
         }
         for name, usual in (("keep_aspect", True), ("pictures_native", False)):
             if getattr(self, name) != usual:  # records from before 0.3 lack them
@@ -102,19 +103,19 @@ class Captioner:
     def __init__(
         self,
         name: str,
-        make: Callable[[Backbone], SentenceGenerator],
+        make: Callable[[Backbone], CaptionDecoder],
         load_judge: Callable[[], Backbone],
     ) -> None:
         self.name = name  # Of the generator, its weights and settings, for records
         self._make, self._judge = make, cache(load_judge)
-        self._generators: dict[str, SentenceGenerator] = {}  # by the names of models
+        self._generators: dict[str, CaptionDecoder] = {}  # by the names of models
 
     def open(self, model: Backbone) -> None:
         """Load generator and judge now, to refuse bad files before anything is measured."""
         self._generator(model)
         self._judge()
 
-    def _generator(self, model: Backbone) -> SentenceGenerator:
+    def _generator(self, model: Backbone) -> CaptionDecoder:
         if model.name not in self._generators:
             self._generators[model.name] = self._make(model)
         return self._generators[model.name]
@@ -304,7 +305,7 @@ class _OneModel:
         method = entry.method
         try:
             if entry.scorer != "embeddings":
-                self.model.check(replace(entry.inversion, explainer=entry.scorer))
+                self.model.check(entry.inversion.changed(explainer=entry.scorer))
             elif method.uses_inversion:
                 self.model.check(entry.inversion)
             if not method.inverts and method.name not in self._embedders:
@@ -403,18 +404,21 @@ class _OneModel:
         if entry.method.inverts:
             inverter = MaskInverter(self.model)
             inverter.set_image(view.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
-            steps, kept = Steps(inverter.invert_steps(regions, entry.inversion)), {}
-            for state in steps:
-                if state.step in entry.points and state.embeddings is not None:
-                    kept[state.step] = state.embeddings().copy()
-            result = steps.result
+            kept: dict[int, NDArray[np.float32]] = {}
+
+            def keep(news: Any) -> None:
+                if isinstance(news, StepState) and news.done in entry.points and news.embeddings:
+                    kept[news.done] = news.embeddings()
+
+            with listening(keep):
+                result = inverter.invert(regions, entry.inversion)
             kept[entry.inversion.steps] = result.raw_embeddings.copy()
             norm = float(np.linalg.norm(inverter.image_embedding))
             rows = result.raw_embeddings.copy()
             return _Embedded(rows, result.mask_ious.tolist(), kept, norm)
         embedder = self._embedders[entry.method.name]
         embedder.set_image(view.image)
-        return _Embedded(drive(embedder.invert_steps(regions)).raw_embeddings.copy())
+        return _Embedded(embedder.invert(regions).raw_embeddings.copy())
 
     def _sentences(self, entry: Entry, sample: Sample) -> Rows:
         """Return unit embeddings of a sample's sentences; the last ones are kept."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -69,7 +69,7 @@ class ScenesPlan:
             "validation scenes": 0 if self.short else self.validation,
             "regions per real class": self.per_class,
             "resolution": self.resolution,
-            "inversion": asdict(self.inversion),
+            "inversion": dict(self.inversion),
             "drawings": "bundled" if self.short else {s.style: s.version for s in SETS},
         }
 

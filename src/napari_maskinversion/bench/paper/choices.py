@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,14 +13,14 @@ from ...engine.methods.registry import Method
 from ...engine.models.registry import get_spec, model_state, own_model
 from ...engine.models.specs import MODELS
 from ...engine.settings import InversionConfig
-from ...language.ranking.finding import EXPRESSION_ALPHA
-from ...pipeline.captions.generating import CaptionRequest
+from ...language.ranking.ranking import EXPRESSION_ALPHA
+from ...pipeline.captions import CaptionRequest
 from ..datasets.registry import DATASETS, VOC_CLASSES, existing_folder
 from .tables import BACKBONES, SETS
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
-    from ...language.generation.decoder import SentenceGenerator
+    from ...language.generation.decoder import CaptionDecoder
     from ..datasets.base import Dataset
     from ..measures.measuring import Captioner
 
@@ -233,7 +233,7 @@ def open_sets(
 def captioner(
     request: CaptionRequest | None,
     backbones: Backbones,
-    make: Callable[[Backbone], SentenceGenerator],
+    make: Callable[[Backbone], CaptionDecoder],
     load: Callable[[str], Backbone],
     *,
     memory: Path | None = None,
@@ -253,6 +253,6 @@ def captioner(
 
     request.check(parts_of(reader)[0], Method(), memory)
     weights = "" if request.file is None else content_of(request.file)
-    how = json.dumps(asdict(request.settings))  # records of other settings are made again
+    how = json.dumps(dict(request.settings))  # records of other settings are made again
     parts = (request.decoder, weights, sentences, how, "judged by", judge)
     return Captioner(" ".join(filter(None, parts)), make, lambda: load(judge)), ""

@@ -311,7 +311,7 @@ def time_part(model: Backbone, part: TimedPart, inversion: InversionConfig) -> d
     side *= model.patch_size
     image, masks = _scene(part.masks)
     steps = inversion.steps if part.steps is None else part.steps
-    config = replace(inversion, route=part.route, alpha=0.0, steps=steps)
+    config = inversion.changed(route=part.route, alpha=0.0, steps=steps)
     inverter = MaskInverter(model)
     encoded, inverted, route = [], [], ""
     for number in range(TIMES + 1):  # the first is not counted: it prepares weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -98,7 +98,7 @@ class Row:
             key=self.key(inversion),
             title=self.title,
             method=Method(self.method, weights),
-            inversion=replace(inversion, **self.changes),
+            inversion=inversion.changed(**self.changes),
             masks=self.masks,
             template=self.template,
             scorer=self.scorer,

@@ -11,7 +11,7 @@ from typing import Final
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.targets import check_targets, mentions_us
-from ...results.spreadsheet import without_formula
+from ...results.export.table_csv import without_formula
 from ..measures.figures_file import typed_command
 from ..measures.retrieval import READINGS, Ties
 from ..paper.cells import Cell

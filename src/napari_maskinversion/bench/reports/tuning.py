@@ -6,7 +6,7 @@ The paper names no learning rate. Its curve on VOC rises to 85.4 % at step 10 an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ...base.record_store import RecordStore
@@ -53,7 +53,7 @@ def tuning_plan(
         Entry(
             key=f"rate={rate:g}",
             title=f"{rate:g}",
-            inversion=replace(config, learning_rate=rate),
+            inversion=config.changed(learning_rate=rate),
             points=points_to(last),
         )
         for rate in rates

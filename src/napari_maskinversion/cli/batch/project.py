@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -10,82 +11,66 @@ import typer
 from ...base.errors import InputError
 from ...base.locks import hold
 from ...base.targets import check_targets
+from ...batch.executors import Workers
 from ...batch.exporting import FILES, export_steps
-from ...batch.opened import OpenProject, edit
+from ...batch.opened import OpenProject, added_images, edit
 from ...batch.project import (
     Project,
     ProjectImage,
-    captions_of,
-    check_words,
     project_file,
+    project_images,
     read_project,
     relative,
-    states,
     stored_labels,
     stored_settings,
     write_project,
 )
 from ...batch.running import listed, plan
 from ...pipeline.inputs import input_files
-from ...results.settings import RunSettings
-from ..captions.banks import CaptionSource
+from ...results.settings import GROUPS, RunSettings
+from ..captions.banks import CaptionSource, Words
 from ..console import ProgressBar, echo, say
-from ..options import Polygons, split_names, template_option, with_paper, with_settings
-from .checking import problems_of
-from .images import (
-    CaptionColumn,
-    Captions,
-    Images,
-    Labels,
-    Positions,
-    ProjectPlace,
-    RegionFiles,
-    Table,
-    counted,
-    pairs_of,
-    project_images,
+from ..options import (
+    AcceptedOnly,
+    Polygons,
+    split_names,
+    with_option_groups,
+    with_paper,
+    with_settings,
 )
+from .executing import problems_of
+from .images import ManyImages, ProjectPlace, counted
 
 project = typer.Typer(help="Projects: many images in one file.", no_args_is_help=True)
 
 
 @project.command("new")
 @with_paper(template=["photo"])
-@with_settings(
-    "model", "method", "inversion", "input", "window", "planes", "units", "labels", "uncertainty"
-)
+@with_settings(*GROUPS)
+@with_option_groups
 def new_command(
     place: ProjectPlace,
     settings: RunSettings,
-    images: Images = None,
-    regions: RegionFiles = None,
-    table: Table = None,
-    positions: Positions = False,
-    labels: Labels = None,
-    template: Annotated[
-        list[str] | None, template_option("those of the file or preset, else photo")
-    ] = None,
-    captions: Captions = None,
-    caption_column: CaptionColumn = None,
+    many: ManyImages,
+    words: Words,
     overwrite: Annotated[bool, typer.Option(help="Replace a project.")] = False,
 ) -> None:
     """Make a project: pair images with regions, and keep words and settings."""
     file = project_file(place)
-    pairs = pairs_of(images, regions, table, positions=positions)
-    inputs = [path for one in pairs.pairs for path in (one.image, one.regions) if path]
-    inputs += input_files(labels, captions, table, settings.model)
+    pairs = many.pairs().pairs
+    inputs = [path for one in pairs for path in (one.image, one.regions) if path]
+    inputs += input_files(words.labels, words.captions, many.table, settings.model)
     check_targets([file], overwrite=overwrite, inputs=inputs)
     folder = file.parent
     made = Project(
-        labels=stored_labels(labels, folder),
-        templates=tuple(template or ()),
-        captions=None if captions is None else relative(captions, folder),
-        caption_column=caption_column,
+        labels=stored_labels(words.labels, folder),
+        templates=tuple(words.template or ()),
+        captions=None if words.captions is None else relative(words.captions, folder),
+        caption_column=words.caption_column,
         settings=stored_settings(settings, folder),
-        images=tuple(project_images(pairs, folder)),
+        images=project_images(pairs, folder),
     )
-    if captions is not None:
-        CaptionSource(captions, column=caption_column)  # refuses what are no captions
+    words.sentences()  # refuses what are no captions
     made.vocabulary(folder, settings.threshold)  # refuses what are no labels
     folder.mkdir(parents=True, exist_ok=True)
     write_project(made, file)
@@ -93,47 +78,24 @@ def new_command(
 
 
 @project.command("add")
-def add_command(
-    place: ProjectPlace,
-    images: Images = None,
-    regions: RegionFiles = None,
-    table: Table = None,
-    positions: Positions = False,
-) -> None:
+@with_option_groups
+def add_command(place: ProjectPlace, many: ManyImages) -> None:
     """Add images to a project; images already in it get these regions if they had none."""
     file = project_file(place)
     read_project(place)  # refused before images are looked for
-    pairs = pairs_of(images, regions, table, positions=positions)
-    new = tuple(project_images(pairs, file.parent))
-    by_place = {_place(image): image for image in new}
-    old: tuple[ProjectImage, ...] = ()
+    pairs = many.pairs().pairs
+    before: list[ProjectImage] = []
 
     def add(content: Project) -> Project:
-        nonlocal old
-        old = content.images
-        present = {_place(image) for image in old}
-        added = tuple(image for image in new if _place(image) not in present)
-        kept = tuple(_with_regions(image, by_place) for image in old)
-        return Project(**{**dict(content), "images": kept + added})
+        before[:] = content.images
+        return added_images(content, pairs, file.parent, fill=True)
 
     now = edit(file, add).images
-    filled = sum(one != before for one, before in zip(now, old, strict=False))
+    filled = sum(one != earlier for one, earlier in zip(now, before, strict=False))
     what = f"regions of {counted(filled)}" if filled else ""
-    if len(now) > len(old) or not filled:
-        what = counted(len(now) - len(old)) + f" and {what}" * bool(what)
+    if len(now) > len(before) or not filled:
+        what = counted(len(now) - len(before)) + f" and {what}" * bool(what)
     say(f"Added {what} to {file}, which has {counted(len(now))} now.")
-
-
-def _place(image: ProjectImage) -> tuple[str, int | None]:
-    return image.image, image.series
-
-
-def _with_regions(
-    image: ProjectImage, new: dict[tuple[str, int | None], ProjectImage]
-) -> ProjectImage:
-    if image.regions is not None or _place(image) not in new:
-        return image
-    return ProjectImage(**{**dict(image), "regions": new[_place(image)].regions})
 
 
 @project.command("status")
@@ -144,16 +106,15 @@ def status_command(
     ] = None,
 ) -> None:
     """Show how many images there are and how many are done."""
-    content = read_project(place)
-    number = states(content)
-    bare = sum(image.regions is None for image in content.images)
-    words = [counted(len(content.images)), f"{number['done']} done", f"{number['skip']} to skip"]
+    opened = OpenProject.read(place)
+    images = opened.project.images
+    number = Counter(image.state for image in images)
+    bare = sum(image.regions is None for image in images)
+    words = [counted(len(images)), f"{number['done']} done", f"{number['skip']} to skip"]
     echo(", ".join([*words, f"{bare} without regions"]))
     if out is not None:
-        folder = project_file(place).parent
-        work = plan(content, folder, out, captions=captions_hash(content, folder))
-        line = f"{out}: {counted(len(work.done))} computed, {len(work.tasks)} to compute"
-        echo(line)
+        work = plan(opened.with_results(out), captions=captions_hash(opened))
+        echo(f"{out}: {counted(len(work.done))} computed, {len(work.tasks)} to compute")
         if work.stale_text:
             echo(work.stale_text)
         if work.damaged:
@@ -165,15 +126,16 @@ def status_command(
 @project.command("check")
 def check_command(place: ProjectPlace) -> None:
     """Read all images and regions, and list those that a batch cannot run."""
-    content, file = read_project(place), project_file(place)
-    check_words(content, file)
-    captions = captions_hash(content, file.parent)
-    work = plan(content, file.parent, file.parent, captions=captions)
-    problems = problems_of(work)
+    opened = OpenProject.read(place)
+    opened.check_words()
+    # In its own folder are no results: all images are to be looked at.
+    work = plan(opened.with_results(opened.folder), captions=captions_hash(opened))
+    with Workers() as executor:
+        problems = problems_of(work, executor)
     for name, problem in problems.items():
         echo(f"{name}: {problem}")
     if problems:
-        raise InputError(f"{counted(len(problems))} of {len(content.images)} cannot be run.")
+        raise InputError(f"{counted(len(problems))} of {len(opened.project.images)} cannot be run.")
     echo(f"{counted(len(work.tasks))} can be run.")
 
 
@@ -191,9 +153,7 @@ def export_command(
     formats: Annotated[
         str, typer.Option("--format", help=f"Separated by commas: {', '.join(FILES)}.")
     ] = ",".join(FILES),
-    accepted_only: Annotated[
-        bool, typer.Option("--accepted-only", help="Only regions that were accepted in a review.")
-    ] = False,
+    accepted_only: AcceptedOnly = False,
     polygons: Polygons = False,
     stale: Annotated[
         bool,
@@ -217,7 +177,7 @@ def export_command(
         polygons=polygons,
         overwrite=overwrite,
         stale=stale,
-        captions=captions_hash(opened.project, opened.folder),
+        captions=captions_hash(opened),
     )
     with ProgressBar(remaining=True) as bar:
         for count, exported in steps:  # noqa: B007 - the last one is told
@@ -227,7 +187,7 @@ def export_command(
     say(f"Wrote {exported.written}")
 
 
-def captions_hash(content: Project, folder: Path) -> str:
+def captions_hash(opened: OpenProject) -> str:
     """Return the hash of a project's captions; "" without any."""
-    file = captions_of(content, folder)
-    return "" if file is None else CaptionSource(file, column=content.caption_column).sha256
+    file, column = opened.captions, opened.project.caption_column
+    return "" if file is None else CaptionSource(file, column=column).sha256

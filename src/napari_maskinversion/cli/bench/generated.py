@@ -9,7 +9,7 @@ import typer
 
 from ...base.errors import InputError
 from ...engine.methods.registry import Method
-from ...pipeline.captions.generating import CaptionRequest
+from ...pipeline.captions import CaptionRequest
 from ..captions.generate import Decoder, DecoderFile
 from ..loading import load_captioner
 from ..options import with_option_groups

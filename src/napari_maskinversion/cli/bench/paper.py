@@ -15,7 +15,7 @@ from ...bench.paper import TABLES
 from ...engine.settings import InversionConfig
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import GenerationSettings
-from ...pipeline.captions.generating import CaptionRequest
+from ...pipeline.captions import CaptionRequest
 from ...regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint
 from ..captions.banks import CaptionSource
 from ..captions.generate import Beams, Memory, SearchOption

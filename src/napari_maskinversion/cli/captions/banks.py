@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,23 +15,23 @@ from rich.table import Table
 
 from ...base import progress_words as words
 from ...base.errors import InputError, ModelError
-from ...base.steps import Steps
+from ...base.progress import CAPTIONS, Tick
 from ...engine.models.registry import unread_spec
 from ...engine.models.specs import DEMO
 from ...language.captions.bank import TOP, CaptionBank, check_top, open_bank
 from ...language.captions.building import (
-    Building,
-    build_bank_steps,
-    continue_bank_steps,
+    build_bank,
+    continue_bank,
     default_folder,
 )
 from ...language.captions.caption_files import Captions, read_captions
-from ...language.captions.store import CaptionStore
-from ...language.ranking.finding import check_expression, embed_expression
+from ...language.labels.presets import vocabulary_of
+from ...language.labels.vocabulary import Vocabulary
+from ...language.ranking.ranking import check_expression, embed_expression
 from ...results.settings import RunSettings
-from ..console import INTERRUPTED, ProgressBar, echo, print_table, say
+from ..console import ProgressBar, echo, following, print_table, say
 from ..loading import load
-from ..options import with_settings
+from ..options import template_option, with_settings
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -46,6 +49,45 @@ BankModel = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Labels and captions for regions, as several commands take them."""
+
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels separated by commas (car | automobile: synonyms), a file of labels (text, "
+            "CSV, YAML), or a list that comes with the package: preset:coco; see labels list. "
+            "(default: the names in the files of regions, if they have any)"
+        ),
+    ] = None
+    template: Annotated[
+        list[str] | None, template_option("those of the project, file or preset, else photo")
+    ] = None
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also find the best captions, with labels or without: a caption bank (see "
+            "captions build), or a text or CSV file, which is embedded once and kept."
+        ),
+    ] = None
+    caption_column: Annotated[
+        str | None, typer.Option(help="Column of a CSV file of captions.")
+    ] = None
+
+    def vocabulary(self, threshold: float | None) -> Vocabulary | None:
+        """Return the labels with their prompts; None without labels."""
+        if self.labels is None:
+            return None
+        return vocabulary_of(self.labels, self.template or (), threshold)
+
+    def sentences(self) -> CaptionSource | None:
+        """Return the captions; refuses a file that has none."""
+        if self.captions is None:
+            return None
+        return CaptionSource(self.captions, column=self.caption_column)
+
+
 class CaptionSource:
     """A file of captions, or the folder of a caption bank."""
 
@@ -56,7 +98,7 @@ class CaptionSource:
         self._captions: Captions | None = None
         self._model = DEMO
         if self.folder is not None:
-            self._model = CaptionStore.open(path).record.model
+            self._model = CaptionBank.open(path).record.model
         else:
             self._captions = read_captions(path, column=column, encoding=encoding)
 
@@ -77,15 +119,16 @@ class CaptionSource:
         if self._captions is not None:
             return self._captions.sha256
         assert self.folder is not None
-        return CaptionStore.open(self.folder).record.sha256
+        return CaptionBank.open(self.folder).record.sha256
 
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
         """Open the bank; build or finish it first if necessary, under a progress bar."""
         if self._captions is not None:
             place = default_folder(model, self._captions) if out is None else out
-            return _follow(build_bank_steps(model, self._captions, place, say), place)
+            captions = self._captions
+            return _follow(lambda: build_bank(model, captions, place), place)
         assert self.folder is not None
-        if CaptionStore.open(self.folder).complete:
+        if CaptionBank.open(self.folder).complete:
             bank = open_bank(self.folder)
             bank.check(model)
             return bank
@@ -94,28 +137,29 @@ class CaptionSource:
     def finish(self, model: Backbone) -> CaptionBank:
         """Finish the bank in a folder, and repair damaged parts."""
         assert self.folder is not None
-        return _follow(continue_bank_steps(model, self.folder, say), self.folder)
+        folder = self.folder
+        return _follow(lambda: continue_bank(model, folder), folder)
 
 
-def _follow(work: Building, folder: Path) -> CaptionBank:
+def _follow(work: Callable[[], CaptionBank], folder: Path) -> CaptionBank:
     """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
-    try:
-        with ProgressBar(MofNCompleteColumn(), remaining=True) as bar, Steps(work) as steps:
-            for done, total in steps:
-                bar.show(words.EMBEDDING_CAPTIONS, done, total)
-    except KeyboardInterrupt:
-        _say_stopped(folder)
-        raise typer.Exit(INTERRUPTED) from None
-    return steps.result
+    columns, stopped = MofNCompleteColumn(), partial(_stopped, folder)
+    with following(_show, columns, remaining=True, stopped=stopped):
+        return work()
 
 
-def _say_stopped(folder: Path) -> None:
+def _show(bar: ProgressBar, news: Tick) -> None:
+    bar.say_note(news.note)
+    if news.stage == CAPTIONS:
+        bar.show(words.EMBEDDING_CAPTIONS, news.done, news.total)
+
+
+def _stopped(folder: Path) -> str:
     try:
-        store = CaptionStore.open(folder)
+        store = CaptionBank.open(folder)
     except InputError:
-        say("Stopped before the first captions were embedded.")
-        return
-    say(
+        return "Stopped before the first captions were embedded."
+    return (
         f"Stopped: {store.done:,} of {store.record.count:,} captions are embedded and kept in "
         f"{folder}; to continue, repeat the command, or: captions build {folder}"
     )
@@ -145,10 +189,9 @@ def build_command(
         raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
     loaded = load(model or source.known_model, settings.architecture, settings.device)
     bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
-    record = bank.record
-    skipped = record.skipped
+    skipped = bank.record.skipped
     more = f" ({skipped})" if skipped else ""
-    say(f"{len(bank):,} captions{more}, model {record.model}, in:")
+    say(f"{len(bank):,} captions{more}, model {bank.record.model}, in:")
     echo(bank.folder)
 
 

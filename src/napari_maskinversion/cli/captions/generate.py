@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ...base import progress_words as words
-from ...base.identity import identify_image
-from ...base.locks import hold
-from ...base.steps import Steps
-from ...base.targets import check_targets
+from ...base.progress import Tick
+from ...base.progress_words import WRITING_CAPTIONS
 from ...language.generation.registry import DECODERS
 from ...language.generation.settings import NORMS, SEARCHES, GenerationSettings, describe
-from ...pipeline.captions.generating import CaptionRequest, generate_captions_steps
-from ...pipeline.inputs import input_files, open_inputs, origin
-from ...pipeline.run import check_tasks
-from ...results.export.bundle import Bundle, compress_masks
-from ...results.export.catalogue import check_formats, write_results
+from ...pipeline.captions import CaptionRequest, generate_captions
+from ...pipeline.job import open_job
 from ...results.printing import print_results
 from ...results.settings import RunSettings
-from ..console import INTERRUPTED, ProgressBar, say
-from ..earlier_results import embedded_before
+from ..console import ProgressBar, following, say
 from ..loading import load, load_captioner
 from ..options import (
-    Formats,
+    EarlierResults,
     ImageFile,
     MaskFiles,
-    Polygons,
-    RawCsv,
-    check_polygons,
-    split_names,
+    Output,
+    with_option_groups,
     with_paper,
     with_settings,
 )
-from ..running import invert, say_unfinished
+from ..running import embedded, say_unfinished
 from .banks import CaptionSource
 
 if TYPE_CHECKING:
-    from ...language.generation.decoder import CaptionDecoder
-    from ...results.results import Results
+    pass
 
-FORMATS: Final = "csv,json,npz"
 _USUAL: Final = GenerationSettings()
-
+_STOPPED: Final = "Stopped before all sentences were written; nothing was saved."
+_OUTPUT: Final = Output(formats="csv,json,npz")
 
 Decoder = Annotated[
     str,
@@ -71,99 +61,67 @@ MaxTokens = Annotated[int | None, typer.Option(help=describe("max_tokens"))]
 NormOption = Annotated[str, typer.Option(metavar="|".join(NORMS), help=describe("norm"))]
 
 
+def _show(bar: ProgressBar, news: Tick) -> None:
+    bar.show(WRITING_CAPTIONS, news.done, news.total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderOptions:
+    """The decoder of captions, and how it chooses words."""
+
+    decoder: Decoder = "demo"
+    decoder_file: DecoderFile = None
+    memory: Memory = None
+    search: SearchOption = _USUAL.search
+    beams: Beams = _USUAL.beams
+    temperature: Temperature = _USUAL.temperature
+    max_tokens: MaxTokens = _USUAL.max_tokens
+    norm: NormOption = _USUAL.norm
+
+    @property
+    def request(self) -> CaptionRequest:
+        """What is to be written, without the bank of ``memory``."""
+        how = GenerationSettings(
+            search=self.search,  # type: ignore[arg-type]
+            beams=self.beams,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            norm=self.norm,  # type: ignore[arg-type]
+        )
+        return CaptionRequest(decoder=self.decoder, file=self.decoder_file, settings=how)
+
+
 @with_paper()
 @with_settings("model", "method", "inversion", "input", "window", "planes", "units")
+@with_option_groups
 def caption_command(
     image: ImageFile,
     masks: MaskFiles,
     settings: RunSettings,
-    decoder: Decoder = "demo",
-    decoder_file: DecoderFile = None,
-    memory: Memory = None,
-    search: SearchOption = _USUAL.search,
-    beams: Beams = _USUAL.beams,
-    temperature: Temperature = _USUAL.temperature,
-    max_tokens: MaxTokens = _USUAL.max_tokens,
-    norm: NormOption = _USUAL.norm,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            help="results.npz of an earlier run --format npz on the same files, to reuse its "
-            "embeddings. Model, settings and files must be the same."
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
-        "maskinversion_output"
-    ),
-    formats: Formats = FORMATS,
-    overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False,
-    raw_csv: RawCsv = False,
-    polygons: Polygons = False,
+    writing: DecoderOptions,
+    results: EarlierResults = None,
+    output: Output = _OUTPUT,
 ) -> None:
     """Write a sentence about each region of an image, from its embedding alone.
 
     The sentences go into the column generated_caption of the table and of every file. CLIPCap needs
     --model ViT-B-32/openai and the extra [captioning]; its weights (636 MB) are downloaded once.
     """
-    how = GenerationSettings(
-        search=search,  # type: ignore[arg-type]
-        beams=beams,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        norm=norm,  # type: ignore[arg-type]
-    )
-    request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)
+    request, memory = writing.request, writing.memory
     request.check(settings.model, settings.method, memory)
     sentences = None if memory is None else CaptionSource(memory)
-    settings.method.check()
-    chosen = split_names(formats)
-    names = check_formats(chosen)
-    check_polygons(polygons, chosen)
-    files = input_files(
-        image, masks, decoder_file, memory, settings.model, results, settings.method.weights
-    )
-    check_targets([out / name for name in names], overwrite=overwrite, inputs=files)
-    _held = hold(out)  # until this function returns
-    inputs = open_inputs(image, masks, settings, say)
-    check_tasks(inputs.tasks)
-    source = origin(image, masks, settings, inputs.stack, inputs.coco_numbers)
-    identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
-    model = load(settings.model, settings.architecture, settings.device)
-    if sentences is not None:
-        request = replace(request, memory=sentences.bank(model))
-    writer = load_captioner(request, model)
-    if results is None:
-        embedded, finished = invert(model, inputs, None, settings)
-    else:
-        with inputs.stack:
-            embedded = embedded_before(results, inputs, source, model, settings)
-        finished = True
-    captioned = _follow(embedded, writer)
-    bundle = Bundle(
-        results=captioned,
-        masks=compress_masks(inputs.tasks),
-        source=source,
-        image=identity,
-        raw_csv=raw_csv,
-        polygons=polygons,
-    )
-    written = write_results(bundle, out, chosen, overwrite=overwrite)
+    read = (image, masks, writing.decoder_file, memory, settings.model, results)
+    _held = output.begin(*read, settings.method.weights)  # until this function returns
+    with open_job(image, masks, settings, say) as job:
+        model = load(settings.model, settings.architecture, settings.device)
+        if sentences is not None:
+            request = replace(request, memory=sentences.bank(model))
+        writer = load_captioner(request, model)
+        embeddings, finished = embedded(model, job, results)
+        with following(_show, remaining=True, stopped=lambda: _STOPPED):
+            captioned = generate_captions(embeddings, writer)
+        written = output.write(job.bundle(captioned))
     print_results(captioned)
-    say(f"Wrote {', '.join(file.name for file in written)} in {out}")
+    say(written)
     if not finished:
-        say_unfinished(captioned, inputs)
-
-
-def _follow(results: Results, decoder: CaptionDecoder) -> Results:
-    """Write sentences under a progress bar; Ctrl-C ends the program."""
-    try:
-        with (
-            ProgressBar(remaining=True) as bar,
-            Steps(generate_captions_steps(results, decoder)) as steps,
-        ):
-            for done, total in steps:
-                bar.show(words.WRITING_CAPTIONS, done, total)
-    except KeyboardInterrupt:
-        say("Stopped before all sentences were written; nothing was saved.")
-        raise typer.Exit(INTERRUPTED) from None
-    return steps.result
+        say_unfinished(captioned, job)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import torch
 
+from ...base.progress import pausing
 from .matmul import float32_products
-
-State = TypeVar("State")
-Result = TypeVar("Result")
 
 # Each Python thread that computes gets a full set of torch's threads. Two at once would be more
 # threads than processors, and slower than one after the other.
@@ -26,24 +24,36 @@ _DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
 
 
 @contextmanager
-def computing() -> Iterator[None]:
+def computing(*, tf32: bool = False) -> Iterator[None]:
     """Hold the compute lock, in torch's own modes and without gradients; also a decorator.
 
     Covers inference mode, autocast, gradients, the default device, the default dtype, torch's fast
     path of attention and the precision of float32 products. The last three belong to the process,
     the others to a thread: meanwhile the host's other threads see float32 and no fast path. The
-    host's modes come back afterwards. Do not hold it across a ``yield``; `locked_steps` is for
-    generators.
+    host's modes come back afterwards, and while a `tick` is told: then another thread may compute.
+    With ``tf32``, a GPU may round the factors of float32 products to it.
     """
+    held = ExitStack()
+
+    @contextmanager
+    def pause() -> Iterator[None]:
+        held.close()
+        try:
+            with outer():  # a `computing` around this one
+                yield
+        finally:
+            held.enter_context(_locked(tf32=tf32))
+
     try:
-        with _locked():
+        with pausing(pause) as outer, held:
+            held.enter_context(_locked(tf32=tf32))
             yield
     finally:
         end_threads()
 
 
 @contextmanager
-def _locked(*, tf32: bool = False) -> Iterator[None]:
+def _locked(*, tf32: bool) -> Iterator[None]:
     with _COMPUTE_LOCK, ExitStack() as modes:
         if torch.is_inference_mode_enabled():
             modes.enter_context(torch.inference_mode(False))
@@ -65,27 +75,6 @@ def _locked(*, tf32: bool = False) -> Iterator[None]:
             modes.callback(torch.set_default_dtype, dtype)
         with float32_products(tf32=tf32):
             yield
-
-
-def locked_steps(
-    work: Generator[State, None, Result], *, tf32: bool = False
-) -> Generator[State, None, Result]:
-    """Run ``work`` as `computing` from one yield to the next, and as the host's code in between.
-
-    With ``tf32``, a GPU may round the factors of float32 products to it.
-    """
-    try:
-        while True:
-            with _locked(tf32=tf32):
-                try:
-                    state = next(work)
-                except StopIteration as stop:
-                    result: Result = stop.value
-                    return result
-            yield state
-    finally:
-        work.close()
-        end_threads()
 
 
 def end_threads() -> None:

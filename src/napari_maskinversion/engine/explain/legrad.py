@@ -11,13 +11,14 @@ and steps share.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import torch
 from torch import Tensor
 
+from ...base.progress import MAPS, tick
 from ..compute.matmul import LARGE, goes_to_onednn, multiply, positive, rectified
 from ..encode.attention import ProjectionRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
@@ -192,8 +193,8 @@ class DecomposedRoute:
 Route = DirectRoute | DecomposedRoute
 
 
-def decompose(constants: LayerConstants, rows: int) -> Generator[None, None, DecomposedRoute]:
-    """Compute the matrices of a `DecomposedRoute`; yields between groups of ``rows``."""
+def decompose(constants: LayerConstants, rows: int) -> DecomposedRoute:
+    """Compute the matrices of a `DecomposedRoute`, ``rows`` at a time."""
     c, weights = constants, constants.weights
     down = c.jacobian @ weights.down
     direct = c.jacobian @ weights.out
@@ -210,7 +211,7 @@ def decompose(constants: LayerConstants, rows: int) -> Generator[None, None, Dec
         weights.by_mixed.multiply(part.flatten(0, 1), out.flatten(0, 1))
         out += direct
         out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
-        yield
+        tick(MAPS, tokens.stop, len(blocks))
     return DecomposedRoute(blocks, c.jacobian.dtype)
 
 

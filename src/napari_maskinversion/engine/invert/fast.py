@@ -18,16 +18,17 @@ The result (maps, overlaps, the last loss) is exact for the returned embedding.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
 from torch import Tensor
 
+from ...base.progress import tell
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 from ..explain.legrad import DirectRoute, LeGrad, MapLayer, Workspace, slices
-from .loop import Descent, StepState
+from .loop import Descent
 
 # Estimates begin in the third step.
 FEWEST_STEPS: Final = 3
@@ -122,19 +123,17 @@ def sample_queries(
     return rows.to(device), (tokens - 1) / tokens / patches.shape[0]
 
 
-def descend_fast(
-    maps: FastMaps, descent: Descent
-) -> Generator[StepState, None, tuple[Tensor, Descent]]:
+def descend_fast(maps: FastMaps, descent: Descent) -> tuple[Tensor, Descent]:
     """Take all steps, with estimates between the second and the last one.
 
     Shapes: returns failed (F,).
     """
     count = descent.maps.shape[0]
-    corrections, first_spread = yield from _first_step(maps, descent)
+    corrections, first_spread = _first_step(maps, descent)
     descent.update()
     device = descent.maps.device
     second = descent.part(torch.arange(count, device=device))
-    level = yield from _second_step(maps, descent, corrections, first_spread)
+    level = _second_step(maps, descent, corrections, first_spread)
     while True:
         descent.update()
         if descent.step == descent.config.steps:
@@ -146,17 +145,15 @@ def descend_fast(
                 descent.gradient[masks] += estimate.vjp(map_gradient)
                 descent.gradient[masks] += corrections[index][masks]
                 level[masks] = torch.where(_is_spread(forward, first_spread), index, _EXACT)
-                yield descent.state()
+                tell(descent.state())
     failed = (level == _EXACT).nonzero()[:, 0]
     for masks in _split((level != _EXACT).nonzero()[:, 0], maps.exact):
         descent.record(maps.exact.forward(descent.embeddings[masks]), masks)
-        yield descent.state()
+        tell(descent.state())
     return failed, second.part(failed)
 
 
-def _first_step(
-    maps: FastMaps, descent: Descent
-) -> Generator[StepState, None, tuple[list[Tensor], Tensor]]:
+def _first_step(maps: FastMaps, descent: Descent) -> tuple[list[Tensor], Tensor]:
     """Evaluate the first step exactly; return what each estimate's gradient lacks in it."""
     start = maps.exact.forward_start()
     map_gradients = torch.empty_like(descent.maps)
@@ -165,7 +162,7 @@ def _first_step(
         shared = start.expand(map_gradients[masks].shape[0], -1)
         map_gradients[masks] = descent.record(shared, masks)
         exact[masks] = maps.exact.vjp(map_gradients[masks])
-        yield descent.state()
+        tell(descent.state())
     descent.gradient += exact
     corrections = []
     for estimate in maps.estimates:
@@ -173,14 +170,14 @@ def _first_step(
         correction = torch.empty_like(exact)
         for masks in slices(map_gradients.shape[0], estimate.group_size):
             correction[masks] = exact[masks] - estimate.vjp(map_gradients[masks])
-            yield descent.state()
+            tell(descent.state())
         corrections.append(correction)
     return corrections, start.amax() - start.amin()
 
 
 def _second_step(
     maps: FastMaps, descent: Descent, corrections: list[Tensor], first_spread: Tensor
-) -> Generator[StepState, None, Tensor]:
+) -> Tensor:
     """Evaluate the second step; return the cheapest estimate (N,) that is close for each mask."""
     everything = torch.arange(descent.maps.shape[0], device=descent.maps.device)
     level = torch.full_like(everything, _EXACT)
@@ -200,7 +197,7 @@ def _second_step(
                 trusted = close & _is_spread(forward, first_spread)
                 level[masks[some]] = torch.where(trusted, index, _EXACT)
             undecided = undecided[level[masks[undecided]] == _EXACT]
-        yield descent.state()
+        tell(descent.state())
     return level
 
 

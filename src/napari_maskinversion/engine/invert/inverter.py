@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from ...base.errors import ConfigError, InputError, MaskShapeError
+from ...base.progress import STEP, counting
 from ...base.regions import Regions, as_array
-from ...base.steps import drive
-from ..compute.compute_lock import computing, locked_steps
+from ..compute.compute_lock import computing
 from ..compute.devices import total_memory
 from ..compute.matmul import STORED, check_precision
 from ..encode.attention import rollout
@@ -52,11 +52,7 @@ class _Image:
 
 
 class RegionEmbedder(ABC):
-    """Anything that embeds regions: `MaskInverter`, and what `region_embedder` makes.
-
-    `set_image` and `embed` are all that you need. A run of the pipeline takes the steps, which can
-    be stopped between two yields.
-    """
+    """Anything that embeds regions: `MaskInverter`, and what `region_embedder` makes."""
 
     def __init__(self, model: Backbone) -> None:
         self.model = model
@@ -114,22 +110,17 @@ class RegionEmbedder(ABC):
         ConfigError
             If the model or its device cannot work with these settings.
         """
-        drive(
-            self.set_image_steps(
-                image, resolution=resolution, keep_aspect=keep_aspect, config=config
-            )
-        )
+        self._set_image(as_array(image), resolution, keep_aspect, config)
 
     @abstractmethod
-    def set_image_steps(
+    def _set_image(
         self,
-        image: npt.ArrayLike,
-        *,
-        resolution: int | None = None,
-        keep_aspect: bool | None = None,
-        config: InversionConfig | None = None,
-    ) -> Generator[tuple[int, int], None, None]:
-        """Do what `set_image` does; yield (parts done, parts in total). It can be closed."""
+        array: npt.NDArray[Any],
+        resolution: int | None,
+        keep_aspect: bool | None,
+        config: InversionConfig | None,
+    ) -> None:
+        """Encode an image; the one before stays until this one is encoded."""
 
     def embed(self, regions: Masks) -> FloatArray:
         """Embed regions of the current image.
@@ -149,17 +140,17 @@ class RegionEmbedder(ABC):
         InputError
             If no image is set, or a mask cannot be used, or there is none.
         """
-        return drive(self.invert_steps(regions)).embeddings
+        return self.invert(regions).embeddings
 
     @abstractmethod
-    def invert_steps(
+    def invert(
         self,
         masks: Masks,
         config: InversionConfig | None = None,
         *,
         planned_masks: int | None = None,
-    ) -> Generator[StepState, None, InversionResult]:
-        """Embed regions and return all that is known of them; yield progress often."""
+    ) -> InversionResult:
+        """Embed regions and return all that is known of them."""
 
     def spare_memory(self) -> None:
         """Free what is cached and use less memory from now on, if that is possible."""
@@ -210,22 +201,19 @@ class MaskInverter(RegionEmbedder):
                 f"{model.device}; got {memory_mb!r}."
             )
 
-    def set_image_steps(
+    def _set_image(
         self,
-        image: npt.ArrayLike,
-        *,
-        resolution: int | None = None,
-        keep_aspect: bool | None = None,
-        config: InversionConfig | None = None,
-    ) -> Generator[tuple[int, int], None, None]:
-        """Do what `set_image` does; yield (blocks done, blocks in total). It can be closed."""
-        array = as_array(image)
+        array: npt.NDArray[Any],
+        resolution: int | None,
+        keep_aspect: bool | None,
+        config: InversionConfig | None,
+    ) -> None:
         if resolution is not None:
             self.model.check_attention(resolution)
         tensor = self.model.preprocess(
             array, resolution=resolution, keep_aspect=keep_aspect is not False
         )
-        yield from self._set(tensor, (array.shape[0], array.shape[1]), config)
+        self._set(tensor, (array.shape[0], array.shape[1]), config)
 
     def set_image_tensor(self, image: Tensor, config: InversionConfig | None = None) -> None:
         """Encode a normalised tensor (1, 3, H, W); H and W are multiples of the patch size.
@@ -235,18 +223,18 @@ class MaskInverter(RegionEmbedder):
         with computing():
             # A copy outlives what the caller does to the tensor, and any inference mode.
             tensor = image.detach().to(self.model.device, copy=True)
-        drive(self._set(tensor, None, config))
+        self._set(tensor, None, config)
 
     def _set(
         self, tensor: Tensor, plane: tuple[int, int] | None, config: InversionConfig | None
-    ) -> Generator[tuple[int, int], None, None]:
+    ) -> None:
         config = InversionConfig.of(config)
         self._check(config, tensor.device)
         before = self._image
         if before is not None:
             before.maps.clear()
         dtype = self._dtype(config)
-        self._image = yield from locked_steps(self._encode(tensor, plane, config.layers, dtype))
+        self._image = self._encode(tensor, plane, config.layers, dtype)
 
     def _check(self, config: InversionConfig, device: torch.device) -> None:
         config.check(self._tower)
@@ -257,15 +245,16 @@ class MaskInverter(RegionEmbedder):
         rounded = self._tower.half_precision and config.explainer == "legrad"
         return STORED.get(config.precision) if rounded else None
 
+    @computing()
     def _encode(
         self,
         tensor: Tensor,
         plane: tuple[int, int] | None,
         layers: int,
         dtype: torch.dtype | None,
-    ) -> Generator[tuple[int, int], None, _Image]:
+    ) -> _Image:
         tensor = tensor.to(self._tower.weight.device)  # the caller may have moved the model
-        encoding = yield from self._tower.encode_steps(tensor, layers, dtype)
+        encoding = self._tower.encode(tensor, layers, dtype)
         prompt = self.model.empty_prompt() if self._tower.corrected else None
         if prompt is not None:
             encoding = replace(encoding, empty=torch.from_numpy(prompt).to(encoding.embedding))
@@ -300,6 +289,7 @@ class MaskInverter(RegionEmbedder):
         config: InversionConfig | None = None,
         *,
         on_step: Callable[[int, int], None] | None = None,
+        planned_masks: int | None = None,
         **settings: Any,
     ) -> InversionResult:
         """Invert masks on the current image.
@@ -313,6 +303,9 @@ class MaskInverter(RegionEmbedder):
             Settings of this call; default: those of the inverter.
         on_step : callable, optional
             Called with (updates finished, updates in total). If it raises, the inversion stops.
+        planned_masks : int, optional
+            Masks that you invert on this image altogether, call by call: the faster route is
+            chosen for so many.
         **settings
             Fields of `InversionConfig` that differ from ``config``: ``alpha=5, steps=20``.
 
@@ -332,29 +325,14 @@ class MaskInverter(RegionEmbedder):
         EmptyMaskError
             If a mask has no pixel; the message names it.
         """
-        work = self.invert_steps(masks, InversionConfig.of(config, **settings))
-        return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
-
-    def invert_steps(
-        self,
-        masks: Masks,
-        config: InversionConfig | None = None,
-        *,
-        planned_masks: int | None = None,
-    ) -> Generator[StepState, None, InversionResult]:
-        """Do what `invert` does; yield progress often. It can be closed.
-
-        ``planned_masks`` is the number of masks in all chunks on this image, from which the faster
-        route is chosen.
-        """
-        config = InversionConfig.of(config)
+        config = InversionConfig.of(config, **settings)
         image: _Image = self._current()
         regions = regions_of(masks, image.plane)
         self._check(config, image.tensor.device)
         image = self._with(image, config.layers, self._dtype(config))
         count = max(len(regions), planned_masks or 0)
-        work = _inversion(image.maps, regions, count, config)
-        return (yield from locked_steps(work, tf32=config.precision == "tf32"))
+        with counting(STEP, on_step), computing(tf32=config.precision == "tf32"):
+            return _inversion(image.maps, regions, count, config)
 
     def explain(
         self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
@@ -395,7 +373,7 @@ class MaskInverter(RegionEmbedder):
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise InputError("An embedding to explain must be finite and not 0.")
-        return drive(locked_steps(_explanation(image.maps, vectors / lengths, config)))
+        return _explanation(image.maps, vectors / lengths, config)
 
     @computing()
     def rollout(self) -> FloatArray:
@@ -418,8 +396,7 @@ class MaskInverter(RegionEmbedder):
         if image.layers >= layers and image.dtype == dtype:
             return image
         layers = max(layers, image.layers)
-        work = self._encode(image.tensor, image.plane, layers, dtype)
-        encoded = drive(locked_steps(work))
+        encoded = self._encode(image.tensor, image.plane, layers, dtype)
         with computing():
             if self._image is image:
                 self._image = encoded
@@ -441,44 +418,47 @@ def regions_of(masks: Masks, plane: tuple[int, int] | None) -> Regions:
 
 def _inversion(
     maps: MapBuilder, regions: Regions, count: int, config: InversionConfig
-) -> Generator[StepState, None, InversionResult]:
+) -> InversionResult:
     """Invert regions on an image; ``count`` is the number of masks that are planned on it."""
     encoding = maps.encoding
     targets = MaskTargets(
         regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
     )
     descent = Descent(targets, encoding.embedding, config)
-    fast = yield from maps.fast(config, count)
+    fast = maps.fast(config, count)
     other = maps.other_map(config)
     route = ""
     if fast is not None:
         route = f"fast, {fast.exact.route}"
-        failed, rest = yield from descend_fast(fast, descent)
+        failed, rest = descend_fast(fast, descent)
         if len(failed):
             share = len(failed) / len(regions)
             route = f"{route}, {len(failed)} of {len(regions)} exact"
             # Of the other chunks' masks as many are likely to fail.
-            exact = yield from maps.exact(config, round(share * count))
-            for state in descend(exact, rest):
+            exact = maps.exact(config, round(share * count))
+
+            def state() -> StepState:
                 descent.adopt(failed, rest)
-                step = state.step if share == 1 else config.steps
-                yield replace(descent.state(), step=step)
+                return replace(descent.state(), done=rest.step if share == 1 else config.steps)
+
+            descend(exact, rest, state)
     elif other is not None:
-        yield from descend(other, descent)
+        descend(other, descent)
     else:
-        exact = yield from maps.exact(config, count)
+        exact = maps.exact(config, count)
         route = exact.route
-        yield from descend(exact, descent)
+        descend(exact, descent)
     if route and config.precision != "float32":
         route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)
 
 
+@computing()
 def _explanation(
     maps: MapBuilder, unit: npt.NDArray[np.float64], config: InversionConfig
-) -> Generator[StepState, None, FloatArray]:
+) -> FloatArray:
     encoding = maps.encoding
-    explained = maps.other_map(config) or (yield from maps.exact(config, len(unit)))
+    explained = maps.other_map(config) or maps.exact(config, len(unit))
     embeddings = torch.from_numpy(unit).to(encoding.embedding)
     grid_maps = embeddings.new_empty(len(embeddings), math.prod(encoding.grid))
     with torch.no_grad():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...base.errors import NOT_FINITE, ModelError
+from ...base.progress import STEP, Tick, tell
 from ..explain.legrad import slices
 from ..explain.protocol import ExplainabilityMap
 from ..settings import InversionConfig
@@ -28,15 +29,13 @@ _STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "losses")
 
 
 @dataclass(frozen=True, slots=True)
-class StepState:
-    """Progress of a running inversion."""
+class StepState(Tick):
+    """Updates of a running inversion."""
 
-    step: int  # Updates finished, updates in total
-    steps: int
     # Returns a copy of the current maps, (N, grid_h, grid_w) float32; None before the first step is
     # complete
-    grid_maps: Callable[[], FloatArray] | None
-    # Returns a copy of the embeddings, (N, e) float32, after ``step`` updates. With ``fast``,
+    grid_maps: Callable[[], FloatArray] | None = None
+    # Returns a copy of the embeddings, (N, e) float32, after ``done`` updates. With ``fast``,
     # estimated ones may be replaced by exact ones later.
     embeddings: Callable[[], FloatArray] | None = None
 
@@ -189,10 +188,11 @@ class Descent:
         """Return the progress; arrays are copied only when asked for."""
         maps, grid, embeddings = self.maps, self.targets.grid, self.embeddings
         return StepState(
+            STEP,
             self.step,
             self.config.steps,
-            (lambda: to_numpy(maps.clone()).reshape(-1, *grid)) if self.step else None,
-            lambda: to_numpy(embeddings.clone()),
+            grid_maps=(lambda: to_numpy(maps.clone()).reshape(-1, *grid)) if self.step else None,
+            embeddings=lambda: to_numpy(embeddings.clone()),
         )
 
     @torch.no_grad()
@@ -227,12 +227,14 @@ class Descent:
         )
 
 
-def descend(exact: ExplainabilityMap, descent: Descent) -> Generator[StepState, None, None]:
-    """Take all steps that are left, with the exact map; yield after each group of masks.
+def descend(
+    exact: ExplainabilityMap, descent: Descent, state: Callable[[], StepState] | None = None
+) -> None:
+    """Take all steps that are left, with the exact map; tell ``state()`` after each group of masks.
 
     Masks are independent; groups exist only to bound memory.
     """
-    steps = descent.config.steps
+    steps, state = descent.config.steps, state or descent.state
     while True:
         for masks in slices(descent.maps.shape[0], exact.group_size):
             with torch.no_grad():
@@ -246,7 +248,7 @@ def descend(exact: ExplainabilityMap, descent: Descent) -> Generator[StepState, 
                 map_gradient = descent.record(maps, masks)
                 if descent.step < steps:
                     descent.gradient[masks] += exact.vjp(map_gradient)
-            yield descent.state()
+            tell(state())
         if descent.step == steps:
             return
         descent.update()

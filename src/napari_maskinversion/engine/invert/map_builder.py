@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ...base.oom_fallback import is_out_of_memory
-from ...base.steps import map_steps
+from ...base.progress import MAPS, tick
 from ..compute.matmul import STORED
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 from ..explain.legrad import DecomposedRoute, DirectRoute, LeGrad, MapLayer, Route, decompose
@@ -17,7 +16,6 @@ from ..explain.protocol import ExplainabilityMap
 from ..explain.registry import make_map
 from ..settings import DECOMPOSED_SHARE, InversionConfig, decomposing_pays
 from .fast import FastMaps, estimates_pay, fast_maps
-from .loop import StepState
 from .low_rank import compress
 
 # What is kept of a layer in a precision: "tf32" rounds other products than "float32".
@@ -56,24 +54,22 @@ class MapBuilder:
             kept[key] = make_map(config.explainer, encoding, self._step_bytes)
         return kept[key]
 
-    def exact(self, config: InversionConfig, masks: int) -> Generator[StepState, None, LeGrad]:
-        """Return LeGrad for inverting ``masks`` masks; yields so that the caller can stop."""
+    def exact(self, config: InversionConfig, masks: int) -> LeGrad:
+        """Return LeGrad for inverting ``masks`` masks."""
         # The first map serves all masks.
-        layers = yield from self._exact_layers(config, masks, masks * (1 + 2 * config.steps))
+        layers = self._exact_layers(config, masks, masks * (1 + 2 * config.steps))
         return LeGrad(layers, self._step_bytes)
 
-    def fast(
-        self, config: InversionConfig, masks: int
-    ) -> Generator[StepState, None, FastMaps | None]:
+    def fast(self, config: InversionConfig, masks: int) -> FastMaps | None:
         """Return the maps of a fast inversion; None where it would not be faster."""
         if not config.fast or config.explainer != "legrad":
             return None
         encoding = self.encoding.last(config.layers)
         if not estimates_pay(encoding, config.steps):
             return None
-        compressed = []
+        compressed: list[LayerConstants] = []
         for layer in encoding.layers:
-            yield _state(config)
+            tick(MAPS, len(compressed), len(encoding.layers))
             key, kept = (layer, config.precision), self._compressed
             if key not in kept:
                 kept[key] = compress(layer)
@@ -82,22 +78,20 @@ class MapBuilder:
                 return None
             compressed.append(constants)
         # Three exact passes a mask: the first gradient, the reference map, the result's map.
-        exact = yield from self._exact_layers(config, masks, 3 * masks)
+        exact = self._exact_layers(config, masks, 3 * masks)
         if config.precision in STORED:
             dtype = STORED[config.precision]
             pairs = zip(compressed, exact, strict=True)
             compressed = [layer.stored_as(dtype, like.scale) for layer, like in pairs]
         return fast_maps(exact, compressed, encoding, self._step_bytes)
 
-    def _exact_layers(
-        self, config: InversionConfig, masks: int, passes: int
-    ) -> Generator[StepState, None, list[MapLayer]]:
+    def _exact_layers(self, config: InversionConfig, masks: int, passes: int) -> list[MapLayer]:
         routes, layers = self.routes(config, masks, passes), []
         for layer, name in zip(self.encoding.layers[-config.layers :], routes, strict=True):
             constants, start, scale = self._prepare(layer, config.precision)
             route: Route = DirectRoute(constants)
             if name == "decomposed":
-                route = yield from self._decompose(constants, config)
+                route = self._decompose(constants, config.precision)
             layers.append(MapLayer(constants.values, route, start, scale=scale))
         return layers
 
@@ -121,16 +115,14 @@ class MapBuilder:
     def _step_bytes(self) -> int:
         return int(self._memory * (1 - DECOMPOSED_SHARE))
 
-    def _decompose(
-        self, layer: LayerConstants, config: InversionConfig
-    ) -> Generator[StepState, None, Route]:
-        key, kept = (layer, config.precision), self._decomposed
+    def _decompose(self, layer: LayerConstants, precision: str) -> Route:
+        key, kept = (layer, precision), self._decomposed
         if key in kept:
             return kept[key]
         joint, hidden = len(layer.jacobian), layer.slope.shape[1]
         rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
         try:
-            route = yield from map_steps(lambda _: _state(config), decompose(layer, rows))
+            route = decompose(layer, rows)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -168,7 +160,3 @@ def decomposed_bytes(layer: LayerConstants, dtype: torch.dtype | None = None) ->
 def _pays(layer: LayerConstants, passes: int, masks: int) -> bool:
     hidden, joint = layer.slope.shape[1], len(layer.jacobian)
     return decomposing_pays(hidden, joint, passes, masks, layer.slope.device.type)
-
-
-def _state(config: InversionConfig) -> StepState:
-    return StepState(0, config.steps, None)

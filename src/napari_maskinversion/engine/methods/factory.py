@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from ...base.regions import Regions
 from ..compute.compute_lock import computing
 from ..invert.inverter import MaskInverter, Masks, RegionEmbedder
-from ..invert.loop import InversionResult, StepState
+from ..invert.loop import InversionResult
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
@@ -137,17 +137,16 @@ class Inversion(RegionMethod):
         inverter.set_image(image, resolution=side, keep_aspect=keep_aspect, config=self.inversion)
         return inverter
 
-    def invert_steps(
+    def invert(
         self,
         masks: Masks,
         config: InversionConfig | None = None,
         *,
         planned_masks: int | None = None,
-    ) -> Generator[StepState, None, InversionResult]:
+    ) -> InversionResult:
         """Invert masks, with the method's own settings by default."""
         inverter: MaskInverter = self._current().encoded
-        work = inverter.invert_steps(masks, config or self.inversion, planned_masks=planned_masks)
-        return (yield from work)
+        return inverter.invert(masks, config or self.inversion, planned_masks=planned_masks)
 
     def embed_regions(self, encoded: MaskInverter, regions: Regions) -> Tensor:
         """Invert the masks."""

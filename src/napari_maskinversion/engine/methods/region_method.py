@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,14 +13,15 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ...base.errors import ConfigError
-from ...base.regions import Regions, as_array
-from ..compute.compute_lock import computing, locked_steps
+from ...base.progress import ENCODING, STEP, tick
+from ...base.regions import Regions
+from ..compute.compute_lock import computing
 from ..invert.inverter import Masks, RegionEmbedder, regions_of
-from ..invert.loop import InversionResult, StepState
+from ..invert.loop import InversionResult
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 
-AT_ONCE: Final = 4  # regions between two yields
+AT_ONCE: Final = 4  # regions between two ticks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,17 +49,15 @@ class RegionMethod(RegionEmbedder):
         """Refuse a resolution that is too small or does not fit into memory."""
         self.model.input_size(resolution, resolution, resolution, self.keep_aspect)
 
-    def set_image_steps(
+    def _set_image(
         self,
-        image: npt.ArrayLike,
-        *,
-        resolution: int | None = None,
-        keep_aspect: bool | None = None,
-        config: InversionConfig | None = None,
-    ) -> Generator[tuple[int, int], None, None]:
-        """Do what `set_image` does; a lower ``resolution`` makes all inputs smaller."""
-        array = as_array(image)
-        yield 0, 1
+        array: npt.NDArray[Any],
+        resolution: int | None,
+        keep_aspect: bool | None,
+        config: InversionConfig | None,
+    ) -> None:
+        """A lower ``resolution`` makes all inputs smaller."""
+        tick(ENCODING, 0, 1)
         keep_aspect = self.keep_aspect if keep_aspect is None else keep_aspect
         if resolution is not None:
             self._check(resolution)
@@ -69,28 +68,24 @@ class RegionMethod(RegionEmbedder):
         size = self.model.input_size(height, width, self.input_side(scale), keep_aspect)
         grid = (size[0] // self.model.patch_size, size[1] // self.model.patch_size)
         self._image = _Image((height, width), size, grid, encoded)
-        yield 1, 1
+        tick(ENCODING, 1, 1)
 
-    def invert_steps(
+    @computing()
+    def invert(
         self,
         masks: Masks,
         config: InversionConfig | None = None,
         *,
         planned_masks: int | None = None,
-    ) -> Generator[StepState, None, InversionResult]:
-        """Embed regions and yield after every four of them; there are no maps or losses."""
+    ) -> InversionResult:
+        """Embed regions, with a tick after every four; there are no maps or losses."""
         image: _Image = self._current()
         regions = regions_of(masks, image.plane)
-        return (yield from locked_steps(self._embed_steps(regions, image)))
-
-    def _embed_steps(
-        self, regions: Regions, image: _Image
-    ) -> Generator[StepState, None, InversionResult]:
         rows, count = [], len(regions)
         for start in range(0, count, AT_ONCE):
             chunk = regions[start : start + AT_ONCE]
             rows.append(self.embed_regions(image.encoded, chunk).numpy())
-            yield StepState(min(start + AT_ONCE, count), count, None)
+            tick(STEP, min(start + AT_ONCE, count), count)
         token = math.prod(regions.shape) / math.prod(image.grid)
         small = [region.area < token and not self.cut_out for region in regions]
         return InversionResult(

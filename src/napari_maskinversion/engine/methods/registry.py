@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, field_validator
 
 from ...base.errors import ConfigError
+from ...base.validation import Config, FrozenModel, setting
 
 MASKINVERSION: Final = "maskinversion"
 TYPICAL: Final = 10  # regions per image, for `cost`
@@ -107,34 +108,34 @@ def list_methods() -> list[MethodSpec]:
     return list(METHODS.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Config):
     """A method, or a fusion of two."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    model_config = ConfigDict(strict=False)  # files hold the path as a text
 
     # A name of `list_methods`, or two of them joined by ``+``: the mean of both unit embeddings,
     # whose similarity to a text is the mean of the two similarities, up to a factor
-    name: Annotated[
-        str,
-        Field(
-            title="Method",
-            description="Method to embed regions; A+B averages two. See the command methods.",
-            json_schema_extra={"cli": "method"},
-        ),
-    ] = MASKINVERSION
+    name: str = setting(
+        MASKINVERSION,
+        "Method",
+        "Method to embed regions; A+B averages two. See the command methods.",
+        cli="method",
+    )
     # Checkpoint file of a method that needs one
-    weights: Annotated[
-        Path | None,
-        Field(
-            title="Weights of the method",
-            description="Checkpoint file of a method that needs one (AlphaCLIP).",
-            json_schema_extra={"cli": "method-weights"},
-        ),
-    ] = None
+    weights: Path | None = setting(
+        None,
+        "Weights of the method",
+        "Checkpoint file of a method that needs one (AlphaCLIP).",
+        cli="method-weights",
+    )
 
-    def __post_init__(self) -> None:
-        parts = [part.strip().lower().replace("_", "-") for part in self.name.split("+")]
+    def __init__(self, name: str = MASKINVERSION, weights: Path | None = None, **more: Any) -> None:
+        FrozenModel.__init__(self, name=name, weights=weights, **more)
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        parts = [part.strip().lower().replace("_", "-") for part in name.split("+")]
         for part in parts:
             if part not in METHODS:
                 near = difflib.get_close_matches(part, list(METHODS), n=3, cutoff=0.5)
@@ -145,8 +146,8 @@ class Method:
                 )
                 raise ConfigError(f"There is no method {part!r}. {hint}")
         if len(parts) > 2 or len(set(parts)) < len(parts):
-            raise ConfigError(f"A fusion needs two different methods; got {self.name!r}.")
-        object.__setattr__(self, "name", "+".join(parts))
+            raise ConfigError(f"A fusion needs two different methods; got {name!r}.")
+        return "+".join(parts)
 
     @classmethod
     def of(cls, method: str | Method | None) -> Method:

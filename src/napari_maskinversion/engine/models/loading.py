@@ -13,6 +13,7 @@ from torch import nn
 
 from ...base.errors import InputError, ModelError, NotEnoughMemoryError
 from ...base.oom_fallback import Attempt, OomFallback, is_out_of_memory, then_on_cpu
+from ...base.progress import BYTES, counting
 from ..compute.compute_lock import computing
 from ..compute.devices import choose_device
 from . import openclip
@@ -40,7 +41,6 @@ def load_model(
     architecture: str | None = None,
     device: str = "auto",
     on_progress: Callable[[int, int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
 ) -> Backbone:
     """Load a model by name, or from a checkpoint on disk.
 
@@ -59,8 +59,9 @@ def load_model(
         ``"ViT-B-16/openai"`` to use activation and normalisation of that tag.
     device : str
         "auto" (CUDA, else Apple's MPS, else the CPU), "cpu", "cuda", "cuda:1", "mps".
-    on_progress, cancelled : callable, optional
-        Passed to `fetch` if the weights have to be downloaded.
+    on_progress : callable, optional
+        Called with (bytes, bytes in total) of weights that are downloaded. If it raises, the
+        download stops; the next one resumes from there.
 
     Returns
     -------
@@ -82,9 +83,8 @@ def load_model(
     config, spec, weights = _described(name_or_path, architecture)
     tokenizer = openclip.tokenizer_of(spec.name, config)  # raises before a download
     if weights is None:
-        weights = weights_on_disk(spec) or fetch(
-            spec.name, on_progress=on_progress, cancelled=cancelled
-        )
+        with counting(BYTES, on_progress):
+            weights = weights_on_disk(spec) or fetch(spec.name)
     return _assemble(config, weights, spec, tokenizer, target)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ...base.download import Download, IsCancelled, OnProgress, download
+from ...base.download import Download, download
 from ...base.hub import announced_file, recorded_weights
 from .registry import get_spec, model_folder
 from .specs import DEMO, WEIGHTS_FILE, WEIGHTS_FILES, ModelSpec, bundled_folder
@@ -17,9 +17,6 @@ OFFLINE_PAGE: Final = (
 
 def fetch(
     name: str,
-    *,
-    on_progress: OnProgress | None = None,
-    cancelled: IsCancelled | None = None,
 ) -> Path:
     """Make sure that the weights of a model are on this machine and intact; return their path.
 
@@ -42,8 +39,6 @@ def fetch(
             local=lambda: recorded_weights(folder),
             remote=lambda: announced_file(f"{owner}/{project}", path or WEIGHTS_FILES, folder),
         ),
-        on_progress=on_progress,
-        cancelled=cancelled,
     )
 
 

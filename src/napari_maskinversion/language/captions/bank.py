@@ -1,28 +1,85 @@
-"""Caption banks: captions of one model, embedded once and searched exactly."""
+"""A caption bank: captions of one model, embedded once, kept in a folder, searched exactly.
+
+``captions.parquet`` has the captions, and the `BankRecord` in its metadata.
+``vectors-00001024-00002048.parquet`` has the embeddings of captions 1,024 to 2,047: the bytes of
+unit vectors in float16. Any Parquet reader opens them. A file appears whole or not at all, and
+Parquet's own checksums find damage; what is missing or damaged is embedded again.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import dataclasses
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
-from ...base.errors import ConfigError, InputError
-from .store import BankRecord, CaptionStore, HalfArray
+from ...base.atomic_files import replacing
+from ...base.errors import ConfigError, InputError, InUseError
+from ...base.locks import hold_alone
+from ...base.reading import parse_json, validated
+from .caption_files import Captions, skipped_lines
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import torch
 
-FloatArray = npt.NDArray[np.float32]
+    from ...engine.models.backbone import Backbone
 
 TOP: Final = 5  # captions per region
+TEXTS: Final = "captions.parquet"
+VECTORS: Final = "vectors-*.parquet"
+FORMAT: Final = 2
+BLOCK: Final = 1024  # captions of a file of vectors, fewer where a build was stopped
+_PART: Final = re.compile(r"vectors-(\d{8})-(\d{8})\.parquet")
+_RECORD: Final = b"napari-maskinversion caption bank"
+_GROUP: Final = 1 << 16  # captions that are read together to find one
 # Regions that are compared with a file of vectors at once: 32 MB of similarities.
 _REGIONS: Final = 2000
+# Of version 0.2.0.dev0, in blocks of 1,024 rows
+_EARLIER: Final = ("bank.jsonl", "captions.txt", "vectors.npy")
+_EARLIER_BLOCK: Final = 1024
+
+FloatArray = npt.NDArray[np.float32]
+HalfArray = npt.NDArray[np.float16]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class BankRecord:
+    """Model and captions of a caption bank."""
+
+    model: str  # Name of the model that embedded it; hash of its name, weights and preprocessing
+    fingerprint: str
+    embed_dim: Annotated[int, Field(ge=1, le=100_000)]  # Length of a vector
+    count: Annotated[int, Field(ge=1)]  # Number of captions
+    sha256: str  # Hash of the captions and their order
+    source: str = ""  # Name of the file they came from
+    blank: int = 0  # Numbers of blank and repeated lines in the file, which were skipped
+    repeated: int = 0
+
+    @property
+    def skipped(self) -> str:
+        """How many lines of the file were skipped, in words; "" for none."""
+        return skipped_lines(self.blank, self.repeated)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CaptionUse:
+    """The bank that a run took captions from."""
+
+    bank: BankRecord
+    top: int  # Captions per region; fewer if the bank has fewer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CaptionMatches:
     """The captions of a bank that fit a region best, best first."""
 
@@ -31,33 +88,28 @@ class CaptionMatches:
     rows: tuple[int, ...]  # Their rows in the bank
 
 
-@dataclass(frozen=True, slots=True)
-class CaptionUse:
-    """The bank that a run took captions from."""
+class ModelIdentity(NamedTuple):
+    """A model as the results of a run describe it; a `Backbone` has the same three."""
 
-    bank: BankRecord
-    top: int  # Captions per region; fewer if the bank has fewer
+    name: str
+    fingerprint: str  # Hash of its name, weights and preprocessing
+    embed_dim: int
 
 
-class ModelIdentity(Protocol):
-    """Identity of a model: a `Backbone`, or the record of one in results."""
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of its name, weights and preprocessing."""
+class DamagedError(InputError):
+    """A file of a bank that cannot be read."""
 
 
 class CaptionBank:
-    """A finished caption bank. `open_bank` and `build_bank` return one."""
+    """A bank, finished or not. `open_bank` and `build_bank` return finished ones."""
 
-    def __init__(self, store: CaptionStore) -> None:
-        self.folder = store.folder
-        self.record: BankRecord = store.record
-        self._store = store
+    def __init__(self, folder: Path, record: BankRecord) -> None:
+        self.folder = folder
+        self.record = record
+        self._parts: dict[int, int] = {}  # one past the last row by the first row
+        for first, last in sorted(_parts(folder)):
+            if last <= record.count:
+                self._parts[first] = last
 
     def __len__(self) -> int:
         return self.record.count
@@ -65,9 +117,111 @@ class CaptionBank:
     def __repr__(self) -> str:
         return f"<CaptionBank of {len(self):,} captions, model {self.record.model}>"
 
-    def check(self, model: ModelIdentity) -> None:
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Return whether a folder has a bank, or a file of the name of one."""
+        return (folder / TEXTS).exists() or (folder / _EARLIER[0]).exists()
+
+    @classmethod
+    def open(cls, folder: Path) -> CaptionBank:
+        """Open the bank in a folder; one of version 0.2.0.dev0 is converted."""
+        if not cls.exists(folder):
+            raise InputError(
+                f"There is no caption bank in {folder}; build one: captions build FILE."
+            )
+        if not (folder / TEXTS).exists():
+            _convert(folder)
+        return cls(folder, _read_record(folder / TEXTS))
+
+    @classmethod
+    def create(cls, folder: Path, record: BankRecord, captions: Captions) -> CaptionBank:
+        """Create a bank in a folder without one; vectors that belong to it stay."""
+        import pyarrow as pa
+
+        table = pa.table({"caption": pa.array(captions.texts, pa.string())})
+        _write(folder / TEXTS, table, record, compression="zstd", row_group_size=_GROUP)
+        return cls(folder, record)
+
+    @property
+    def done(self) -> int:
+        """Number of embedded captions."""
+        return sum(last - first for first, last in self._parts.items())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every caption is embedded."""
+        return self.done == self.record.count
+
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """Yield the rows (first, last) that have yet to be embedded, a file's worth each."""
+        at = 0
+        for first, last in [*self._parts.items(), (self.record.count, self.record.count)]:
+            for start in range(at, first, BLOCK):
+                yield start, min(start + BLOCK, first)
+            at = last
+
+    def write(self, first: int, vectors: Sequence[FloatArray | HalfArray]) -> None:
+        """Keep the vectors (rows, e) of captions from `first` on; on disk when this returns."""
+        import pyarrow as pa
+
+        rows = np.concatenate(vectors).astype("<f2")
+        kind = pa.binary(2 * self.record.embed_dim)
+        column = pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
+        last = first + len(rows)
+        path = self._path(first, last)
+        _write(path, pa.table({"vector": column}), self.record, compression="none")
+        self._parts = dict(sorted({**self._parts, first: last}.items()))
+
+    def drop_damaged(self) -> None:
+        """Delete files of vectors that are damaged, or of another bank."""
+        for first, last in list(self._parts.items()):
+            path = self._path(first, last)
+            try:
+                self._read_part(first, last)
+                whole = belongs(path, self.record)
+            except InputError:
+                whole = False
+            if not whole:
+                path.unlink(missing_ok=True)
+                del self._parts[first]
+
+    def read_vectors(self) -> Iterator[tuple[int, HalfArray]]:
+        """Yield the first row of each file, and its vectors (rows, e)."""
+        for first, last in self._parts.items():
+            yield first, self._read_part(first, last)
+
+    def read_texts(self, rows: Iterable[int] | None = None) -> dict[int, str]:
+        """Return the captions of rows, by default of all."""
+        import pyarrow.parquet as pq
+
+        texts: dict[int, str] = {}
+        groups: dict[int, list[int]] = {}
+        for row in range(self.record.count) if rows is None else sorted(set(rows)):
+            groups.setdefault(row // _GROUP, []).append(row)
+        path = self.folder / TEXTS
+        with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for group, own in groups.items():
+                column = file.read_row_group(group, use_threads=False)["caption"]
+                picked = column.take([row - group * _GROUP for row in own])
+                texts.update(zip(own, picked.to_pylist(), strict=True))
+        return texts
+
+    def has_texts(self, captions: Captions) -> bool:
+        """Return whether the captions are there and undamaged."""
+        try:
+            return tuple(self.read_texts().values()) == captions.texts
+        except DamagedError:
+            return False
+
+    def check(self, model: Backbone | ModelIdentity) -> None:
         """Refuse a model that did not embed this bank."""
-        check_model(self._store, model)
+        if self.record.fingerprint == model.fingerprint:
+            return
+        same_name = " (other weights)" if self.record.model == model.name else ""
+        raise InputError(
+            f"The caption bank in {self.folder} was built with the model {self.record.model}"
+            f"{same_name}, not with {model.name}; build one for this model, or use that one."
+        )
 
     def search(
         self, unit_embeddings: FloatArray, k: int = TOP, *, device: torch.device | str = "cpu"
@@ -95,7 +249,7 @@ class CaptionBank:
         regions = torch.from_numpy(np.ascontiguousarray(unit_embeddings, np.float32)).to(device)
         groups = regions.split(_REGIONS)  # type: ignore[no-untyped-call]
         best = [(torch.zeros(len(group), 0), torch.zeros(len(group), 0).long()) for group in groups]
-        for first, rows in self._store.read_vectors():
+        for first, rows in self.read_vectors():
             vectors = torch.tensor(rows, device=device).float()
             best = [
                 _merge(pair, group @ vectors.T, first, k)
@@ -103,7 +257,7 @@ class CaptionBank:
             ]
         values = torch.cat([values for values, _ in best]).clamp(-1, 1).numpy()
         places = torch.cat([places for _, places in best]).tolist()
-        texts = self._store.read_texts({row for own in places for row in own})
+        texts = self.read_texts({row for own in places for row in own})
         return [
             CaptionMatches(tuple(texts[row] for row in own), similarities, tuple(own))
             for similarities, own in zip(values, places, strict=True)
@@ -111,35 +265,40 @@ class CaptionBank:
 
     def vectors(self) -> HalfArray:
         """Return the embeddings of all captions (captions, e), float16, of L2 norm 1."""
-        return np.concatenate([rows for _, rows in self._store.read_vectors()])
+        return np.concatenate([rows for _, rows in self.read_vectors()])
+
+    def _read_part(self, first: int, last: int) -> HalfArray:
+        import pyarrow.parquet as pq
+
+        path, width = self._path(first, last), 2 * self.record.embed_dim
+        with (
+            _reading(path, f"Captions {first + 1:,} to {last:,} of the bank"),
+            pq.ParquetFile(path, page_checksum_verification=True) as file,
+        ):
+            chunks = file.read(use_threads=False)["vector"].chunks
+            data = b"".join(chunk.buffers()[1][: len(chunk) * width] for chunk in chunks)
+            rows = np.frombuffer(data, "<f2").reshape(last - first, -1)
+        return rows.astype(np.float16, copy=False)
+
+    def _path(self, first: int, last: int) -> Path:
+        return self.folder / f"vectors-{first:08d}-{last:08d}.parquet"
 
 
 def open_bank(folder: str | Path) -> CaptionBank:
     """Open a finished bank."""
-    store = CaptionStore.open(Path(folder))
-    if not store.complete:
+    bank = CaptionBank.open(Path(folder))
+    if not bank.complete:
         raise InputError(
-            f"The caption bank in {folder} is half built ({store.done:,} of "
-            f"{store.record.count:,} captions); go on with: captions build {folder}."
+            f"The caption bank in {folder} is half built ({bank.done:,} of {len(bank):,} "
+            f"captions); go on with: captions build {folder}."
         )
-    return CaptionBank(store)
+    return bank
 
 
 def check_top(k: int) -> None:
     """Refuse a number of captions per region that cannot work."""
     if k < 1:
         raise ConfigError(f"Ask for at least one caption per region; got {k}.")
-
-
-def check_model(store: CaptionStore, model: ModelIdentity) -> None:
-    """Refuse a model that did not embed the captions of a store."""
-    if store.record.fingerprint == model.fingerprint:
-        return
-    same_name = " (other weights)" if store.record.model == model.name else ""
-    raise InputError(
-        f"The caption bank in {store.folder} was built with the model {store.record.model}"
-        f"{same_name}, not with {model.name}; build one for this model, or use that one."
-    )
 
 
 def _merge(
@@ -153,3 +312,112 @@ def _merge(
     rows = torch.cat([best[1], rows.cpu() + first], 1)
     values, order = values.sort(dim=1, descending=True, stable=True)
     return values[:, :k], rows.gather(1, order)[:, :k]
+
+
+def belongs(path: Path, record: BankRecord) -> bool:
+    """Return whether a file has vectors of this bank."""
+    try:
+        own = _read_record(path)
+    except InputError:
+        return False
+    return (own.sha256, own.fingerprint) == (record.sha256, record.fingerprint)
+
+
+def _parts(folder: Path) -> Iterator[tuple[int, int]]:
+    for path in folder.glob(VECTORS):
+        if numbers := _PART.fullmatch(path.name):
+            yield int(numbers[1]), int(numbers[2])
+
+
+def _write(path: Path, table: pa.Table, record: BankRecord, **options: Any) -> None:
+    import pyarrow.parquet as pq
+
+    about = json.dumps({"format": FORMAT} | dataclasses.asdict(record), ensure_ascii=False)
+    table = table.replace_schema_metadata({_RECORD: about})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, durable=True) as part:
+        pq.write_table(
+            table,
+            part,
+            write_page_checksum=True,
+            use_dictionary=False,
+            write_statistics=False,
+            **options,
+        )
+
+
+def _read_record(path: Path) -> BankRecord:
+    """Read the record in the metadata of a file."""
+    import pyarrow.parquet as pq
+
+    with _reading(path):
+        metadata = pq.read_schema(path).metadata or {}
+    try:
+        header = parse_json(metadata[_RECORD], path)
+        version = int(header.pop("format"))
+        if version <= FORMAT:
+            return validated(BankRecord, header, path)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise DamagedError(
+            f"{path} is damaged or no caption bank; choose another folder, or delete the file and "
+            "build the bank again."
+        ) from None
+    raise InputError(
+        f"The caption bank in {path.parent} was made by a newer version of this program (format "
+        f"{version}); update it, or build the bank in another folder."
+    )
+
+
+@contextlib.contextmanager
+def _reading(path: Path, what: str = "") -> Iterator[None]:
+    """Turn errors of a file into one sentence for the user."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (OSError, ValueError, IndexError, ArrowException) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise DamagedError(
+            f"{what or path.name} in {path.parent} is damaged or cannot be read ({reason}); build "
+            "the bank again (captions build): the other embeddings are kept."
+        ) from None
+
+
+def _convert(folder: Path) -> None:
+    """Rewrite a bank of version 0.2.0.dev0: text, vectors, and a journal of checksums."""
+    journal, texts, vectors = (folder / name for name in _EARLIER)
+    try:
+        with hold_alone(folder / TEXTS):
+            if (folder / TEXTS).exists():  # another program was faster
+                return
+            head, *lines = journal.read_bytes().split(b"\n")
+            about = parse_json(head, journal)
+            about.pop("format")
+            record = validated(BankRecord, about, journal)
+            captions = Captions(texts=tuple(texts.read_text("utf-8").split("\n")[:-1]))
+            if captions.sha256 != record.sha256:
+                raise InputError(f"{texts.name} is damaged")
+            finished: dict[int, tuple[int, int]] = {}
+            for line in filter(None, lines):
+                with contextlib.suppress(ValueError, TypeError):  # cut short by a crash
+                    block, count, checksum = parse_json(line, journal)
+                    finished[block] = (count, checksum)
+            rows, bank = np.load(vectors, mmap_mode="r"), CaptionBank(folder, record)
+            for block, (count, checksum) in finished.items():
+                first = block * _EARLIER_BLOCK
+                part = rows[first : first + count]
+                if zlib.crc32(part.tobytes()) == checksum:
+                    bank.write(first, [part])
+            rows = part = None  # or Windows could not delete the file
+            # Without this file the folder is still an earlier bank, and is converted again.
+            CaptionBank.create(folder, record, captions)
+            for path in (journal, texts, vectors):
+                path.unlink()
+    except InUseError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(
+            f"The caption bank in {folder} is of an earlier version and cannot be converted "
+            f"({str(error).rstrip('.')}); make room, copy the folder to where you may write, or "
+            "build it again in another folder."
+        ) from None

@@ -1,9 +1,8 @@
-"""Building caption banks, in steps that can be stopped and resumed."""
+"""Building caption banks, which can be stopped and resumed."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,25 +12,17 @@ import numpy as np
 from ...base.cache_folder import cache_folder, make_folder
 from ...base.errors import InputError, ModelError
 from ...base.locks import Lock
-from ...base.reading import is_of_macos
-from ...base.steps import drive, map_steps
-from ..text.embeddings import FittingEncoder
-from .bank import CaptionBank, FloatArray, check_model
+from ...base.progress import CAPTIONS, tick
+from ..text import FittingEncoder
+from .bank import BankRecord, CaptionBank, FloatArray, belongs
 from .caption_files import Captions
-from .store import BankRecord, CaptionStore, belongs
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
 
-Building = Generator[tuple[int, int], None, CaptionBank]
-# Captions between two chances to stop.
+# Captions between two ticks.
 _BATCH: Final = 64
 _LOCK: Final = ".lock"
-_ANOTHER: Final = "(--out; for the cache NAPARI_MASKINVERSION_CACHE)"
-
-
-def _ignore(note: str) -> None:
-    """Ignore a note."""
 
 
 def default_folder(model: Backbone, captions: Captions) -> Path:
@@ -40,29 +31,13 @@ def default_folder(model: Backbone, captions: Captions) -> Path:
 
 
 def build_bank(
-    model: Backbone,
-    captions: Captions,
-    folder: str | Path | None = None,
-    *,
-    on_batch: Callable[[int, int], None] | None = None,
-    on_note: Callable[[str], None] = _ignore,
+    model: Backbone, captions: Captions, folder: str | Path | None = None
 ) -> CaptionBank:
     """Embed captions and store them, or resume a build that was stopped.
 
     If memory runs out, fewer captions are embedded at once, then on the CPU. If another program is
-    building this bank, it waits until that is done.
+    building this bank, it waits until that is done. The ticks note either.
     """
-    steps = build_bank_steps(model, captions, folder, on_note)
-    return drive(steps, None if on_batch is None else lambda step: on_batch(*step))
-
-
-def build_bank_steps(
-    model: Backbone,
-    captions: Captions,
-    folder: str | Path | None = None,
-    on_note: Callable[[str], None] = _ignore,
-) -> Building:
-    """`build_bank` as a generator that yields (captions done, captions) and may be closed."""
     place = default_folder(model, captions) if folder is None else Path(folder)
     record = BankRecord(
         model=model.name,
@@ -74,141 +49,90 @@ def build_bank_steps(
         blank=captions.blank,
         repeated=captions.repeated,
     )
-    _check_folder(place, record)
-    with (yield from _locked(place, len(captions.texts), on_note)), _explain_errors(place):
-        store = _open_existing(place, record)
-        if store is None or not store.has_texts(captions):
-            store = CaptionStore.create(place, record, captions)
-        return (yield from _fill(model, store, captions.texts, on_note))
+    _existing(place, record)
+    with _writing(place):
+        bank = _existing(place, record)
+        if bank is None or not bank.has_texts(captions):
+            bank = CaptionBank.create(place, record, captions)
+        return _fill(model, bank, captions.texts)
 
 
-def continue_bank_steps(
-    model: Backbone, folder: str | Path, on_note: Callable[[str], None] = _ignore
-) -> Building:
-    """Finish a half-built bank from its own captions; yields as `build_bank_steps` does."""
+def continue_bank(model: Backbone, folder: str | Path) -> CaptionBank:
+    """Finish a half-built bank from its own captions."""
     place = Path(folder)
-    store = CaptionStore.open(place)
-    check_model(store, model)
-    texts = tuple(store.read_texts().values())
-    with (yield from _locked(place, store.record.count, on_note)), _explain_errors(place):
-        return (yield from _fill(model, CaptionStore.open(place), texts, on_note))
+    bank = CaptionBank.open(place)
+    bank.check(model)
+    texts = tuple(bank.read_texts().values())
+    with _writing(place):
+        return _fill(model, CaptionBank.open(place), texts)
 
 
-def _open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
+def _existing(folder: Path, record: BankRecord) -> CaptionBank | None:
     """Open the bank of these captions and this model; None in a new or empty folder."""
-    if not CaptionStore.exists(folder):
-        others = _other_files(folder, record) if folder.exists() else []
+    if not CaptionBank.exists(folder):
+        # Hidden are the lock, files half written, and what macOS adds.
+        names = folder.iterdir() if folder.is_dir() else ()
+        visible = [path for path in names if not path.name.startswith(".")]
+        # Vectors of a bank that has lost its captions are no others.
+        others = sorted(path.name for path in visible if not belongs(path, record))
         if others:
             raise InputError(
                 f"{folder} contains other files ({', '.join(others[:3])}); a caption bank needs a "
                 "folder of its own: choose a new or an empty one."
             )
         return None
-    store = CaptionStore.open(folder)
-    if (store.record.sha256, store.record.fingerprint) != (record.sha256, record.fingerprint):
+    bank = CaptionBank.open(folder)
+    if (bank.record.sha256, bank.record.fingerprint) != (record.sha256, record.fingerprint):
         raise InputError(
             f"{folder} contains the caption bank of other captions or of another model "
-            f"({store.record.count:,} captions of {store.record.source or 'a list'}, model "
-            f"{store.record.model}); choose another folder."
+            f"({len(bank):,} captions of {bank.record.source or 'a list'}, model "
+            f"{bank.record.model}); choose another folder."
         )
-    return store
-
-
-def _other_files(folder: Path, record: BankRecord) -> list[str]:
-    """List the names in a folder that are not part of this bank."""
-    return sorted(
-        path.name
-        for path in folder.iterdir()
-        if not (
-            path.name in (_LOCK, f"{_LOCK}.by")
-            or path.name.endswith(".part")
-            or is_of_macos(path)
-            or belongs(path, record)  # vectors of a bank that has lost its captions
-        )
-    )
-
-
-def _check_folder(folder: Path, record: BankRecord) -> None:
-    """Create a folder, or refuse one that will not do, before the work."""
-    try:
-        begun = _open_existing(folder, record) is not None
-        make_folder(folder)
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise _cannot_write(folder, error) from None
-    size = 2 * record.embed_dim * record.count
-    if size > free and not begun:
-        raise InputError(
-            f"The caption bank takes {size / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB "
-            f"free; choose another folder {_ANOTHER}."
-        )
-
-
-def _locked(
-    folder: Path, total: int, on_note: Callable[[str], None]
-) -> Generator[tuple[int, int], None, Lock]:
-    """Take the lock of a bank; yields what is done while another program builds it."""
-    lock = Lock(folder / _LOCK)
-    try:
-        yield from map_steps(
-            lambda _: (0, total), lock.wait_steps(f"The caption bank in {folder}", on_note)
-        )
-    except OSError as error:
-        raise _cannot_write(folder, error) from None
-    return lock
+    return bank
 
 
 @contextmanager
-def _explain_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of the disk into one sentence for the user."""
+def _writing(folder: Path) -> Iterator[None]:
+    """Create a folder and hold its lock; wait while another program builds the bank."""
     try:
-        yield
+        make_folder(folder)
+        lock = Lock(folder / _LOCK)
+        lock.wait(f"The caption bank in {folder}")
+        with lock:
+            yield
     except OSError as error:
         raise InputError(
             f"The caption bank in {folder} could not be written ({error.strerror or error}); "
-            f"embedded captions are kept. Make room, or choose another folder {_ANOTHER}."
+            "embedded captions are kept. Make room, or choose another folder (--out; for the cache "
+            "NAPARI_MASKINVERSION_CACHE)."
         ) from error
 
 
-def _cannot_write(folder: Path, error: OSError) -> InputError:
-    return InputError(
-        f"{folder} cannot be written to ({error.strerror or error}); choose another folder "
-        f"{_ANOTHER}."
-    )
-
-
-def _fill(
-    model: Backbone, store: CaptionStore, texts: tuple[str, ...], on_note: Callable[[str], None]
-) -> Building:
+def _fill(model: Backbone, bank: CaptionBank, texts: tuple[str, ...]) -> CaptionBank:
     """Embed missing captions; damaged ones count as missing."""
-    encoder = FittingEncoder(model, _BATCH, "captions", on_note)
-    store.drop_damaged()
-    if not store.complete:
-        yield store.done, store.record.count
-    for first, last in list(store.missing()):
-        yield from _fill_block(encoder, store, first, texts[first:last])
-    return CaptionBank(store)
-
-
-def _fill_block(
-    encoder: FittingEncoder, store: CaptionStore, first: int, texts: tuple[str, ...]
-) -> Iterator[tuple[int, int]]:
-    unsaved: list[FloatArray] = []
-    before, total = store.done, store.record.count
-    try:
-        for start in range(0, len(texts), _BATCH):
-            vectors = encoder.encode(texts[start : start + _BATCH])
-            if not np.isfinite(vectors).all():
-                name = store.record.model
-                raise ModelError(
-                    f"{name} returned embeddings that are not finite; check it with: "
-                    f"models check {name}."
-                )
-            unsaved.append(vectors)
-            if start + _BATCH < len(texts):
-                yield before + start + len(vectors), total
-    finally:
-        # Also if the caller stops here, or the model fails.
-        if unsaved:
-            store.write(first, unsaved)
-    yield store.done, total
+    encoder = FittingEncoder(model, _BATCH, "captions")
+    bank.drop_damaged()
+    if not bank.complete:
+        tick(CAPTIONS, bank.done, len(bank))
+    for first, last in list(bank.missing()):
+        unsaved: list[FloatArray] = []
+        done = bank.done
+        try:
+            for start in range(first, last, _BATCH):
+                vectors = encoder.encode(texts[start : min(start + _BATCH, last)])
+                if not np.isfinite(vectors).all():
+                    name = bank.record.model
+                    raise ModelError(
+                        f"{name} returned embeddings that are not finite; check it with: "
+                        f"models check {name}."
+                    )
+                unsaved.append(vectors)
+                done += len(vectors)
+                if start + _BATCH < last:
+                    tick(CAPTIONS, done, len(bank), encoder.note)
+        finally:
+            # Also if the work is stopped here, or the model fails.
+            if unsaved:
+                bank.write(first, unsaved)
+        tick(CAPTIONS, bank.done, len(bank), encoder.note)
+    return bank

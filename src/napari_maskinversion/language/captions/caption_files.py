@@ -19,14 +19,10 @@ from ...base.validation import composed, without_hidden
 COLUMNS: Final = ("caption", "text", "title")
 # Models read some 77 tokens; a longer line suggests another kind of file.
 MAX_CHARACTERS: Final = 5_000
-# A million take about 200 MB while they are embedded.
-MAX_CAPTIONS: Final = 5_000_000
 _NOT_READ: Final = (".json", ".jsonl", ".xml")
 _EXCEL: Final = re.compile(r"sep=([,;\t])[\r\n]*")  # its own line for the separator
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
-    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
@@ -50,9 +46,8 @@ class Captions:
         for number, line in enumerate(lines, 1):
             if len(line) > MAX_CHARACTERS:
                 raise InputError(
-                    f"Caption {number} has {len(line):,} characters and at most "
-                    f"{MAX_CHARACTERS:,} make sense; write one caption per line (in a CSV file, "
-                    "look for a double quote that is left open)."
+                    f"Caption {number} has {len(line):,} characters; write one caption of at most "
+                    f"{MAX_CHARACTERS:,} per line (in CSV, look for an unclosed double quote)."
                 )
             if "\0" in line:
                 raise InputError(
@@ -66,11 +61,6 @@ class Captions:
                 repeated += 1
             else:
                 texts[text] = None
-                if len(texts) > MAX_CAPTIONS:
-                    raise InputError(
-                        f"There are more than {MAX_CAPTIONS:,} captions; split them into "
-                        "several files."
-                    )
         if not texts:
             raise InputError("There are no captions; write one per line.")
         return cls(texts=tuple(texts), source=source, blank=blank, repeated=repeated)
@@ -102,62 +92,49 @@ def read_captions(
     """Read captions from a text file (one per line) or a column of a CSV or TSV file."""
     path = Path(path)
     check_file(path, "file of captions")
-    if path.suffix.lower() in _NOT_READ:
+    suffix = path.suffix.lower()
+    if suffix in _NOT_READ:
         raise InputError(f"{path} is no file of captions; save them as text (one a line) or CSV.")
+    table = column is not None or suffix in {".csv", ".tsv"}
     try:
         with path.open("rb") as raw:
-            used = encoding or _encoding(raw.read(4))
+            start = raw.read(4)
+            marked = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
+            used = encoding or marked
             raw.seek(0)
             # CSV fields may contain line ends.
-            table = column is not None or path.suffix.lower() in {".csv", ".tsv"}
             with io.TextIOWrapper(raw, used, newline="" if table else None) as file:
-                lines = _column(file, column, path.suffix.lower()) if table else _lines(file)
+                plain = (line.removesuffix("\n") for line in file)
+                lines = _column(file, column, suffix) if table else plain
                 return Captions.of(lines, source=path.name)
     except UnicodeError:
         raise InputError(
             f"{path} is not {used.upper()} text; save it as UTF-8, or name its encoding, "
             "for example --encoding latin-1 (in the panel under File options)."
         ) from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except csv.Error as error:
+        raise InputError(
+            f"{path} is not CSV ({error}); look for an unclosed double quote."
+        ) from None
     except LookupError:
         raise InputError(
             f"There is no encoding {encoding!r}; known are utf-8, latin-1, utf-16 and others."
         ) from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     except OSError as error:
         raise InputError(f"Captions could not be read from {path}: {error.strerror}.") from None
 
 
-def _encoding(start: bytes) -> str:
-    return next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
-
-
-def _lines(file: io.TextIOWrapper) -> Iterator[str]:
-    # A file without line ends is refused before it fills the memory.
-    while line := file.readline(MAX_CHARACTERS + 2):
-        yield line.removesuffix("\n")
-
-
 def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator[str]:
-    separators = "\t" if suffix == ".tsv" else ",;\t"
-    above, header = 0, ""
-    while line := file.readline():
-        above += 1
-        header = line.removeprefix("\ufeff")  # a mark stays if the user names the encoding
+    separators, header = "\t" if suffix == ".tsv" else ",;\t", "\n"
+    while header and not header.strip():
+        header = file.readline().removeprefix("\ufeff")  # a mark stays if the encoding is named
         if marked := _EXCEL.fullmatch(header):
-            separators = marked[1]
-        elif header.strip():
-            break
-    rows = csv.reader(())
-    try:
-        separator, place = _find_column(header, separators, column)
-        rows = csv.reader(file, delimiter=separator)
-        for row in rows:
-            yield row[place] if place < len(row) else ""
-    except csv.Error as error:
-        raise InputError(
-            f"Line {above + rows.line_num} is not CSV ({error}); look for an unclosed double quote."
-        ) from None
+            separators, header = marked[1], "\n"
+    separator, place = _find_column(header, separators, column)
+    for row in csv.reader(file, delimiter=separator):
+        yield row[place] if place < len(row) else ""
 
 
 def _find_column(header: str, separators: str, column: str | None) -> tuple[str, int]:

@@ -8,27 +8,20 @@ that package; they are written here too, since the demo model's decoder must wor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...base.errors import ConfigError, InputError
-from ...base.steps import Steps, drive
-from ...engine.compute.compute_lock import locked_steps
+from ...base.progress import CAPTIONS, Tick, telling, tick
+from ...engine.compute.compute_lock import computing
 from .settings import SEARCHES, FloatArray, GenerationSettings
 
 BATCH: Final = 16  # sentences written at once
-Searching = Generator[int, None, list[list[int]]]
-
-
-class SentenceGenerator(Protocol):
-    """Whatever turns embeddings into sentences."""
-
-    def generate(self, embeddings: FloatArray) -> list[str]:
-        """Return a sentence for each embedding (N, e), as optimised, not normalised."""
 
 
 class CaptionDecoder(ABC):
@@ -52,12 +45,6 @@ class CaptionDecoder(ABC):
 
         Shapes: embeddings (N, e), float32.
         """
-        return drive(self.generate_steps(embeddings, settings))
-
-    def generate_steps(
-        self, embeddings: FloatArray, settings: GenerationSettings | None = None
-    ) -> Generator[tuple[int, int], None, list[str]]:
-        """Do what `generate` does, and yield (finished, all) after every token."""
         settings = settings or self.settings
         self.check(settings)
         rows = np.asarray(embeddings, np.float32)
@@ -71,10 +58,9 @@ class CaptionDecoder(ABC):
         sentences: list[str] = []
         for start in range(0, len(rows), BATCH):
             batch = torch.from_numpy(rows[start : start + BATCH].copy())
-            with Steps(locked_steps(self._search(batch, settings))) as steps:
-                for done in steps:
-                    yield start + done, len(rows)
-            sentences += [self.text(tokens) for tokens in steps.result]
+            with telling(partial(_finished, start, len(rows))):
+                tokens = self._search(batch, settings)
+            sentences += [self.text(sentence) for sentence in tokens]
         return sentences
 
     def check(self, settings: GenerationSettings) -> None:
@@ -112,18 +98,19 @@ class CaptionDecoder(ABC):
 
     # -- the choice of words: a sentence ends with the stop token, which is kept -----------------
 
-    def _search(self, embeddings: Tensor, settings: GenerationSettings) -> Searching:
+    @computing()
+    def _search(self, embeddings: Tensor, settings: GenerationSettings) -> list[list[int]]:
         longest = settings.max_tokens or min(self.usual_tokens, self.most_tokens)
         prefix = self.prefix(embeddings)
         if settings.search == "greedy":
-            return (yield from self._greedy(prefix, longest))
+            return self._greedy(prefix, longest)
         sentences = []
         for row in range(len(prefix)):
-            best = yield from self._beam(prefix[row : row + 1], settings, longest, row)
+            best = self._beam(prefix[row : row + 1], settings, longest, row)
             sentences.append(best)
         return sentences
 
-    def _greedy(self, inputs: Tensor, longest: int) -> Searching:
+    def _greedy(self, inputs: Tensor, longest: int) -> list[list[int]]:
         count = len(inputs)
         sentences: list[list[int]] = [[] for _ in range(count)]
         rows = torch.arange(count)  # those that go on
@@ -133,7 +120,7 @@ class CaptionDecoder(ABC):
                 sentences[row].append(token)
             going = tokens != self.stop
             rows = rows[going.cpu()]
-            yield count - len(rows)
+            tick(CAPTIONS, count - len(rows), count)
             if not len(rows):
                 break
             inputs = torch.cat([inputs[going], self.embed(tokens[going, None])], 1)
@@ -141,7 +128,7 @@ class CaptionDecoder(ABC):
 
     def _beam(
         self, prefix: Tensor, settings: GenerationSettings, longest: int, done: int
-    ) -> Generator[int, None, list[int]]:
+    ) -> list[int]:
         """Return the sentence of one prefix (1, P, d) with the best mean log-probability."""
         scores = (self.logits(prefix).float() / settings.temperature).log_softmax(-1)
         beams = min(settings.beams, scores.shape[-1])
@@ -150,7 +137,7 @@ class CaptionDecoder(ABC):
         lengths, stopped = torch.ones_like(sums), first == self.stop
         inputs = torch.cat([prefix.expand(beams, -1, -1), self.embed(tokens)], 1)
         for _ in range(longest - 1):
-            yield done
+            tick(CAPTIONS, done, len(prefix))
             if bool(stopped.all()):
                 break
             scores = (self.logits(inputs).float() / settings.temperature).log_softmax(-1)
@@ -168,3 +155,7 @@ class CaptionDecoder(ABC):
             stopped = stopped | (last == self.stop)
         winner = int((sums / lengths).argmax())
         return [int(token) for token in tokens[winner, : int(lengths[winner])]]
+
+
+def _finished(before: int, total: int, news: Tick) -> Tick:
+    return Tick(CAPTIONS, before + news.done, total)

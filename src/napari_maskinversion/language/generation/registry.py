@@ -1,4 +1,4 @@
-"""Decoders by name: what they need, where their weights are. Imports no torch."""
+"""Decoders by name: what they need, where their weights are, how they are loaded."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...base.cache_folder import cache_folder
-from ...base.download import size_text
+from ...base.download import Download, RemoteFile, download, size_text
 from ...base.errors import InputError, ModelError
-from ...base.hub import recorded_weights
+from ...base.hub import announced_file, hub_url, recorded_weights
 from ...base.reading import check_file
 from ...engine.models.specs import DEMO, MODELS, bundled_folder
+from .settings import GenerationSettings
+
+if TYPE_CHECKING:
+    import torch
+
+    from ...engine.models.backbone import Backbone
+    from ..captions.bank import CaptionBank, ModelIdentity
+    from .decoder import CaptionDecoder
 
 CLIPCAP_MODEL: Final = "ViT-B-32/openai"
 BUNDLED_FILE: Final = "captions/decap.safetensors"  # in the folder of the bundled model
+_GPT2: Final = "openai-community/gpt2"
+_VOCABULARY_BYTES: Final = 1_042_301
+_VOCABULARY_SHA256: Final = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
+_ALTERNATIVE: Final = "use the decoder 'demo' with the demo model, or name a file of your own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +56,25 @@ class DecoderSpec:
         return cache_folder() / "captioners" / self.name
 
     @property
-    def published(self) -> bool:
-        """Whether its weights can be downloaded."""
-        return bool(self.repository)
-
-    @property
     def is_on_disk(self) -> bool:
         """Whether nothing has to be downloaded. Fast: checks sizes only."""
-        if not self.published:
+        if not self.repository:
             return True
         weights = recorded_weights(self.folder)
         return weights is not None and weights.is_complete and gpt2_vocabulary().is_file()
+
+
+def _clipcap(data: str, title: str) -> DecoderSpec:
+    return DecoderSpec(
+        name=f"clipcap-{data}",
+        title=f"CLIPCap trained on {title}",
+        model=CLIPCAP_MODEL,
+        repository=f"akhaliq/CLIP-prefix-captioning-{data.replace('coco', 'COCO')}-weights",
+        file=f"{data}_weights.pt",
+        size_mb=636,
+        license="MIT",
+        transformers=True,
+    )
 
 
 _TABLE: Final = (
@@ -64,31 +84,9 @@ _TABLE: Final = (
         model=DEMO,
         license="BSD-3-Clause",
     ),
-    DecoderSpec(
-        name="clipcap-coco",
-        title="CLIPCap trained on COCO: plain descriptions of photographs",
-        model=CLIPCAP_MODEL,
-        repository="akhaliq/CLIP-prefix-captioning-COCO-weights",
-        file="coco_weights.pt",
-        size_mb=636,
-        license="MIT",
-        transformers=True,
-    ),
-    DecoderSpec(
-        name="clipcap-conceptual",
-        title="CLIPCap trained on Conceptual Captions: freer descriptions",
-        model=CLIPCAP_MODEL,
-        repository="akhaliq/CLIP-prefix-captioning-conceptual-weights",
-        file="conceptual_weights.pt",
-        size_mb=636,
-        license="MIT",
-        transformers=True,
-    ),
-    DecoderSpec(
-        name="decap",
-        title="DeCap from a file of your own",
-        memory=True,
-    ),
+    _clipcap("coco", "COCO: plain descriptions of photographs"),
+    _clipcap("conceptual", "Conceptual Captions: freer descriptions"),
+    DecoderSpec(name="decap", title="DeCap from a file of your own", memory=True),
 )
 
 DECODERS: Mapping[str, DecoderSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})
@@ -109,7 +107,9 @@ def check_decoder(
 ) -> DecoderSpec:
     """Refuse a decoder that cannot work, before anything is loaded."""
     spec = get_decoder(name)
-    if spec.model and model is not None and _is_another(model, spec.model):
+    # Of weights of the user's the width is compared, once they are loaded.
+    named = model is not None and (model in MODELS or ("/" in model and not Path(model).exists()))
+    if spec.model and named and model != spec.model:
         raise InputError(
             f"The decoder {spec.name} reads embeddings of {spec.model} alone, not of {model}; "
             "choose that model, or another decoder."
@@ -121,23 +121,19 @@ def check_decoder(
             f"The decoder {spec.name} needs a file: a DeCap checkpoint (.pt), or one that "
             "rebuild-demo-captions wrote."
         )
+    published = spec.memory and file is not None and file.suffix != ".safetensors"
     if file is not None:
         check_file(file, "decoder file")
-        if file.suffix != ".safetensors" and spec.memory and memory is None:
+        if published and memory is None:
             raise InputError(
                 f"DeCap projects embeddings onto a caption bank, and {file.name} has none; name a "
                 "bank of this model (captions build)."
             )
-    if spec.transformers or (spec.memory and file is not None and file.suffix != ".safetensors"):
+    if spec.transformers or published:
         from .gpt2 import check_transformers
 
         check_transformers()
     return spec
-
-
-def _is_another(model: str, wanted: str) -> bool:
-    published = model in MODELS or ("/" in model and not Path(model).exists())
-    return published and model != wanted
 
 
 def bundled_decoder() -> Path:
@@ -148,3 +144,91 @@ def bundled_decoder() -> Path:
 def gpt2_vocabulary() -> Path:
     """Return where GPT-2's vocabulary is downloaded to."""
     return cache_folder() / "captioners" / "gpt2" / "vocab.json"
+
+
+# -- loading ------------------------------------------------------------------------------------
+
+
+def fetch_decoder(spec: DecoderSpec) -> tuple[Path, Path]:
+    """Make sure that a published decoder is on this machine; return its weights and vocabulary."""
+    weights = download(
+        Download(
+            name=spec.name,
+            size=spec.size_mb * 1_000_000,
+            lock=spec.folder / ".lock",
+            alternative=_ALTERNATIVE,
+            local=lambda: recorded_weights(spec.folder),
+            remote=lambda: announced_file(spec.repository, (spec.file,), spec.folder),
+        )
+    )
+    return weights, fetch_vocabulary()
+
+
+def fetch_vocabulary() -> Path:
+    """Make sure that GPT-2's vocabulary, one megabyte, is on this machine."""
+    path = gpt2_vocabulary()
+    url = hub_url(_GPT2, path.name)
+    file = RemoteFile(url=url, path=path, size=_VOCABULARY_BYTES, sha256=_VOCABULARY_SHA256)
+    return download(
+        Download(
+            name="GPT-2's vocabulary",
+            size=file.size,
+            lock=path.with_name(".lock"),
+            alternative=_ALTERNATIVE,
+            local=lambda: file,
+            remote=lambda: file,
+        )
+    )
+
+
+def load_decoder(
+    name: str,
+    model: Backbone | ModelIdentity | None = None,
+    *,
+    file: str | Path | None = None,
+    memory: CaptionBank | None = None,
+    device: torch.device | str = "cpu",
+    settings: GenerationSettings | None = None,
+) -> CaptionDecoder:
+    """Load a decoder, and download it first if necessary."""
+    path = None if file is None else Path(file)
+    place = None if memory is None else memory.folder
+    spec = check_decoder(name, None if model is None else model.name, file=path, memory=place)
+    decoder: CaptionDecoder
+    if spec.transformers:
+        from .gpt2 import ClipCap
+
+        if path is None:
+            path, vocabulary = fetch_decoder(spec)
+        else:
+            vocabulary = path.with_name("vocab.json")  # for machines without a network
+            vocabulary = vocabulary if vocabulary.is_file() else fetch_vocabulary()
+        decoder = ClipCap(path, vocabulary, name=spec.name, device=device, settings=settings)
+    elif memory is not None and path is not None and path.suffix != ".safetensors":
+        import torch
+
+        from .gpt2 import DeCap
+
+        if model is not None:
+            memory.check(model)
+        vectors = torch.from_numpy(memory.vectors())
+        decoder = DeCap(path, vectors, device=device, settings=settings)
+    else:
+        from .small_gpt import load_small_decoder
+
+        path = path or bundled_decoder()
+        decoder = small = load_small_decoder(path, name=spec.name, settings=settings)
+        if model is not None and small.record.fingerprint != model.fingerprint:
+            own = small.record.model
+            what = "other weights of it" if own == model.name else f"not for {model.name}"
+            raise InputError(
+                f"The caption decoder {path.name} was trained for {own} (fingerprint "
+                f"{small.record.fingerprint}), {what} ({model.fingerprint}); train it again: "
+                f"rebuild-demo-captions --model {model.name}."
+            )
+    if model is not None and decoder.embed_dim != model.embed_dim:
+        raise ModelError(
+            f"The decoder {spec.name} reads embeddings of {decoder.embed_dim} numbers, and "
+            f"{model.name} has {model.embed_dim}: its mapper belongs to another image tower."
+        )
+    return decoder

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_type_hints
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ...base.errors import InputError
-from ...base.validation import validate_fields
+from ...base.validation import Config
 
 FloatArray = npt.NDArray[np.float32]
 Search = Literal["greedy", "beam", "top-p"]  # the last one is in results of earlier versions only
@@ -20,9 +20,10 @@ SEARCHES: Final[tuple[Search, ...]] = ("greedy", "beam")
 NORMS: Final[tuple[Norm, ...]] = ("optimised", "cls")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationSettings:
+class GenerationSettings(Config):
     """How sentences are generated."""
+
+    model_config = ConfigDict(extra="ignore")  # results of 0.2.0.dev0 have top_p and seed
 
     search: Annotated[
         Search,
@@ -52,14 +53,10 @@ class GenerationSettings:
         ),
     ] = "optimised"
 
-    def __post_init__(self) -> None:
-        validate_fields(self)
-
 
 def describe(name: str) -> str:
     """Return what a field of `GenerationSettings` is, for options and tooltips."""
-    annotation = get_type_hints(GenerationSettings, include_extras=True)[name]
-    return str(annotation.__metadata__[0].description)
+    return str(GenerationSettings.model_fields[name].description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

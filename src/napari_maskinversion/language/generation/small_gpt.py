@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from ...base.atomic_files import write_whole
 from ...base.download import sha256_of
-from ...base.errors import InputError, ModelError
-from ...base.reading import parse_json, validated
+from ...base.errors import ModelError
+from ...base.reading import check_file, parse_json, validated
 from ...engine.models.checkpoints import fill, read_weights
 from .decoder import CaptionDecoder
 from .settings import GenerationSettings
@@ -184,11 +184,10 @@ def read_record(path: Path) -> SmallGptRecord:
     """Read the record in the metadata of a decoder's file; its weights stay on disk."""
     from safetensors import SafetensorError, safe_open
 
+    check_file(path, "caption decoder")
     try:
         with safe_open(path, "pt") as file:
             metadata: Mapping[str, str] = file.metadata() or {}
-    except FileNotFoundError:
-        raise ModelError(f"There is no file {path}.") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(
             f"{path} is damaged or not a safetensors file ({error}); copy it again."
@@ -197,10 +196,7 @@ def read_record(path: Path) -> SmallGptRecord:
         raise ModelError(
             f"{path} is not a caption decoder of this program: its metadata has no {_RECORD!r}."
         )
-    try:
-        record = validated(SmallGptRecord, parse_json(metadata[_RECORD].encode(), "record"), path)
-    except InputError as error:
-        raise ModelError(str(error)) from None
+    record = validated(SmallGptRecord, parse_json(metadata[_RECORD].encode(), "record"), path)
     if record.format != FORMAT or STOP not in record.words or record.width % record.heads:
         raise ModelError(f"{path} is a caption decoder of another version ({record.format}).")
     return record

@@ -1,20 +1,27 @@
-"""Vocabularies that come with the package."""
+"""Vocabularies by name, or as users write them; the words that models were taught."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ...base.errors import InputError
-from ...engine.models.specs import bundled_folder
-from .files import LabelFile, parse_yaml
-from .label import Label, split_words
-from .vocabulary import TEMPLATES, Vocabulary
+from ...engine.models.specs import DEMO, bundled_folder
+from .files import FILE_SUFFIXES, LabelFile, read_yaml
+from .label import TEMPLATES, Label, choose_templates, split_words
+from .vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+
+_LISTED: Final = 3  # words in a note
+_NAMES: Final = "vocabulary.txt"  # beside the weights, as the training writes it
 PREFIX: Final = "preset:"
 """Written before a preset's name wherever a file name could stand."""
 
@@ -83,9 +90,108 @@ def taught(names: Iterable[str]) -> Iterator[Label]:
 
 def _bundled_names() -> list[str]:
     """Return the names of the bundled weights, which may be retrained with others."""
-    return (bundled_folder() / "vocabulary.txt").read_text("utf-8").splitlines()
+    return (bundled_folder() / _NAMES).read_text("utf-8").splitlines()
 
 
 def _content(file: str) -> LabelFile:
-    text = files(__package__).joinpath("preset_lists", file).read_text("utf-8")
-    return parse_yaml(text, file)
+    return read_yaml(files(__package__).joinpath("preset_lists", file).read_bytes(), file)
+
+
+# -- labels as users write them ----------------------------------------------------------------
+
+
+def vocabulary_of(
+    labels: str | Sequence[str] | Vocabulary,
+    templates: Sequence[str] = (),
+    threshold: float | None = None,
+) -> Vocabulary:
+    """Return labels and the prompts they are put into."""
+    templates = (templates,) if isinstance(templates, str) else templates
+    labels = os.fspath(labels) if isinstance(labels, os.PathLike) else labels
+    chosen = choose_templates(templates) if templates else None
+    if isinstance(labels, str) and os.path.isfile(labels):  # noqa: PTH113 - long texts are no path
+        if Path(labels).name == labels and not Path(labels).suffix:
+            raise InputError(
+                f"{labels!r} is a word and also a file; write ./{labels} for the file, or "
+                f"'{labels},' for the word."
+            )
+        vocabulary = Vocabulary.read(labels, chosen)
+    elif isinstance(labels, str) and Path(labels).suffix.lower() in FILE_SUFFIXES:
+        raise InputError(f"There is no label file at {labels}; check the path.")
+    elif isinstance(labels, str) and not labels.startswith(PREFIX):
+        vocabulary = Vocabulary.parse(labels, chosen or TEMPLATES["photo"])
+        if len(vocabulary.labels) == 1 and ";" in labels:
+            raise InputError(f"Write commas between labels, not semicolons; got {labels[:80]!r}.")
+    else:
+        if isinstance(labels, str):
+            labels = preset(labels).vocabulary
+        elif not isinstance(labels, Vocabulary):
+            labels = Vocabulary(_texts(labels))
+        vocabulary = labels if chosen is None else replace(labels, templates=chosen)
+    return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)
+
+
+def _texts(labels: Iterable[object]) -> tuple[str, ...]:
+    names = tuple(labels)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"Labels are texts; got {name!r}.")
+    return tuple(map(str, names))
+
+
+# -- what a model trained by this package does not know ----------------------------------------
+
+
+def unknown_words(labels: Iterable[Label], model: str) -> tuple[str, ...]:
+    """Return the names of labels that a model was not taught, under any of their words.
+
+    Capitals, hyphens and a plural's s do not matter. What a CLIP knows cannot be told by its
+    tokenizer: for such models nothing is returned.
+    """
+    known = _known(model)
+    if known is None:
+        return ()
+    return tuple(
+        label.name for label in labels if not any(_plain(word) in known for word in label.words)
+    )
+
+
+def unknown_to(model: Backbone, vocabulary: Vocabulary | None) -> frozenset[str]:
+    """Return the labels of a vocabulary that a loaded model was not taught."""
+    if vocabulary is None:
+        return frozenset()
+    return frozenset(unknown_words(vocabulary.full_labels, taught_by(model)))
+
+
+def taught_by(model: Backbone) -> str:
+    """Return the folder of a loaded model, or its name, for `unknown_words`."""
+    spec = model.spec
+    return model.name if spec is None or spec.bundled else spec.source or model.name
+
+
+def unknown_words_note(labels: Iterable[Label], model: str) -> str:
+    """Return one line about the words that a model was not taught; "" if it knows all."""
+    unknown = unknown_words(labels, model)
+    if not unknown:
+        return ""
+    whose = "the demo model" if model == DEMO else "this model"
+    count = "1 word" if len(unknown) == 1 else f"{len(unknown)} words"
+    rest = len(unknown) - _LISTED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"{count} that {whose} does not know: {', '.join(unknown[:_LISTED])}{more}"
+
+
+@cache
+def _known(model: str) -> frozenset[str] | None:
+    """Return all words that a model was taught; None if that cannot be told."""
+    file = (bundled_folder() if model == DEMO else Path(model)) / _NAMES
+    if not file.is_file():
+        return None
+    names = filter(None, file.read_text("utf-8").splitlines())
+    return frozenset(_plain(word) for label in taught(names) for word in label.words)
+
+
+def _plain(word: str) -> str:
+    """Return a word as it is compared."""
+    plain = " ".join(word.casefold().replace("-", " ").replace("_", " ").split())
+    return plain[:-1] if plain.endswith("s") and not plain.endswith("ss") else plain

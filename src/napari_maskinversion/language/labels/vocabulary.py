@@ -12,8 +12,15 @@ from typing import Any, Final
 from ...base.errors import InputError
 from .colors import fill_colors
 from .files import LabelFile, read_label_file, write_label_file
-from .label import Label, clashes, parse_text, refuse_text, to_text
-from .templates import TEMPLATES, check_templates
+from .label import (
+    TEMPLATES,
+    Label,
+    check_templates,
+    clashes,
+    parse_text,
+    refuse_text,
+    to_text,
+)
 
 __all__ = ["NONE_OF_THESE", "TEMPLATES", "Label", "Vocabulary", "to_text"]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final, Self
+from dataclasses import dataclass
+from typing import Final, Self
 
-from pydantic import ConfigDict, Field
-
-from ...base.validation import validate_fields
+from ...base.validation import Config, setting
 from .calibration import Calibration
 from .ranking import Ranking
 
@@ -17,95 +14,52 @@ USUAL_ODDS: Final = 1.5
 """Least ratio of the first two confidences where no limit of the margin is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncertaintyConfig:
+class UncertaintyConfig(Config):
     """Limits below which a suggestion is flagged; 0 turns a rule off."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     # Regions that cover fewer tokens of the model's input are doubtful. Below one token, a region
     # is always "low resolution".
-    tokens: Annotated[
-        float,
-        Field(
-            title="Least tokens",
-            description="A region that covers fewer tokens of the model's input is marked "
-            "doubtful; 0: off.",
-            ge=0,
-            allow_inf_nan=False,
-            json_schema_extra={
-                "cli": "least-tokens",
-                "cli_earlier": "unsure-tokens",
-                "unit": "tokens",
-                "ui_max": 100,
-            },
-        ),
-    ] = 2.0
+    tokens: float = setting(
+        2.0,
+        "Least tokens",
+        "A region that covers fewer tokens of the model's input is marked doubtful; 0: off.",
+        ge=0,
+        cli="least-tokens",
+        unit="tokens",
+        ui_max=100,
+    )
     # Least difference of the best two similarities (the column ``margin``); below it the word is
     # doubtful. None is the limit calibrated for the model; without one, a word is doubtful if it is
     # less than 1.5 times as probable as the next.
-    margin: Annotated[
-        float | None,
-        Field(
-            title="Least margin",
-            description="If the best word beats the second by less similarity, it is marked "
-            "doubtful; 0: off (default: as calibrated for the model).",
-            ge=0,
-            allow_inf_nan=False,
-            le=2,
-            json_schema_extra={"cli": "least-margin", "decimals": 4},
-        ),
-    ] = None
+    margin: float | None = setting(
+        None,
+        "Least margin",
+        "If the best word beats the second by less similarity, it is marked doubtful; 0: off "
+        "(default: as calibrated for the model).",
+        ge=0,
+        le=2,
+        cli="least-margin",
+        decimals=4,
+    )
     # Least overlap (IoU) of heatmap and mask (the column ``iou``); below it the heatmap does not
     # fit. None is the limit calibrated for the model; without one, nothing is said.
-    overlap: Annotated[
-        float | None,
-        Field(
-            title="Least overlap",
-            description="If heatmap and region overlap less (IoU), the answer is marked 'does "
-            "not fit'; 0: off (default: as calibrated for the model).",
-            ge=0,
-            allow_inf_nan=False,
-            le=1,
-            json_schema_extra={"cli": "least-overlap", "cli_earlier": "unsure-iou"},
-        ),
-    ] = None
-    # Deprecated: least ratio of the best two confidences; ``margin`` takes its place
-    odds: Annotated[
-        float | None,
-        Field(
-            title="Least odds",
-            description="Deprecated; use the least margin. Words that are not this many times as "
-            "probable as the next are doubtful.",
-            ge=0,
-            allow_inf_nan=False,
-            json_schema_extra={
-                "cli": "unsure-margin",
-                "cli_replacement": "least-margin",
-                "ui": False,
-            },
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        validate_fields(self)
-        if self.odds is not None:
-            warnings.warn(
-                "odds is deprecated and goes in the next release; use margin.",
-                DeprecationWarning,
-                stacklevel=4,
-            )
+    overlap: float | None = setting(
+        None,
+        "Least overlap",
+        "If heatmap and region overlap less (IoU), the answer is marked 'does not fit'; 0: off "
+        "(default: as calibrated for the model).",
+        ge=0,
+        le=1,
+        cli="least-overlap",
+    )
 
     def filled(self, calibration: Calibration | None) -> Self:
         """Return the same limits, where they are None with those calibrated for the model."""
         if calibration is None:
             return self
-        margin = calibration.margin if self.margin is None and self.odds is None else self.margin
+        margin = calibration.margin if self.margin is None else self.margin
         overlap = calibration.overlap if self.overlap is None else self.overlap
-        with warnings.catch_warnings():
-            # Who set odds was warned there.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return replace(self, margin=margin, overlap=overlap)
+        return self.changed(margin=margin, overlap=overlap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,4 +133,4 @@ def _is_close(ranking: Ranking, limits: UncertaintyConfig) -> bool:
     if limits.margin is not None:
         return ranking.margin < limits.margin
     first, second = ranking.probabilities[:2].tolist()
-    return bool(first < (USUAL_ODDS if limits.odds is None else limits.odds) * second)
+    return bool(first < USUAL_ODDS * second)

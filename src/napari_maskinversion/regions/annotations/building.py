@@ -1,26 +1,28 @@
 """What a format of region files provides, and the one way from drawn objects to regions.
 
-A format parses a file into `Drawn` objects; `build` gives all formats the same numbers, cuts, notes
-and refusals.
+A format parses a file into `Drawn` objects. `build` gives all formats the same numbers, cuts and
+notes: an object that cannot be read is left out with a note, and the others are read.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...base.errors import EmptyMaskError, InputError
+from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.label_blocks import LARGEST
 from ...base.regions import Region
 from ...base.units import Georeference
-from .annotation import Annotation, Annotations, Array, place_mask, united
+from ...base.validation import composed, without_hidden
+from .annotation import Annotation, Annotations, place_mask, united
 from .json_files import as_score
 from .listed_images import ImageReference, ListedImage, same_image, size_of_images
 from .polygons import fault, fill_polygons
@@ -29,17 +31,7 @@ Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1 at pixel edges
 _MAX_NOTES: Final = 3  # notes shown in a refusal
 _MOST_COORDINATE: Final = 1e9  # of pixels; sums of larger numbers lose the pixels
 _SLACK: Final = 0.5  # pixels beyond the plane that lose no pixel's centre
-
-
-class Geometry(Protocol):
-    """What an object covers."""
-
-    @property
-    def bounds(self) -> Bounds:
-        """Its extent, also beyond the plane."""
-
-    def fill(self, shape: tuple[int, int]) -> Region | None:
-        """Return its pixels on a plane, as a region without a number; None if there are none."""
+_STRANGE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Box(NamedTuple):
@@ -50,37 +42,6 @@ class Box(NamedTuple):
     y1: float
     x1: float
 
-    @property
-    def bounds(self) -> Bounds:
-        """Its extent."""
-        return self.x0, self.y0, self.x1, self.y1
-
-    def fill(self, shape: tuple[int, int]) -> Region | None:
-        """Its pixels."""
-        y0, y1 = _pixels(self.y0, self.y1, shape[0])
-        x0, x1 = _pixels(self.x0, self.x1, shape[1])
-        if y0 >= y1 or x0 >= x1:
-            return None
-        return Region(0, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
-
-
-class Mask(NamedTuple):
-    """Pixels, the first one at (y, x) of the plane."""
-
-    y: int
-    x: int
-    pixels: Array
-
-    @property
-    def bounds(self) -> Bounds:
-        """Its extent."""
-        height, width = self.pixels.shape
-        return self.x, self.y, self.x + width, self.y + height
-
-    def fill(self, shape: tuple[int, int]) -> Region | None:
-        """Its pixels."""
-        return place_mask(0, self.y, self.x, self.pixels, shape)
-
 
 class Outline(NamedTuple):
     """Polygons of shapely, in (x, y) at pixel edges."""
@@ -88,24 +49,33 @@ class Outline(NamedTuple):
     polygons: list[Any]
     even_odd: bool = False  # Inside an odd number of them; else inside any, once they are repaired
 
-    @property
-    def bounds(self) -> Bounds:
-        """Its extent."""
-        low, high = np.array([one.bounds for one in self.polygons]).reshape(-1, 2, 2).swapaxes(0, 1)
-        return (*low.min(0).tolist(), *high.max(0).tolist())
 
-    def fill(self, shape: tuple[int, int]) -> Region | None:
-        """Its pixels."""
-        return fill_polygons(0, self.polygons, shape, even_odd=self.even_odd)
+Geometry = Box | Outline | Region
+"""What an object covers; a region without a number holds pixels, also beyond the plane."""
 
-    def check(self, where: str, notes: list[str]) -> None:
-        """Refuse what has no area, and note what is wrong with the polygons."""
-        if not self.polygons:
-            raise ValueError("it has no area")
-        if any(np.abs(one.bounds).max(initial=0) > _MOST_COORDINATE for one in self.polygons):
-            raise ValueError(f"its corners lie beyond {_MOST_COORDINATE:.0e}")
-        if not self.even_odd and (reason := fault(self.polygons)):
-            notes.append(f"{where} was repaired: {reason}.")
+
+def bounds_of(geometry: Geometry) -> Bounds:
+    """Return the extent of a geometry, also beyond the plane."""
+    if isinstance(geometry, Outline):
+        import shapely
+
+        x0, y0, x1, y1 = shapely.total_bounds(geometry.polygons).tolist()
+        return x0, y0, x1, y1
+    y0, x0, y1, x1 = geometry.bbox if isinstance(geometry, Region) else geometry
+    return x0, y0, x1, y1
+
+
+def fill(geometry: Geometry, shape: tuple[int, int]) -> Region | None:
+    """Return a geometry's pixels on a plane, as a region without a number; None for none."""
+    if isinstance(geometry, Outline):
+        return fill_polygons(0, geometry.polygons, shape, even_odd=geometry.even_odd)
+    if isinstance(geometry, Region):
+        return place_mask(0, *geometry.bbox[:2], geometry.mask, shape)
+    y0, y1 = _pixels(geometry.y0, geometry.y1, shape[0])
+    x0, x1 = _pixels(geometry.x0, geometry.x1, shape[1])
+    if y0 >= y1 or x0 >= x1:
+        return None
+    return Region(0, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
 
 
 class LeftOut(Exception):
@@ -117,11 +87,11 @@ class Drawn:
     """An object as its file describes it."""
 
     where: str  # What messages call it: file and record
-    # Called where errors name the record: it may raise ValueError, or `LeftOut`. Several geometries
-    # are parts of one region.
-    geometry: Callable[[], Geometry | list[Any]]
+    # It may raise `LeftOut`, or a ValueError with what is wrong. Several are parts of one region.
+    # None covers no pixel.
+    geometry: Callable[[], Geometry | list[Geometry | None] | None]
     label: str = ""  # "" for none
-    id: Any = None  # The number that the file gives the region; None for none
+    id: int | None = None  # The number that the file gives the region
     position: Position = ()  # Its plane
     score: Any = None  # None, also for what is no number
     values: Mapping[str, Any] = field(default_factory=dict)  # Attributes: other columns of a table
@@ -130,8 +100,8 @@ class Drawn:
 
 def label_of(region: Region, where: str, **more: Any) -> Drawn:
     """Return an object that a label image numbers."""
-    mask = Mask(*region.bbox[:2], region.mask)
-    return Drawn(where=where, geometry=lambda: mask, id=region.id, source_id=str(region.id), **more)
+    number = region.id
+    return Drawn(where=where, geometry=lambda: region, id=number, source_id=str(number), **more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +115,7 @@ class Parsed:
     colors: Mapping[str, str] = field(default_factory=dict)
     category_ids: Mapping[str, int] = field(default_factory=dict)
     image_id: int | None = None
-    hint: str = ""  # Added to the refusal of an object outside the image
+    coordinates: str = ""  # How they were read, for the note on an object outside the image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,27 +152,28 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
     drawn: Iterable[tuple[Drawn, list[Geometry]]] = _geometries(parsed.objects, notes)
     if shape is None:
         drawn = list(drawn)
-        shape = _shape_around(drawn)
+        shape = _shape_around(geometry for _, parts in drawn for geometry in parts)
         notes.append(f"{path} has no image size; {shape[0]} x {shape[1]} px contain all regions.")
-    items = []
+    outside = f" ({parsed.coordinates})" if parsed.coordinates else ""
+    items: list[tuple[Drawn, Region]] = []
     for one, parts in drawn:
-        with record_errors(one.where):
-            region = _fill(parts, one.where, shape, notes)
-        if region is None:
-            raise EmptyMaskError(
-                f"{one.where} covers no pixel of the image ({shape[0]} x {shape[1]} px); remove it "
-                f"from the file, or use the image it was drawn on.{parsed.hint}"
-            )
-        items.append((one, region))
+        with left_out(one.where, notes):
+            filled = [fill(part, shape) for part in parts]
+            region = united([one for one in filled if one is not None])
+            if region is None:
+                raise LeftOut(f"covers no pixel of the image, {shape[0]} x {shape[1]} px{outside},")
+            notes += _notes_on(one.where, parts, shape)
+            items.append((one, region))
     if not items:
         raise InputError(" ".join([f"{path} contains no region.", *notes[:_MAX_NOTES]]))
     numbers = _numbers([one for one, _ in items], path, notes)
+    words = _plain_labels({*parsed.colors, *(one.label for one, _ in items)}, path, notes)
     return Annotations(
         shape=shape,
         items=tuple(
             Annotation(
                 region=replace(region, id=number),
-                label=one.label,
+                label=words[one.label],
                 score=as_score(one.score),
                 position=one.position,
                 values=one.values,
@@ -212,11 +183,22 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
         ),
         image=image.name,
         geo=parsed.geo,
-        colors=parsed.colors,
-        category_ids=parsed.category_ids,
+        colors={words[label]: color for label, color in parsed.colors.items()},
+        category_ids={words.get(name, name): one for name, one in parsed.category_ids.items()},
         image_id=parsed.image_id,
         notes=tuple(notes),
     )
+
+
+@contextmanager
+def left_out(where: str, notes: list[str]) -> Iterator[None]:
+    """Leave out an object that raises `LeftOut`, or whose values make no sense, with a note."""
+    try:
+        yield
+    except LeftOut as reason:
+        notes.append(f"{where} {reason} and was left out.")
+    except (ValueError, TypeError, OverflowError) as error:
+        notes.append(f"{where} is broken ({first_line(error)}) and was left out.")
 
 
 def _geometries(
@@ -224,56 +206,63 @@ def _geometries(
 ) -> Iterator[tuple[Drawn, list[Geometry]]]:
     """Yield objects one by one, so that no more than one is held in two forms."""
     for one in objects:
-        try:
-            with record_errors(one.where):
-                geometry = one.geometry()
-        except LeftOut as reason:
-            notes.append(f"{one.where} {reason} and was left out; regions are areas.")
-        else:
-            yield one, geometry if isinstance(geometry, list) else [geometry]
+        with left_out(one.where, notes):
+            geometry = one.geometry()
+            parts = geometry if isinstance(geometry, list) else [geometry]
+            known = [part for part in parts if part is not None]
+            if any(isinstance(part, Outline) and not part.polygons for part in known):
+                raise ValueError("it has no area")
+            if np.abs([bounds_of(part) for part in known]).max(initial=0) > _MOST_COORDINATE:
+                raise ValueError(f"its corners lie beyond {_MOST_COORDINATE:.0e}")
+            yield one, known
 
 
-def _shape_around(drawn: Sequence[tuple[Drawn, list[Geometry]]]) -> tuple[int, int]:
+def _shape_around(parts: Iterable[Geometry]) -> tuple[int, int]:
     """Return the size (H, W) of a plane that contains all geometries."""
-    height = width = 1
-    for one, parts in drawn:
-        with record_errors(one.where):
-            for _, _, x, y in (part.bounds for part in parts):
-                height, width = max(height, math.ceil(y)), max(width, math.ceil(x))
-    return height, width
+    ends = [(1.0, 1.0), *(bounds_of(part)[2:] for part in parts)]
+    return math.ceil(max(y for _, y in ends)), math.ceil(max(x for x, _ in ends))
 
 
-def _fill(
-    parts: Sequence[Geometry], where: str, shape: tuple[int, int], notes: list[str]
-) -> Region | None:
-    """Return the union of an object's parts, cut at the plane with a note."""
+def _notes_on(where: str, parts: Sequence[Geometry], shape: tuple[int, int]) -> Iterator[str]:
+    """Yield what becomes of the outlines of a region."""
     for part in parts:
-        if isinstance(part, Outline):
-            part.check(where, notes)
-    filled = [region for part in parts if (region := part.fill(shape)) is not None]
-    if not filled:
-        return None
-    for x0, y0, x1, y1 in (part.bounds for part in parts):
+        if isinstance(part, Outline) and not part.even_odd and (reason := fault(part.polygons)):
+            yield f"{where} was repaired: {reason}."
+    for x0, y0, x1, y1 in map(bounds_of, parts):
         if min(x0, y0) < -_SLACK or x1 > shape[1] + _SLACK or y1 > shape[0] + _SLACK:
-            notes.append(f"{where} reaches beyond the image and was cut.")
-            break
-    return united(filled)
+            yield f"{where} reaches beyond the image and was cut."
+            return
 
 
 def _numbers(objects: Sequence[Drawn], path: Path, notes: list[str]) -> list[int]:
     """Return the file's numbers if they are unique on each plane, else count from 1 with a note."""
-    ids = [as_scalar(one.id, "id", one.where) for one in objects]
-    if all(type(value) is int and 0 < value <= LARGEST for value in ids):
-        if len({(value, one.position) for value, one in zip(ids, objects, strict=True)}) == len(
-            ids
-        ):
-            return ids
+    ids = [one.id for one in objects]
+    known = [number for number in ids if number is not None and 0 < number <= LARGEST]
+    if len(known) < len(ids):
+        reason = f"not all whole numbers from 1 to {LARGEST}"
+    elif len({(one.id, one.position) for one in objects}) < len(ids):
         reason = "not unique"
     else:
-        reason = f"not all whole numbers from 1 to {LARGEST}"
-    if any(value is not None for value in ids):
+        return known
+    if any(number is not None for number in ids):
         notes.insert(0, f"{path}: regions are numbered from 1, because their ids are {reason}.")
     return list(range(1, len(ids) + 1))
+
+
+def _plain_labels(labels: Iterable[str], path: Path, notes: list[str]) -> dict[str, str]:
+    """Return labels without signs that cannot be shown; those that look the same are the same."""
+    plain = {
+        label: without_hidden(_STRANGE.sub("\N{REPLACEMENT CHARACTER}", composed(label)))
+        for label in labels
+    }
+    strange = [label for label, shown in plain.items() if shown != composed(label)]
+    if strange:
+        what = f"{path}: signs that cannot be shown were replaced or left out in labels"
+        notes.append(f"{what}, such as {min(strange)!a}.")
+    if len(set(plain.values())) < len(plain):
+        alike = min(label for label, shown in plain.items() if shown != label)
+        notes.append(f"{path}: labels that look the same, such as {alike!a}, are one.")
+    return plain
 
 
 def _pixels(start: float, stop: float, side: int) -> tuple[int, int]:
@@ -284,25 +273,6 @@ def _pixels(start: float, stop: float, side: int) -> tuple[int, int]:
         low = math.floor((first + last) / 2)
         high = low + 1
     return max(low, 0), min(high, side)
-
-
-@contextmanager
-def record_errors(record: str) -> Iterator[None]:
-    """Turn errors about the values of a record into an `InputError` that names it."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"{record} is broken: {error}.") from None
-
-
-def as_scalar(value: Any, what: str, record: str) -> Any:
-    """Return a number, text or None."""
-    if isinstance(value, list | dict):
-        kind = "a list" if isinstance(value, list) else "an object"
-        raise InputError(f"{record} is broken: its {what} is {kind}, not a number or text.")
-    return value
 
 
 def first_line(error: Exception) -> str:

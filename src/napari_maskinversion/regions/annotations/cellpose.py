@@ -12,7 +12,7 @@ from ...base.identity import Position
 from ...base.reading import read_npy_head
 from ...base.regions import Regions
 from ..plain_pickle import PickledArray, PlainPickleError, load_plain
-from .building import AnnotationFormat, Parsed, label_of, record_errors
+from .building import AnnotationFormat, Parsed, label_of
 from .listed_images import ImageReference, ListedImage, check_size
 
 _WAY_OUT: Final = "in Cellpose, save the masks as PNG or TIFF"
@@ -23,20 +23,16 @@ def read_seg(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             shape, _, kind = read_npy_head(file)
-            if kind.kind != "O":
-                raise InputError(f"{path} is not a file of Cellpose; it contains {kind} values.")
-            value = load_plain(file)
+            value = load_plain(file) if kind.kind == "O" and shape == () else None
+        objects = value.objects() if isinstance(value, PickledArray) else []
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except PlainPickleError as error:
         raise InputError(f"{path} cannot be read safely: {error}; {_WAY_OUT}.") from None
-    except InputError:
-        raise
     except ValueError as error:
         raise InputError(f"{path} is broken: {error}; {_WAY_OUT}.") from None
-    objects = value.objects() if isinstance(value, PickledArray) else []
-    if shape != () or len(objects) != 1:
-        raise InputError(f"{path} is not a file of Cellpose; it contains {len(objects)} objects.")
+    if len(objects) != 1:
+        raise InputError(f"{path} is not a file of Cellpose; {_WAY_OUT}.")
     return objects[0]
 
 
@@ -54,12 +50,11 @@ def parse_cellpose(page: Any, path: Path, image: ImageReference) -> Parsed:
     planes: list[tuple[Position, Any]] = [((), labels)]
     if labels.ndim == 3:
         planes = [((("z", z),), plane) for z, plane in enumerate(labels)]
-    with record_errors(str(path)):
-        objects = [
-            label_of(region, f"{path}, mask {region.id}", position=position)
-            for position, plane in planes
-            for region in Regions.from_labels(plane)
-        ]
+    objects = [
+        label_of(region, f"{path}, mask {region.id}", position=position)
+        for position, plane in planes
+        for region in Regions.from_labels(plane)
+    ]
     name = page.get("filename")
     # Cellpose stores the full path on the machine where it ran.
     name = PureWindowsPath(name).name if isinstance(name, str) else ""

@@ -11,22 +11,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.units import Georeference
 from .annotation import Annotation, Annotations, color_of
-from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, as_scalar, first_line
-from .json_files import read_json, to_json_types, write_json
+from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
+from .json_files import Id, Loose, Record, read_json, to_json_types, write_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import outline, polygons_of
 
 OURS: Final = "napari-maskinversion"
 _AREAS: Final = ("Polygon", "MultiPolygon", "GeometryCollection")
+# Properties with the class of a feature, and with its id, in letters of any size.
+_LABELS: Final = ("label", "class", "class_name", "category", "type", "name")
+_IDS: Final = ("fid", "id")
 _PLANE_AXES: Final = ("c", "z", "t")
 _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 
@@ -126,6 +130,32 @@ def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
     return properties
 
 
+class _Class(Record):
+    """QuPath's classification."""
+
+    name: Loose[Id] = None
+    names: Loose[list[Id]] = None  # Of a class derived from others, since QuPath 0.6
+
+
+class _Properties(Record):
+    """What features of QuPath and of this program have; GIS software has any others."""
+
+    classification: Loose[_Class | Id] = None
+    objectType: Any = None  # noqa: N815 - QuPath's names
+    region: Loose[int] = None
+    position: Loose[dict[str, int]] = None
+    measurements: Loose[dict[str, Any] | list[dict[str, Any]]] = None  # A list before QuPath 0.4
+    metadata: Loose[dict[str, Any]] = None
+    childObjects: Loose[list[Any]] = None  # noqa: N815
+    children: Loose[list[Any]] = None
+
+
+class _Feature(Record):
+    id: Loose[Id] = None
+    geometry: Loose[dict[str, Any]] = None
+    properties: Annotated[_Properties, BeforeValidator(_Properties.of)] = _Properties()
+
+
 def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     """Return the features of a file; objects inside others, as QuPath nests them, stand alone.
 
@@ -142,66 +172,67 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     notes: list[str] = []
     named = list(_with_children(features, path, notes))
     # Those without an area are left out below, and their planes do not count.
-    areas = [feature for _, feature in named if _is_area(feature)]
-    places = iter(_positions(areas, path))
-    positions = [next(places) if _is_area(feature) else () for _, feature in named]
-    name = ours.get("image")
-    listed = ListedImage(
-        name=name if isinstance(name, str) else "",
-        size=whole_size(ours.get("height"), ours.get("width")),
-    )
+    areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
+    places = dict(zip(map(id, areas), _positions(areas), strict=True))
     return Parsed(
-        objects=[
-            _drawn(where, feature, position, geo)
-            for (where, feature), position in zip(named, positions, strict=True)
+        objects=[_drawn(where, one, places.get(id(one), ()), geo) for where, one in named],
+        images=[
+            ListedImage(
+                name=str(ours.get("image") or ""),
+                size=whole_size(ours.get("height"), ours.get("width")),
+            )
         ],
-        images=[listed],
         notes=notes,
         geo=geo,
-        hint="" if geo else " Its coordinates were read as pixels.",
+        coordinates="" if geo else "its coordinates were read as pixels",
     )
 
 
-def _drawn(
-    where: str, feature: Mapping[str, Any], position: Position, geo: Georeference | None
-) -> Drawn:
-    values = feature.get("properties") or {}
-    own = feature.get("id")
-    columns = _measured(values)
+def _drawn(where: str, feature: _Feature, position: Position, geo: Georeference | None) -> Drawn:
+    about = feature.properties
+    label = about.classification
+    if isinstance(label, _Class):
+        label = label.name or ": ".join(map(str, label.names or []))
+    others = dict(about.model_extra or {})
+    keys = {key.lower(): key for key, value in others.items() if isinstance(value, int | str)}
+    # QuPath's objects, and ours, have names besides their class.
+    own = about.objectType is not None
+    named = next((keys[name] for name in _LABELS[: -1 if own else None] if name in keys), None)
+    if named is not None:
+        label = label or others.pop(named)
+    ids = [feature.id, *(others.pop(keys[name]) for name in _IDS if name in keys)]
+    numbers = about.measurements or {}
+    if isinstance(numbers, list):
+        numbers = {str(one.get("name")): one.get("value") for one in numbers}
+    columns = {**({} if own else others), **numbers, **(about.metadata or {})}
     return Drawn(
         where=where,
-        geometry=partial(_geometry, feature, geo),
-        label=_label(values, where),
-        id=values.get("region"),
+        geometry=partial(_geometry, feature.geometry, geo),
+        label="" if label is None else str(label),
+        id=about.region,
         position=position,
         score=columns.pop("score", None),
         values=columns,
-        source_id=str(own) if type(own) in (int, str) else "",
+        source_id=next((str(one) for one in ids if one is not None), ""),
     )
 
 
 def _with_children(
     features: list[Any], path: Path, notes: list[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, _Feature]]:
     """Yield features and the objects that QuPath nests in them, with their names for messages."""
     todo = [(f"{path}, feature {number}", feature) for number, feature in enumerate(features, 1)]
     inner = nuclei = 0
     todo.reverse()
     while todo:
-        where, feature = todo.pop()
-        if not isinstance(feature, dict):
-            raise InputError(f"{where} has no geometry.")
-        if not isinstance(feature.get("properties") or {}, dict):
-            raise InputError(f"{where} has properties that are not an object.")
-        properties = feature.get("properties") or {}
-        children = properties.get("childObjects") or properties.get("children") or []
-        if not isinstance(children, list):
-            raise InputError(f"{where} is broken: its child objects are not a list.")
+        where, content = todo.pop()
+        feature = _Feature.of(content)
+        children = feature.properties.childObjects or feature.properties.children or []
         inner += len(children)
-        nuclei += "nucleusGeometry" in feature
+        nuclei += "nucleusGeometry" in (feature.model_extra or {})
         pairs = [(f"{where}, child {number}", child) for number, child in enumerate(children, 1)]
         todo += reversed(pairs)
-        if not (children and feature.get("geometry") is None):  # QuPath's root has no outline
+        if not (children and feature.geometry is None):  # QuPath's root has no outline
             yield where, feature
     if inner:
         notes.append(f"{path} has {inner} objects inside others; they are regions of their own.")
@@ -212,72 +243,39 @@ def _with_children(
         )
 
 
-def _geometry(feature: Mapping[str, Any], geo: Georeference | None) -> Outline:
+def _geometry(geometry: dict[str, Any] | None, geo: Georeference | None) -> Outline:
     """Return the polygons of a feature, in pixels."""
     import shapely
     from shapely.geometry import shape as shape_of
 
-    if not isinstance(feature.get("geometry"), dict):
+    if geometry is None:
         raise LeftOut("has no geometry")
     try:
-        drawn = shapely.force_2d(shape_of(feature["geometry"]))
+        drawn = shapely.force_2d(shape_of(geometry))
     except Exception as error:  # shapely raises many kinds
         raise ValueError(first_line(error)) from None
     if not np.isfinite(shapely.get_coordinates(drawn)).all():
         raise ValueError("it has coordinates that are not numbers")
     polygons = polygons_of(drawn if geo is None else to_pixels(drawn, geo))
     if not polygons:
-        raise LeftOut(f"is a {drawn.geom_type}")
+        raise LeftOut("is empty" if drawn.is_empty else f"is a {drawn.geom_type}")
     return Outline(polygons)
 
 
-def _is_area(feature: Mapping[str, Any]) -> bool:
-    drawn = feature.get("geometry")
-    return isinstance(drawn, dict) and drawn.get("type") in _AREAS
-
-
-def _positions(features: Sequence[Mapping[str, Any]], path: Path) -> list[Position]:
+def _positions(features: Sequence[_Feature]) -> list[Position]:
     """Return the planes of features; QuPath's without axes on which all are 0."""
-    ours = [(feature.get("properties") or {}).get("position") for feature in features]
-    drawn = [feature.get("geometry") for feature in features]
-    theirs = [one.get("plane") if isinstance(one, dict) else None for one in drawn]
-    numbers = [v for one in (*ours, *theirs) if isinstance(one, dict) for v in one.values()]
-    if any(type(number) is int and number < -1 for number in numbers):  # QuPath's c is -1 for all
-        raise InputError(f"{path} has regions on a plane below 0; correct their position.")
-    if all(isinstance(one, dict) and all(type(v) is int for v in one.values()) for one in ours):
-        return [
-            tuple((axis, max(0, number)) for axis, number in one.items())
-            for one in ours
-            if one is not None
-        ]
-    planes = [plane if isinstance(plane, dict) else {} for plane in theirs]
-    places = [{axis: plane.get(axis, 0) for axis in ("t", "z")} for plane in planes]
-    axes = [axis for axis in ("t", "z") if any(place[axis] not in (0, -1) for place in places)]
-    if any(type(place[axis]) is not int for place in places for axis in axes):
-        return [()] * len(features)
-    return [tuple((axis, max(0, place[axis])) for axis in axes) for place in places]
-
-
-def _label(values: Mapping[str, Any], where: str) -> str:
-    label = values.get("classification")
-    if isinstance(label, dict):
-        names = label.get("names") or []
-        if not isinstance(names, list):
-            raise InputError(f"{where} is broken: the names of its classification are not a list.")
-        label = label.get("name") or ": ".join(map(str, names))
-    for name in ("label", "class", "category", "type"):
-        label = label or as_scalar(values.get(name), name, where)
-    return str(label or "")
-
-
-def _measured(values: Mapping[str, Any]) -> dict[str, Any]:
-    numbers, texts = values.get("measurements"), values.get("metadata")
-    if isinstance(numbers, list):  # QuPath before 0.4
-        numbers = {
-            str(one.get("name")): one.get("value") for one in numbers if isinstance(one, dict)
-        }
-    columns = dict(numbers) if isinstance(numbers, dict) else {}
-    return columns | (texts if isinstance(texts, dict) else {})
+    ours = [one.properties.position for one in features]
+    if None not in ours:
+        return [tuple((axis, max(0, at)) for axis, at in (one or {}).items()) for one in ours]
+    planes = [(one.geometry or {}).get("plane") for one in features]
+    places = [plane if isinstance(plane, dict) else {} for plane in planes]
+    # QuPath's are -1 for all planes.
+    found = [
+        {axis: max(0, at) for axis in "tz" if type(at := place.get(axis)) is int}
+        for place in places
+    ]
+    axes = [axis for axis in "tz" if any(place.get(axis) for place in found)]
+    return [tuple((axis, place.get(axis, 0)) for axis in axes) for place in found]
 
 
 def find_georeference(

@@ -16,16 +16,16 @@ from .listed_images import ImageReference
 from .polygons import ellipse, ring
 
 _MAX_BYTES: Final = 500_000_000  # of all ROIs, as the archive declares them
-_MAX_ROIS: Final = 1_000_000
-# Names that the ROI Manager makes of positions: 0012-0345, 0003-0012-0345.
-_AUTOMATIC: Final = re.compile(r"\d+(-\d+)+")
+# Names that tell regions apart and are no classes: the ROI Manager's of positions (0012-0345),
+# numbers and UUIDs, as Cellpose gives them.
+_AUTOMATIC: Final = re.compile(r"\d+(-\d+)*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def read_rois(path: Path) -> list[tuple[str, bytes]]:
     """Return names and contents of ROIs."""
+    if path.suffix.lower() != ".zip":
+        return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
     try:
-        if path.suffix.lower() != ".zip":
-            return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
         with zipfile.ZipFile(path) as archive:
             members = [
                 one
@@ -33,31 +33,30 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
                 if one.filename.lower().endswith(".roi")
                 and not is_of_macos(PurePosixPath(one.filename))
             ]
-            if sum(one.file_size for one in members) > _MAX_BYTES or len(members) > _MAX_ROIS:
-                raise InputError(
-                    f"{path} declares more than {_MAX_BYTES / 1e6:.0f} MB or {_MAX_ROIS} ROIs; "
-                    "save them in several files."
-                )
-            return [(Path(one.filename).stem, archive.read(one)) for one in members]
-    except InputError:
-        raise
+            if sum(one.file_size for one in members) <= _MAX_BYTES:
+                return [(Path(one.filename).stem, archive.read(one)) for one in members]
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except Exception as error:  # zipfile raises many kinds on damaged files
         raise InputError(f"{path} is a broken ZIP file: {first_line(error)}.") from None
+    raise InputError(
+        f"{path} declares more than {_MAX_BYTES / 1e6:.0f} MB; save the ROIs in several files."
+    )
 
 
 def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReference) -> Parsed:
-    """Return ROIs; the name of one is its label, unless the ROI Manager made it of numbers."""
+    """Return ROIs; the name of one is its label, unless a program made it."""
     import roifile
 
-    parsed = []
+    parsed, notes = [], list[str]()
     for number, (stem, data) in enumerate(rois, 1):
-        where = f"{path}, ROI {number} ({stem})"
         try:
             roi = roifile.ImagejRoi.frombytes(data)
         except Exception as error:  # the library checks little
-            raise InputError(f"{where} is broken: {first_line(error)}.") from None
+            notes.append(
+                f"{path}, ROI {number} ({stem}) is broken ({first_line(error)}) and was left out."
+            )
+            continue
         name = str(roi.name or stem)
         parsed.append((f"{path}, ROI {number} ({name})", name, roi))
     positions = _positions([roi for _, _, roi in parsed])
@@ -71,19 +70,23 @@ def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReferenc
                 source_id=name,
             )
             for (where, name, roi), position in zip(parsed, positions, strict=True)
-        ]
+        ],
+        notes=notes,
     )
 
 
-def _areas() -> tuple[Any, ...]:
+def _is_area(roi: Any) -> bool:
+    from roifile import ROI_SUBTYPE
     from roifile import ROI_TYPE as KINDS
 
-    return KINDS.POLYGON, KINDS.RECT, KINDS.OVAL, KINDS.FREEHAND, KINDS.TRACED
+    areas = (KINDS.POLYGON, KINDS.RECT, KINDS.OVAL, KINDS.FREEHAND, KINDS.TRACED)
+    return roi.roitype in areas and roi.subtype not in (ROI_SUBTYPE.TEXT, ROI_SUBTYPE.IMAGE)
 
 
 def _geometry(roi: Any) -> Outline:
-    if roi.roitype not in _areas():
-        raise LeftOut(f"is of type {roi.roitype.name.lower()}")
+    if not _is_area(roi):
+        kind = roi.subtype or roi.roitype
+        raise LeftOut(f"is of type {kind.name.lower()}, which is no area,")
     if roi.roitype.name == "OVAL":
         wide, high = (roi.right - roi.left) / 2, (roi.bottom - roi.top) / 2
         return Outline([ellipse(roi.left + wide, roi.top + high, wide, high)])
@@ -112,7 +115,7 @@ def _positions(rois: list[Any]) -> list[Position]:
         }
         for roi in rois
     ]
-    areas = [place for roi, place in zip(rois, places, strict=True) if roi.roitype in _areas()]
+    areas = [place for roi, place in zip(rois, places, strict=True) if _is_area(roi)]
     axes = [axis for axis in ("t", "z") if any(place[axis] for place in areas)]
     return [tuple((axis, int(place[axis])) for axis in axes) for place in places]
 

@@ -1,4 +1,4 @@
-"""Read JSON with clear errors, and write it atomically."""
+"""Read JSON as far as it means something, and write it atomically."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
 
 from ...base import reading
 from ...base.atomic_files import atomic_path
@@ -16,15 +17,39 @@ from ...base.errors import InputError
 from ...base.memory import free_memory
 from ...base.validation import encodable
 
-# Bytes that Python takes for a part of JSON: an object, a list, and an entry with its number.
-_BYTES: Final = {b"{": 64, b"[": 56, b",": 40, b":": 100}
+_BYTES: Final = 50  # of memory for each value in a file
 _ALWAYS_FITS: Final = 2**28  # bytes
+T = TypeVar("T")
+
+
+def _or_none(value: Any, validate: Any) -> Any:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+Loose = Annotated[T | None, WrapValidator(_or_none)]
+"""A value of a record; None for one of another kind, so that the rest of the record is read."""
+Id = Annotated[int | str, Field(union_mode="left_to_right")]
+"""What records are called: 2, also where a program writes "2", or a text."""
+
+
+class Record(BaseModel):
+    """An object in a file of another program: a subclass names the members that are read."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Return an object's members; of anything else a record without any."""
+        return cls.model_validate(value if isinstance(value, dict) else {})
 
 
 def read_json(path: Path) -> Any:
     """Read a JSON file."""
     content = reading.read_bytes(path, "file of regions", most=reading.MOST_JSON)
-    size = len(content) + sum(content.count(sign) * each for sign, each in _BYTES.items())
+    size = len(content) + _BYTES * sum(content.count(sign) for sign in (b"{", b"[", b",", b":"))
     free = free_memory()
     if size > _ALWAYS_FITS and size > free:
         raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from functools import partial
 from io import BytesIO
@@ -11,28 +10,32 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+from pydantic import FiniteFloat
 
-from ...base.errors import InputError
+from ...base.regions import Region
 from ...images.decoding import open_picture
-from .building import (
-    AnnotationFormat,
-    Drawn,
-    Geometry,
-    LeftOut,
-    Mask,
-    Outline,
-    Parsed,
-    as_scalar,
-    record_errors,
-)
-from .json_files import read_json
+from .building import AnnotationFormat, Drawn, Geometry, LeftOut, Outline, Parsed
+from .json_files import Id, Loose, Record, read_json
 from .listed_images import ImageReference, ListedImage, whole_size
 from .polygons import check_crop, ellipse, polygons_of, ring
 
 _POLYGONS: Final = ("polygon", "oriented_rectangle", "rotation")
 _NO_AREA: Final = ("point", "points", "line", "linestrip")
-_MAX_COORDINATE: Final = 1e9
+
+
+class _Page(Record):
+    shapes: list[Any]
+    imagePath: Loose[str] = None  # noqa: N815 - labelme's names
+    imageHeight: Loose[int] = None  # noqa: N815
+    imageWidth: Loose[int] = None  # noqa: N815
+
+
+class _Shape(Record):
+    label: Loose[Id] = None
+    group_id: Loose[Id] = None
+    shape_type: Loose[str] = None
+    points: Loose[list[tuple[FiniteFloat, FiniteFloat]]] = None
+    mask: Loose[str] = None
 
 
 def is_labelme(page: Any) -> bool:
@@ -46,94 +49,66 @@ def is_labelme(page: Any) -> bool:
 
 def parse_labelme(page: Any, path: Path, image: ImageReference) -> Parsed:
     """Return the shapes of a file; those of the same label and group are parts of one region."""
-    groups: dict[Any, list[tuple[str, str, Any]]] = {}
-    for number, record in enumerate(page["shapes"], 1):
-        where = f"{path}, shape {number}"
-        if not isinstance(record, dict):
-            raise InputError(f"{where} is not an object.")
-        label = str(as_scalar(record.get("label"), "label", where) or "").strip()
-        where += f" ({label})" if label else ""
-        group = as_scalar(record.get("group_id"), "group", where)
-        area = group is not None and record.get("shape_type") not in _NO_AREA
-        groups.setdefault((label, group) if area else number, []).append((where, label, record))
+    page = _Page.of(page)
+    groups: dict[Any, list[_Shape]] = {}
+    places: dict[Any, tuple[str, str]] = {}
+    for number, one in enumerate(map(_Shape.of, page.shapes), 1):
+        label = "" if one.label is None else str(one.label).strip()
+        area = one.group_id is not None and one.shape_type not in _NO_AREA
+        key = (label, one.group_id) if area else number
+        where = f"{path}, shape {number}" + (f" ({label})" if label else "")
+        places.setdefault(key, (where, label))
+        groups.setdefault(key, []).append(one)
     objects = [
-        Drawn(where=parts[0][0], geometry=partial(_geometries, parts), label=parts[0][1])
-        for parts in groups.values()
+        Drawn(where=places[key][0], geometry=partial(_geometries, parts), label=places[key][1])
+        for key, parts in groups.items()
     ]
-    name = page.get("imagePath")
-    listed = ListedImage(
-        name=name if isinstance(name, str) else "",
-        size=whole_size(page.get("imageHeight"), page.get("imageWidth")),
-    )
-    return Parsed(objects=objects, images=[listed])
+    size = whole_size(page.imageHeight, page.imageWidth)
+    return Parsed(objects=objects, images=[ListedImage(name=page.imagePath or "", size=size)])
 
 
-def _geometries(parts: list[tuple[str, str, Any]]) -> list[Geometry]:
-    geometries = []
-    for where, _, record in parts:
-        with record_errors(where):
-            geometries.append(_geometry(record))
-    return geometries
+def _geometries(parts: list[_Shape]) -> list[Geometry | None]:
+    return [_geometry(part) for part in parts]
 
 
-def _geometry(record: Any) -> Geometry:
+def _geometry(shape: _Shape) -> Geometry | None:
     from shapely import MultiPoint
 
-    kind = record.get("shape_type") or "polygon"
+    kind = shape.shape_type or "polygon"
     if kind in _NO_AREA:
         raise LeftOut(f"is a {kind}")
-    if kind == "mask":
-        return _mask(record)
-    if kind == "rectangle":
-        points = _points(record)
-        if len(points) not in (2, 4):
-            raise ValueError(
-                f"it has {len(points)} points, and a rectangle has 2 or 4 corners; save it as a "
-                "polygon"
-            )
-        # Other programs write all corners, also of turned rectangles.
-        outline = ring(points) if len(points) == 4 else MultiPoint(points).envelope
-        return Outline(polygons_of(outline))
-    if kind == "circle":
-        (x, y), edge = _points(record, 2)
-        radius = float(hypot(edge[0] - x, edge[1] - y))
-        return Outline([ellipse(x, y, radius, radius)])
-    if kind in _POLYGONS:
-        return Outline([ring(_points(record))])
-    raise ValueError(f"its shape_type is {kind!r}; save it as a polygon")
-
-
-def _points(record: Any, count: int | None = None) -> npt.NDArray[np.float64]:
-    points = record.get("points")
-    if not isinstance(points, list) or not all(
-        isinstance(point, list)
-        and len(point) == 2
-        and all(type(value) in (int, float) and abs(value) < _MAX_COORDINATE for value in point)
-        for point in points
-    ):
+    points = shape.points
+    if points is None:
         raise ValueError("its points are not pairs of coordinates")
-    if count is not None and len(points) != count:
-        raise ValueError(f"it has {len(points)} points instead of {count}")
-    return np.asarray(points, np.float64)
+    if kind in _POLYGONS or (kind == "rectangle" and len(points) == 4):
+        # Other programs write all corners of rectangles, also of turned ones.
+        return Outline(polygons_of(ring(points)))
+    if kind not in ("rectangle", "circle", "mask"):
+        raise ValueError(f"its shape_type is {kind!r}; save it as a polygon")
+    if len(points) != 2:
+        raise ValueError(f"it has {len(points)} points, and a {kind} has 2; save it as a polygon")
+    if kind == "rectangle":
+        return Outline(polygons_of(MultiPoint(points).envelope))
+    (x, y), (x1, y1) = points
+    if kind == "circle":
+        radius = hypot(x1 - x, y1 - y)
+        return Outline([ellipse(x, y, radius, radius)])
+    return _mask(shape.mask, int(x), int(y), int(x1), int(y1))
 
 
-def _mask(record: Any) -> Mask:
+def _mask(text: str | None, x0: int, y0: int, x1: int, y1: int) -> Region | None:
     """Decode a mask: a PNG in base64, with its first and last pixel as points."""
-    from PIL import Image, UnidentifiedImageError
-
-    (x0, y0), (x1, y1) = _points(record, 2).astype(int).tolist()
-    check_crop(y1 - y0 + 1, x1 - x0 + 1)
+    box = (y1 - y0 + 1, x1 - x0 + 1)
+    check_crop(*box)
     try:
-        data = b64decode(str(record.get("mask")).encode(), validate=True)
-        with open_picture(BytesIO(data), ("PNG",)) as picture:
-            size, box = picture.size[::-1], (y1 - y0 + 1, x1 - x0 + 1)
-            if size != box:
-                raise ValueError(f"its mask has {size} px (height, width), its box {box}")
-            return Mask(y0, x0, np.asarray(picture.convert("L")) > 0)
-    except (binascii.Error, UnidentifiedImageError, OSError, SyntaxError):
-        raise ValueError("its mask is not a PNG in base64") from None
-    except Image.DecompressionBombError:
-        raise ValueError("its mask is too large") from None
+        with open_picture(BytesIO(b64decode(text or "")), ("PNG",)) as picture:
+            size = picture.size[::-1]
+            pixels = np.asarray(picture.convert("L")) > 0 if size == box else None
+    except Exception as error:  # Pillow raises nearly anything on damaged data
+        raise ValueError("its mask is not a PNG in base64") from error
+    if pixels is None:
+        raise ValueError(f"its mask has {size} px (height, width), its box {box}")
+    return Region.from_mask(0, pixels, (y0, x0))
 
 
 LABELME: Final = AnnotationFormat(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
+from itertools import takewhile
+from pathlib import Path, PureWindowsPath
+from typing import Any, Final
 
 from ...base.errors import InputError, ManyImagesError, MaskShapeError
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
+
+# Label Studio puts eight digits before the names of files that it was given.
+_PREFIX: Final = re.compile(r"[0-9a-f]{8}-(?=.)")
+# How alike two names are: more than the parts of any path, and less than a file of the same name.
+_EXACT, _SAME_STEM = 1000.0, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +33,7 @@ class ImageReference:
     @property
     def file(self) -> str:
         """The file name, for messages."""
-        return PurePath(self.name).name
+        return PureWindowsPath(self.name).name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,45 +78,56 @@ def size_of_images(
     return shape
 
 
+def _parts(name: str) -> tuple[str, ...]:
+    # Some programs write letters and their accents apart, as macOS once did, or Windows' slashes.
+    return PureWindowsPath(composed(name)).parts
+
+
 def same_image(one: str, other: str) -> bool:
     """Return whether two names mean the same file, ignoring folders and a missing suffix."""
-    first, second = (PurePosixPath(composed(name).replace("\\", "/")) for name in (one, other))
-    if first.suffix and second.suffix:
-        return first.name == second.name
-    return first.name == second.name or first.stem == second.stem
+    return _likeness(one, other) >= _SAME_STEM
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return how alike two names are: 0 for other files, else more for each folder they share."""
+    if not one or not other:
+        return 0
+    if one == other:
+        return _EXACT
+    parts, others = _parts(one), _parts(other)
+    pairs = zip(reversed(parts), reversed(others), strict=False)
+    if same := len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))):
+        return same
+    first, second = PureWindowsPath(parts[-1]), PureWindowsPath(others[-1])
+    if first.stem == second.stem and not (first.suffix and second.suffix):
+        return _SAME_STEM
+    return _SAME_STEM / 2 if _PREFIX.sub("", first.name) == second.name else 0
 
 
 def choose_images(
     listed: Sequence[ListedImage], path: Path, image: ImageReference
 ) -> list[ListedImage]:
     """Return the listed image that is read: one entry, or one for each plane."""
-    names = list(dict.fromkeys(one.name for one in listed))
-    # Some programs write letters and their accents apart, as macOS once did.
-    written, image = image.name, replace(image, name=composed(image.name))
-    if any(one.series is not None and composed(one.title) == image.name for one in listed):
-        listed = [one for one in listed if composed(one.title) == image.name]
-        image = replace(image, name=composed(listed[0].name), series=listed[0].series)
-    # Prefer equal paths to equal file names, and these to names without suffix.
-    chosen = [one for one in listed if written and one.name == written]
-    for matches in (str.__eq__, _ends_path, _same_file, same_image):
-        if chosen:
-            break
-        chosen = [one for one in listed if image.name and matches(composed(one.name), image.name)]
-    if not chosen and len(names) == 1:
-        chosen = list(listed)
-    if not chosen:
-        text = ", ".join(names[:5]) or "none"
-        raise ManyImagesError(
-            f"{path} is about {len(names)} images ({text}) and none of "
-            f"them is called {image.file or 'as the image'}.",
-            _fitting(listed, image.shape),
-        )
+    titled = [
+        one
+        for one in listed
+        if one.series is not None and composed(one.title) == composed(image.name)
+    ]
+    if titled:  # as the user chose it from a list of titles
+        listed, image = titled, replace(image, name=titled[0].name, series=titled[0].series)
+    likeness = [_likeness(one.name, image.name) for one in listed]
+    best = max(likeness, default=0)
+    chosen = [one for one, alike in zip(listed, likeness, strict=True) if alike == best]
     names = list(dict.fromkeys(one.name for one in chosen))
-    if len(names) > 1:
-        raise ManyImagesError(
-            f"{path} has {len(names)} images that may be {image.file} ({', '.join(names[:5])}).",
-            _fitting(chosen, image.shape),
-        )
+    if len(names) != 1:
+        some = ", ".join(names[:5]) or "none"
+        fault = f"has {len(names)} images that may be {image.file} ({some})."
+        if not best:
+            fault = (
+                f"is about {len(names)} images ({some}) and none of them is called "
+                f"{image.file or 'as the image'}."
+            )
+        raise ManyImagesError(f"{path} {fault}", _fitting(chosen, image.shape))
     chosen = _of_series(chosen, path, image)
     if len({one.position for one in chosen}) < len(chosen):
         raise InputError(
@@ -134,16 +152,6 @@ def _of_series(chosen: list[ListedImage], path: Path, image: ImageReference) -> 
         f"{path} has regions of {chosen[0].name} (series {listed}){other}.",
         _fitting(chosen, image.shape),
     )
-
-
-def _ends_path(one: str, path: str) -> bool:
-    """Return whether a name with folders is the end of a path."""
-    parts = PurePath(one).parts
-    return len(parts) > 1 and PurePath(path).parts[-len(parts) :] == parts
-
-
-def _same_file(one: str, other: str) -> bool:
-    return PurePath(one).name == PurePath(other).name
 
 
 def _fitting(listed: Sequence[ListedImage], shape: tuple[int, int] | None) -> tuple[str, ...]:

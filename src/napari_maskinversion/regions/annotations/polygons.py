@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 _MAX_CROP: Final = 500_000_000  # pixels
 _MAX_EDGES: Final = 50_000_000  # pixel rows crossed by edges, summed over a region's edges
-_MANY_CORNERS: Final = 20_000  # GEOS needs a minute where they lie on each other
 _QUARTER: Final = 64  # edges of a quarter of an ellipse
 
 
@@ -86,12 +85,10 @@ def polygons_of(geometry: Any) -> list[Any]:
 
 
 def fault(polygons: list[Any]) -> str:
-    """Return what is wrong with polygons; "" if nothing, or if GEOS would need minutes to tell."""
+    """Return what is wrong with polygons; "" if nothing."""
     import shapely
 
     whole: Any = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
-    if shapely.get_num_coordinates(whole) > _MANY_CORNERS:
-        return ""
     reason = str(shapely.is_valid_reason(whole)).split("[")[0].strip().lower()
     return "" if reason == "valid geometry" else reason
 
@@ -103,7 +100,7 @@ def ring(points: Any) -> Any:
     try:
         corners = np.asarray(points, np.float64)
     except (TypeError, ValueError):
-        raise ValueError("its corners are not pairs of numbers") from None
+        corners = np.array(np.nan)
     if corners.ndim != 2 or corners.shape[1] != 2 or not np.isfinite(corners).all():
         raise ValueError("its corners are not pairs of numbers")
     if len(corners) < 3:
@@ -119,6 +116,15 @@ def ellipse(x: float, y: float, across: float, down: float) -> Any:
         raise ValueError("its radius is 0")
     circle = shapely.Point(0, 0).buffer(1, quad_segs=_QUARTER)
     return shapely.transform(circle, lambda points: points * (abs(across), abs(down)) + (x, y))
+
+
+def turned_box(x0: float, y0: float, x1: float, y1: float, degrees: float) -> Any:
+    """Return the polygon of a box that is turned clockwise about its centre."""
+    from shapely import affinity, box
+
+    return affinity.rotate(
+        box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)), degrees, origin="center"
+    )
 
 
 def check_crop(height: int, width: int) -> None:

@@ -1,28 +1,23 @@
-"""Annotation files: one table of formats, chosen by suffix and content."""
+"""Annotation files: a table of formats, chosen by suffix and content, and one of others."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
 from ...base.reading import check_kind
 from ...base.units import Georeference
-from ...base.validation import composed, without_hidden
 from .annotation import Annotations
 from .building import AnnotationFormat, build
 from .cellpose import CELLPOSE
-from .coco import COCO
-from .coco_panoptic import COCO_PANOPTIC
-from .cvat import CVAT
+from .coco import COCO, COCO_PANOPTIC
 from .geojson import GEOJSON
 from .imagej import IMAGEJ
 from .labelme import LABELME
 from .listed_images import ImageReference
-from .other_programs import UNREAD, way_out
-from .voc import VOC
+from .xml_formats import CVAT, VOC
 from .yolo import YOLO
 
 # The first one that matches reads a file: COCO would match COCO panoptic, too.
@@ -39,11 +34,50 @@ FORMATS: Final[tuple[AnnotationFormat, ...]] = (
 )
 SUFFIXES: Final = tuple(dict.fromkeys(suffix for form in FORMATS for suffix in form.suffixes))
 """How names of files of regions end."""
-VIEWER_SUFFIXES: Final = tuple(
-    dict.fromkeys(suffix for form in FORMATS if form.in_viewer for suffix in form.suffixes)
-)
-"""Those that napari's *File > Open* reads."""
-_STRANGE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_VECTORS: Final = "convert it to GeoJSON: ogr2ogr -f GeoJSON regions.geojson FILE"
+_TIFF: Final = "save the labels as a TIFF of whole numbers"
+_IDENTITIES: Final = "in ilastik, export the object identities as TIFF"
+_OBJECTS: Final = "in QuPath, choose File > Export objects as GeoJSON"
+_BY_SUFFIX: Final = {
+    ".qpdata": ("QuPath's own data", _OBJECTS),
+    ".qpproj": ("a QuPath project", _OBJECTS),
+    ".ndpa": ("annotations of NDP.view", "open the slide in QuPath and export GeoJSON"),
+    ".ilp": ("an ilastik project", _IDENTITIES),
+    **dict.fromkeys((".h5", ".hdf5"), ("HDF5", _IDENTITIES)),
+    ".shp": ("a shapefile", _VECTORS),
+    ".gpkg": ("a GeoPackage", _VECTORS),
+    ".kml": ("KML", _VECTORS),
+    ".gml": ("GML", _VECTORS),
+    ".mat": ("MATLAB's", "in MATLAB, imwrite(uint16(labels), 'labels.tif')"),
+    ".nrrd": ("NRRD", _TIFF),
+    ".nii": ("NIfTI", _TIFF),
+    ".gz": ("compressed", "unpack it first"),
+    ".csv": ("a table", "use COCO JSON, or segment IMAGE --boxes FILE for a table of boxes"),
+    ".tfrecord": ("a TFRecord", "export COCO JSON from it"),
+    **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which can run code,", _TIFF)),
+    ".pt": ("a pickle of PyTorch, which can run code,", _TIFF),
+}
+UNREAD: Final = tuple(_BY_SUFFIX)
+"""Endings of files that are refused with a way out."""
+# Keys of an object, or of the first one of a list; or the root of XML.
+_BY_CONTENT: Final[dict[tuple[str, ...] | str, tuple[str, str]]] = {
+    ("_via_img_metadata",): ("a file of VGG Image Annotator", "in VIA, export as COCO"),
+    ("filename", "regions"): ("a file of VGG Image Annotator", "in VIA, export as COCO"),
+    ("data", "annotations"): ("a file of Label Studio", "export it as COCO or Pascal VOC"),
+    ("data_row",): ("a file of Labelbox", "convert the export to COCO JSON"),
+    ("item", "annotations"): ("a file of V7 Darwin", "export it as COCO"),
+    ("objects", "size"): ("a file of Supervisely", "export it as COCO"),
+    ("objects", "imgWidth"): ("a file of Cityscapes", "use its ..._instanceIds.png"),
+    ("image_id", "category_id"): (
+        "a list of COCO results",
+        "put it under 'annotations' of a file with 'images' and 'categories'",
+    ),
+    ("arcs",): ("TopoJSON", _VECTORS),
+    "ASAP_Annotations": ("a file of ASAP", "convert it to GeoJSON in pixels"),
+    "Annotations": ("a file of Aperio ImageScope", "convert it to GeoJSON in pixels"),
+    "kml": ("KML", _VECTORS),
+    "OME": ("OME-XML", "in Fiji or OMERO, export the ROIs as a RoiSet.zip"),
+}
 _PEEK: Final = 65_536  # bytes from each end of a file
 
 
@@ -112,29 +146,7 @@ class AnnotationFile:
         """Return the regions of an image, as `read_annotations` does."""
         reference = ImageReference(name=image, series=series, shape=shape, geo=geo)
         parsed = self.format.parse(self.content, self.path, reference)
-        return _with_plain_labels(build(parsed, self.path, reference), self.path)
-
-
-def _with_plain_labels(annotations: Annotations, path: Path) -> Annotations:
-    """Make labels that look the same the same, and replace what cannot be shown in them."""
-    changed = [label for label in annotations.labels if _plain(label) != label]
-    if not changed:
-        return annotations
-    items = tuple(replace(item, label=_plain(item.label)) for item in annotations.items)
-    colors = {_plain(label): color for label, color in annotations.colors.items()}
-    numbers = {_plain(label): number for label, number in annotations.category_ids.items()}
-    notes = annotations.notes
-    strange = [label for label in changed if _plain(label) != composed(label)]
-    if strange:
-        what = f"{path}: signs that cannot be shown were replaced or left out in labels"
-        notes = (*notes, f"{what}, such as {strange[0]!a}.")
-    if len({_plain(label) for label in annotations.labels}) < len(annotations.labels):
-        notes = (*notes, f"{path}: labels that look the same, such as {changed[0]!a}, are one.")
-    return replace(annotations, items=items, colors=colors, category_ids=numbers, notes=notes)
-
-
-def _plain(label: str) -> str:
-    return without_hidden(_STRANGE.sub("\N{REPLACEMENT CHARACTER}", composed(label)))
+        return build(parsed, self.path, reference)
 
 
 def open_annotations(path: Path) -> AnnotationFile:
@@ -171,3 +183,17 @@ def _describe(content: Any) -> str:
         return "a list"
     tag = getattr(content, "tag", None)
     return "a single value" if tag is None else f"a root {tag!r}"
+
+
+def way_out(path: Path, content: Any = None) -> str:
+    """Return what a file is and what to do instead, for the user; "" if it is unknown."""
+    what = _BY_SUFFIX.get(path.suffix.lower())
+    tag = str(getattr(content, "tag", "")).rpartition("}")[2]
+    several = content if isinstance(content, list) else [content]
+    if isinstance(content, dict):  # VIA's regions by image
+        several = [content, *content.values()]
+    first = [one for one in several[:2] if isinstance(one, dict)]
+    for key, about in _BY_CONTENT.items():
+        if key == tag or any(isinstance(key, tuple) and set(key) <= one.keys() for one in first):
+            what = what or about
+    return f"{path} is {what[0]} that is not read; {what[1]}." if what else ""

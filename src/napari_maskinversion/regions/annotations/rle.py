@@ -45,17 +45,13 @@ def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
     return {"size": [height, width], "counts": runs["counts"].decode("ascii")}
 
 
-def decode(segmentation: Any, shape: tuple[int, int]) -> Region | None:
+def decode(size: tuple[int, int], counts: str | list[int], shape: tuple[int, int]) -> Region | None:
     """Decode run lengths, text or a list of integers, in a crop; None for an empty mask."""
     height, width = shape
-    size = segmentation.get("size")
-    if not isinstance(size, list | tuple) or [*size] != [height, width]:
-        raise ValueError(f"its mask has {size} px, the image [{height}, {width}]")
-    counts = segmentation.get("counts")
+    if size != shape:
+        raise ValueError(f"its mask has {size[0]} x {size[1]} px, the image {shape}")
     if isinstance(counts, str):
         counts = _numbers(counts)
-    if not isinstance(counts, list) or any(type(value) is not int for value in counts):
-        raise ValueError("its mask is not a list of run lengths")
     check_counts(counts, height * width)
     ends = np.cumsum(np.asarray(counts, np.int64))
     starts, ends = ends[:-1:2], ends[1::2]
@@ -80,10 +76,7 @@ def decode(segmentation: Any, shape: tuple[int, int]) -> Region | None:
 
 def check_counts(counts: list[int], pixels: int) -> None:
     """Refuse run lengths that do not make up a mask of so many pixels; raises ValueError."""
-    wrong = next((count for count in counts if count < 0), None)
-    if wrong is not None:
-        raise ValueError(f"its run lengths are broken: one of them is {wrong}")
-    if sum(counts) != pixels:
+    if min(counts, default=0) < 0 or sum(counts) != pixels:
         raise ValueError(f"its run lengths are broken: they add up to {sum(counts)} px of {pixels}")
 
 
@@ -92,11 +85,11 @@ def _numbers(text: str) -> list[int]:
     bits = np.array([ord(letter) - 48 for letter in text], np.int64)
     last = bits & 32 == 0  # letter of a number
     if not len(bits) or bits.min() < 0 or bits.max() > 63 or not last[-1]:
-        raise ValueError("its run lengths are broken: not COCO's compressed text")
+        raise ValueError("its run lengths are not COCO's compressed text")
     first = np.r_[0, np.flatnonzero(last)[:-1] + 1]
     places = np.arange(len(bits)) - np.repeat(first, np.diff(first, append=len(bits)))
     if places.max() > 11:
-        raise ValueError("its run lengths are broken: not COCO's compressed text")
+        raise ValueError("its run lengths are not COCO's compressed text")
     values = np.add.reduceat((bits & 31) << (5 * places), first)
     values -= np.where(bits[last] & 16, 1 << (5 * (places[last] + 1)), 0)  # below 0
     for start in (1, 2):  # differences

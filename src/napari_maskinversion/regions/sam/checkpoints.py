@@ -11,8 +11,6 @@ from typing import Final, Literal
 from ...base.cache_folder import cache_folder
 from ...base.download import (
     Download,
-    IsCancelled,
-    OnProgress,
     RemoteFile,
     download,
     size_text,
@@ -41,7 +39,7 @@ class CheckpointSpec:
     @property
     def path(self) -> Path:
         """Path of the downloaded file, which may not exist yet."""
-        return checkpoint_folder() / self.file
+        return cache_folder() / "sam" / self.file
 
     @property
     def remote_file(self) -> RemoteFile:
@@ -91,11 +89,6 @@ _TABLE: Final = (
 CHECKPOINTS: Mapping[str, CheckpointSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})
 
 
-def checkpoint_folder() -> Path:
-    """Return the folder of downloaded checkpoints."""
-    return cache_folder() / "sam"
-
-
 def get_checkpoint(name: str) -> CheckpointSpec:
     """Return a published checkpoint by name."""
     try:
@@ -115,20 +108,15 @@ def file_or_checkpoint(text: str) -> Path | CheckpointSpec:
 
 def fetch_checkpoint(
     spec: CheckpointSpec,
-    *,
-    on_progress: OnProgress | None = None,
-    cancelled: IsCancelled | None = None,
 ) -> Path:
     """Make sure that a published checkpoint is on this machine and intact; return its path."""
     return download(
         Download(
             name=spec.file,
             size=spec.size,
-            lock=checkpoint_folder() / f".{spec.file}.lock",
+            lock=spec.path.with_name(f".{spec.file}.lock"),
             alternative="use a checkpoint file of your own, or none: each box is then a region",
             local=lambda: spec.remote_file,
             remote=lambda: spec.remote_file,
         ),
-        on_progress=on_progress,
-        cancelled=cancelled,
     )

@@ -40,9 +40,8 @@ def load_sam(path: str | Path, device: torch.device) -> Sam:
     try:
         with torch.device("meta"):
             sam = _sam_of(state, place)
-    except ModelError:
-        raise
-    except Exception as error:  # sizes that no module can have
+    except (ArithmeticError, AssertionError, RuntimeError, TypeError, ValueError) as error:
+        # sizes that no module can have
         raise ModelError(
             f"{place} contains tensors of sizes that make no SAM ({error}); download or copy the "
             "file again."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ class AutomaticConfig(FrozenModel):
         description="Drop masks with a lower predicted IoU.",
         ge=0,
         le=1,
+        json_schema_extra={"cli": "min-score"},
     )
     # Masks whose IoU with themselves at another threshold is lower are dropped
     stability: float = Field(
@@ -59,6 +60,7 @@ class AutomaticConfig(FrozenModel):
         "lower threshold.",
         ge=0,
         le=1,
+        json_schema_extra={"cli": "min-stability"},
     )
     # Masks whose box overlaps that of a better mask more than this (IoU) are dropped
     overlap: float = Field(
@@ -67,6 +69,7 @@ class AutomaticConfig(FrozenModel):
         description="Keep the better one of two masks whose boxes overlap more.",
         ge=0,
         le=1,
+        json_schema_extra={"cli": "max-overlap"},
     )
     # Masks with fewer pixels of the plane are dropped
     min_area: int = Field(
@@ -77,7 +80,7 @@ class AutomaticConfig(FrozenModel):
         json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
     )
     # Points in the model at once
-    batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False})
+    batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False, "cli": False})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,107 +139,91 @@ def gather(
     """
     if not boxes and not points:
         raise InputError("There is neither a box nor a point; draw or list one at least.")
-    inside = [replace(mark, box=_clip(mark, shape)) for mark in boxes]
-    for point in points:
-        _check_point(point, shape)
-    marks: list[BoxMark | PointMark] = [*boxes, *points]
-    _check_numbers(marks)
-    free = _free(marks)
-    parts: dict[int, tuple[list[FloatBox], list[Point], list[Point]]] = {}
-    names: dict[int, str] = {}
+    free = _free_numbers([*boxes, *points])
+    inside = [(_clip(mark, shape), mark) for mark in boxes]
+    found: dict[int, _Object] = {}
     placed = []
-    for box in inside:
-        number = next(free) if box.object is None else box.object
-        names.setdefault(number, box.name)
-        parts.setdefault(number, ([], [], []))[0].append(box.box)
-        y0, x0, y1, x1 = box.box
-        placed.append(((y1 - y0) * (x1 - x0), number, box.box))
+    for cut, mark in inside:
+        number = next(free) if mark.object is None else mark.object
+        found.setdefault(number, _Object(mark.name)).boxes.append(cut)
+        placed.append(((cut[2] - cut[0]) * (cut[3] - cut[1]), number, cut))
     everywhere: list[Point] = []
     for point in points:
-        number_of = point.object or _around(point.point, placed)
-        if number_of is None and not point.positive:
+        y, x = point.point
+        # NaN fails this comparison too.
+        if not (-0.5 <= y <= shape[0] - 0.5 and -0.5 <= x <= shape[1] - 0.5):
+            raise InputError(
+                f"{point.name}: the point (row {y:g}, column {x:g}) lies outside the image of "
+                f"{shape[0]} rows and {shape[1]} columns."
+            )
+        around = [(area, number) for area, number, box in placed if is_inside(point.point, box)]
+        own = point.object or (min(around)[1] if around else None)
+        if own is None and not point.positive:
             everywhere.append(point.point)
             continue
-        number = next(free) if number_of is None else number_of
-        names.setdefault(number, point.name)
-        _, positive, negative = parts.setdefault(number, ([], [], []))
-        (positive if point.positive else negative).append(point.point)
-    if not parts:
+        one = found.setdefault(next(free) if own is None else own, _Object(point.name))
+        (one.positive if point.positive else one.negative).append(point.point)
+    if not found:
         raise InputError(f"There are only negative points ({points[0].name}, ...). {_ADVICE}")
-    for number, (own, positive, _) in parts.items():
-        if not own and not positive:
-            raise InputError(
-                f"Object {number} ({names[number]}) has only negative points. {_ADVICE}"
-            )
+    for number, one in found.items():
+        if not one.boxes and not one.positive:
+            raise InputError(f"Object {number} ({one.name}) has only negative points. {_ADVICE}")
     return [
         Prompt(
             id=number,
-            boxes=tuple(own),
-            positive=tuple(positive),
-            negative=(*negative, *everywhere),
+            boxes=tuple(one.boxes),
+            positive=tuple(one.positive),
+            negative=(*one.negative, *everywhere),
         )
-        for number, (own, positive, negative) in sorted(parts.items())
+        for number, one in sorted(found.items())
     ]
+
+
+@dataclass(slots=True)
+class _Object:
+    name: str  # Of its first mark
+    boxes: list[FloatBox] = field(default_factory=list)
+    positive: list[Point] = field(default_factory=list)
+    negative: list[Point] = field(default_factory=list)
+
+
+def is_inside(point: Point, box: FloatBox) -> bool:
+    """Return whether a point lies in a box, or on its edge."""
+    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
 def object_numbers(boxes: Sequence[BoxMark]) -> list[int]:
     """Return the object number of each box, as `gather` assigns them without points."""
-    _check_numbers(boxes)
-    free = _free(boxes)
+    free = _free_numbers(boxes)
     return [next(free) if mark.object is None else mark.object for mark in boxes]
 
 
-def _free(marks: Sequence[BoxMark | PointMark]) -> Iterator[int]:
-    taken = {mark.object for mark in marks}
-    return (number for number in itertools.count(1) if number not in taken)
-
-
-def _check_numbers(marks: Sequence[BoxMark | PointMark]) -> None:
-    for mark in marks:
-        if mark.object is not None and not 1 <= mark.object <= LARGEST:
+def _free_numbers(marks: Sequence[BoxMark | PointMark]) -> Iterator[int]:
+    taken = {mark.object: mark for mark in marks if mark.object is not None}
+    for number, mark in taken.items():
+        if not 1 <= number <= LARGEST:
             raise InputError(
-                f"{mark.name} has the object number {mark.object}; count from 1, and to "
-                f"{LARGEST} at most."
+                f"{mark.name} has the object number {number}; count from 1, and to {LARGEST} at "
+                "most."
             )
+    return (number for number in itertools.count(1) if number not in taken)
 
 
 def _clip(mark: BoxMark, shape: tuple[int, int]) -> FloatBox:
     y0, x0, y1, x1 = mark.box
-    if not all(map(math.isfinite, mark.box)):
-        raise InputError(f"{mark.name}: a corner of the box is no number; got {mark.box}.")
-    if y1 <= y0 or x1 <= x0:
+    rows = f"(rows {y0:g} to {y1:g}, columns {x0:g} to {x1:g})"
+    if not (y0 < y1 and x0 < x1 and all(map(math.isfinite, mark.box))):  # NaN fails this, too
         raise InputError(
-            f"{mark.name}: the box has no area (rows {y0:g} to {y1:g}, columns {x0:g} to {x1:g}); "
-            "a box reaches from its upper left corner down and to the right."
+            f"{mark.name}: the box has no area {rows}; a box reaches from its upper left corner "
+            "down and to the right."
         )
     cut = (max(y0, -0.5), max(x0, -0.5), min(y1, shape[0] - 0.5), min(x1, shape[1] - 0.5))
     if cut[0] >= cut[2] or cut[1] >= cut[3]:
         raise EmptyMaskError(
-            f"{mark.name}: the box (rows {y0:g} to {y1:g}, columns {x0:g} to {x1:g}) lies outside "
-            f"the image of {shape[0]} rows and {shape[1]} columns."
+            f"{mark.name}: the box {rows} lies outside the image of {shape[0]} rows and {shape[1]} "
+            "columns."
         )
     return cut
-
-
-def _check_point(mark: PointMark, shape: tuple[int, int]) -> None:
-    y, x = mark.point
-    # NaN fails this comparison too.
-    if not (-0.5 <= y <= shape[0] - 0.5 and -0.5 <= x <= shape[1] - 0.5):
-        raise InputError(
-            f"{mark.name}: the point (row {y:g}, column {x:g}) lies outside the image of "
-            f"{shape[0]} rows and {shape[1]} columns."
-        )
-
-
-def _around(point: Point, boxes: list[tuple[float, int, FloatBox]]) -> int | None:
-    """Return the object of the smallest box around a point."""
-    y, x = point
-    around = [
-        (area, number)
-        for area, number, (y0, x0, y1, x1) in boxes
-        if y0 <= y <= y1 and x0 <= x <= x1
-    ]
-    return min(around)[1] if around else None
 
 
 def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
@@ -272,18 +259,21 @@ def read_boxes(path: Path) -> list[BoxMark]:
     The file has columns ``y0, x0, y1, x1`` (pixel edges: 0, 0, H, W is the whole plane) and
     optionally ``object``, or is a Shapes layer saved by napari; then each shape's box is used.
     """
-    rows = list(read_rows(path, "table of marks"))
-    if "vertex-index" in rows[0][1]:
-        return _shapes(path, rows)
-    _check_columns(path, rows[0][1], _CORNERS, "y0, x0, y1, x1 (optional: object)")
+    rows, columns = _table(path, _CORNERS, "object")
     boxes = []
-    for line, row in rows:
-        name = f"{path.name}, line {line}"
-        # Edges to centres: the first pixel's centre is 0, its edge -0.5.
-        y0, x0, y1, x1 = (_number(row[key], key, name) - 0.5 for key in _CORNERS)
-        boxes.append(
-            BoxMark(box=(y0, x0, y1, x1), name=name, object=object_of(row.get("object", ""), name))
-        )
+    corners: dict[str, list[list[float]]] = {}  # Of napari's shapes
+    for name, row in rows:
+        values = [_number(row[key], key, name) for key in columns]
+        if columns == _CORNERS:
+            # Edges to centres: the first pixel's centre is 0, its edge -0.5.
+            y0, x0, y1, x1 = (value - 0.5 for value in values)
+            number = object_of(row.get("object", ""), name)
+            boxes.append(BoxMark(box=(y0, x0, y1, x1), name=name, object=number))
+        else:
+            corners.setdefault(row.get("index", name), []).append(values)
+    for index, vertices in corners.items():
+        (y0, x0), (y1, x1) = np.min(vertices, axis=0).tolist(), np.max(vertices, axis=0).tolist()
+        boxes.append(BoxMark(box=(y0, x0, y1, x1), name=f"{path.name}, shape {index}"))
     return boxes
 
 
@@ -293,14 +283,10 @@ def read_points(path: Path) -> list[PointMark]:
     The file has columns ``y, x`` (whole numbers are pixel centres), or is a Points layer saved by
     napari. Optional columns: ``label`` (positive, negative, 1, 0) and ``object``.
     """
-    rows = list(read_rows(path, "table of marks"))
-    axes = _axes(rows[0][1]) or ("y", "x")
-    _check_columns(path, rows[0][1], axes, "y, x (optional: label, object)")
-    _check_flat(path, rows, axes)
+    rows, columns = _table(path, ("y", "x"), "label, object")
     points = []
-    for line, row in rows:
-        name = f"{path.name}, line {line}"
-        y, x = (_number(row[key], key, name) for key in axes[-2:])
+    for name, row in rows:
+        y, x = (_number(row[key], key, name) for key in columns)
         label = row.get("label", "") or row.get("positive", "")
         positive, number = positive_of(label), object_of(row.get("object", ""), name)
         if positive is None:
@@ -309,45 +295,29 @@ def read_points(path: Path) -> list[PointMark]:
     return points
 
 
-def _shapes(path: Path, rows: Sequence[tuple[int, Row]]) -> list[BoxMark]:
-    axes = _axes(rows[0][1])
-    _check_columns(path, rows[0][1], ("index", *axes[-2:]), "index and axes, as napari writes them")
-    _check_flat(path, rows, axes)
-    corners: dict[str, list[tuple[float, float]]] = {}
-    for line, row in rows:
-        name = f"{path.name}, line {line}"
-        y, x = (_number(row[key], key, name) for key in axes[-2:])
-        corners.setdefault(row["index"], []).append((y, x))
-    boxes = []
-    for index, vertices in corners.items():
-        down, across = zip(*vertices, strict=True)
-        box = (min(down), min(across), max(down), max(across))
-        boxes.append(BoxMark(box=box, name=f"{path.name}, shape {index}"))
-    return boxes
+def _table(
+    path: Path, usual: tuple[str, ...], optional: str
+) -> tuple[list[tuple[str, Row]], tuple[str, ...]]:
+    """Return rows with their names, and the columns to read: the last axes of a napari layer, too.
 
-
-def _axes(row: Row) -> tuple[str, ...]:
-    """Return the names of napari's coordinate columns."""
-    return tuple(f"axis-{i}" for i in range(len(row)) if f"axis-{i}" in row)
-
-
-def _check_columns(path: Path, row: Row, wanted: Sequence[str], what: str) -> None:
-    missing = [name for name in wanted if name not in row]
-    if missing or len(wanted) < 2:
-        raise InputError(
-            f"{path} has the columns {', '.join(row) or 'none'}; it needs {what}, or those of a "
-            "layer that napari saved as CSV."
-        )
-
-
-def _check_flat(path: Path, rows: Sequence[tuple[int, Row]], axes: Sequence[str]) -> None:
-    """Refuse coordinates on several planes."""
+    Refuses coordinates on several planes.
+    """
+    rows = [(f"{path.name}, line {line}", row) for line, row in read_rows(path, "table of marks")]
+    first = rows[0][1]
+    axes = tuple(f"axis-{i}" for i in range(len(first)) if f"axis-{i}" in first)
     for axis in axes[:-2]:
         if len({row[axis] for _, row in rows}) > 1:
             raise InputError(
                 f"{path} has rows on several planes ({axis} differs); keep those of one plane, and "
                 "choose it with --plane."
             )
+    columns = axes[-2:] if len(axes) > 1 else usual
+    if any(name not in first for name in columns):
+        raise InputError(
+            f"{path} has the columns {', '.join(first) or 'none'}; it needs {', '.join(usual)} "
+            f"(optional: {optional}), or those of a layer that napari saved as CSV."
+        )
+    return rows, columns
 
 
 def _number(text: str, column: str, name: str) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,14 +18,15 @@ from torch import Tensor
 
 from ...base import progress_words as words
 from ...base.errors import ConfigError
+from ...base.progress import tell
 from ...base.regions import Region
-from ...engine.compute.compute_lock import locked_steps
+from ...engine.compute.compute_lock import computing
 from ...engine.compute.devices import choose_device
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
-from ..masks.cleanup import CleanUp, clean_region
+from ..cleanup import CleanUp, clean_region
 from .loading import load_sam
-from .prompts import AutomaticConfig, FloatBox, Point, Prompt
+from .prompts import AutomaticConfig, FloatBox, Point, Prompt, is_inside
 from .resizing import Candidate, SamInput, crop_map, resize_for_sam
 
 with warnings.catch_warnings():
@@ -105,25 +106,10 @@ class Segmenter:
         """Pixels along the longer side of the model's input."""
         return int(self.sam.image_encoder.img_size)
 
-    def segment(
-        self, source: PlaneSource, prompts: Sequence[Prompt]
-    ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        """Find candidate masks of objects. A generator; close it to stop."""
-        return (yield from locked_steps(self._segment(source, prompts)))
-
-    def segment_everything(
-        self, source: PlaneSource, config: AutomaticConfig
-    ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        """Find masks of everything in a plane, without boxes and points. A generator, too.
-
-        On planes larger than SAM's input, masks are found at the size of the input and enlarged.
-        """
-        return (yield from locked_steps(self._segment_everything(source, config)))
-
-    def _segment(
-        self, source: PlaneSource, prompts: Sequence[Prompt]
-    ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        view, features = yield from self._encode(source, _ENCODING)
+    @computing()
+    def segment(self, source: PlaneSource, prompts: Sequence[Prompt]) -> list[Segmented]:
+        """Find candidate masks of objects."""
+        view, features = self._encode(source, _ENCODING)
         answers: dict[int, list[tuple[Tensor, Tensor]]] = {}
         queries = [
             query for place, prompt in enumerate(prompts) for query in _queries(place, prompt)
@@ -131,7 +117,7 @@ class Segmenter:
         done = 0
         for batch in _batches(queries):
             share = _ENCODING + (1 - _ENCODING) * done / len(queries)
-            yield SegmentProgress(words.counted("Objects", done, len(queries)), share)
+            tell(SegmentProgress(words.counted("Objects", done, len(queries)), share))
             maps, scores = self._decode(batch, view, features)
             for query, query_maps, query_scores in zip(batch, maps, scores, strict=True):
                 answers.setdefault(query.place, []).append((query_maps, query_scores))
@@ -140,14 +126,12 @@ class Segmenter:
             self._segmented(prompt, answers[place], view) for place, prompt in enumerate(prompts)
         ]
 
-    def _encode(
-        self, source: PlaneSource, share: float
-    ) -> Generator[SegmentProgress, None, tuple[SamInput, Tensor]]:
+    def _encode(self, source: PlaneSource, share: float) -> tuple[SamInput, Tensor]:
         """Return the input of a plane and its embedding (1, c, h, w), cached if possible.
 
-        Yields between the blocks of the image encoder; ``share`` is its part of the whole work.
+        ``share`` is the encoder's part of the whole work.
         """
-        yield SegmentProgress(words.READING_IMAGE, 0.0)
+        tell(SegmentProgress(words.READING_IMAGE, 0.0))
         view = resize_for_sam(source, self.side)
         if view.key in self._embeddings:
             self._embeddings.move_to_end(view.key)
@@ -160,7 +144,7 @@ class Segmenter:
         count = len(encoder.blocks)
         for number, block in enumerate(encoder.blocks):
             text = words.encoding(number + 1, count)
-            yield SegmentProgress(text, share * number / count)
+            tell(SegmentProgress(text, share * number / count))
             with forward_only(self.device):
                 tokens = block(tokens)
         with torch.no_grad():
@@ -216,10 +200,13 @@ class Segmenter:
         candidates = tuple(crop_map(float(scores[i]), maps[i].numpy(), stages) for i in order)
         return Segmented(id=prompt.id, text=prompt.text, candidates=candidates)
 
-    def _segment_everything(
-        self, source: PlaneSource, config: AutomaticConfig
-    ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        view, features = yield from self._encode(source, _ENCODING_OF_GRID)
+    @computing()
+    def segment_everything(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
+        """Find masks of everything in a plane, without boxes and points.
+
+        On planes larger than SAM's input, masks are found at the size of the input and enlarged.
+        """
+        view, features = self._encode(source, _ENCODING_OF_GRID)
         # Never finer than SAM's input: 48 maps of a large plane would not fit into memory.
         frame = view.plane if max(view.plane) <= max(view.size) else view.size
         generator = SamAutomaticMaskGenerator(
@@ -239,7 +226,7 @@ class Segmenter:
         for number, (batch,) in enumerate(batch_iterator(config.batch, points)):
             done = number * config.batch
             share = _ENCODING_OF_GRID + (1 - _ENCODING_OF_GRID) * done / len(points)
-            yield SegmentProgress(words.counted("Point", done, len(points)), share)
+            tell(SegmentProgress(words.counted("Point", done, len(points)), share))
             with forward_only():
                 data.cat(generator._process_batch(batch, frame, whole, frame))
         data.filter(nms(data["boxes"].float(), data["iou_preds"], config.overlap))
@@ -278,13 +265,9 @@ def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
         positive = [
             point
             for point in prompt.positive
-            if box is None or _inside(point, box) or not any(_inside(point, o) for o in others)
+            if box is None or is_inside(point, box) or not any(is_inside(point, o) for o in others)
         ]
         yield _Query(place, box, (*positive, *prompt.negative), len(positive))
-
-
-def _inside(point: Point, box: FloatBox) -> bool:
-    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
 def _batches(queries: Sequence[_Query]) -> Iterable[Sequence[_Query]]:

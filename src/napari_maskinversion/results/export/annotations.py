@@ -1,9 +1,10 @@
-"""Results as annotations: labels, scores and masks for COCO, GeoJSON and label images."""
+"""Results as annotations: labels, scores and masks as COCO, GeoJSON and label images."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
@@ -11,10 +12,12 @@ from ...base.validation import encodable
 from ...language.labels.colors import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
+from ...regions.annotations import coco_writing
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
-from ..compressed_region import CompressedRegion
+from ...regions.annotations.geojson import write_geojson
+from ...regions.annotations.label_maps import map_files, write_label_maps
 from ..region_result import RegionResult
-from .bundle import Bundle, Masks
+from .bundle import Bundle, CompressedRegion, ExportFormat, Masks
 
 DECISION_COLUMNS: Final = ("decision", "accepted_label")
 """Columns that hold a review's decision and its label."""
@@ -90,3 +93,32 @@ def _image_name(bundle: Bundle) -> str:
         return str(image.get("file") or image.get("folder") or "")
     names = (bundle.source.get("image_file"), bundle.image.get("name"))
     return str(next(filter(None, names), None) or bundle.source.get("image_layer") or "")
+
+
+def _write_coco(bundle: Bundle, path: Path) -> None:
+    coco_writing.write_coco(to_annotations(bundle), path, polygons=bundle.polygons)
+
+
+def _write_world(bundle: Bundle, path: Path) -> None:
+    """Write outlines in world coordinates; in pixels where the image has no georeference."""
+    annotations = to_annotations(bundle)
+    write_geojson(annotations, path, world=annotations.geo is not None)
+
+
+FORMATS: Final = (
+    ExportFormat("coco", "COCO (.json)", "coco.json", _write_coco),
+    ExportFormat("geojson", "GeoJSON (.geojson)", "regions.geojson", _write_world),
+    ExportFormat(
+        "qupath",
+        "GeoJSON in pixels, for QuPath (.geojson)",
+        "regions_pixels.geojson",
+        lambda bundle, path: write_geojson(to_annotations(bundle), path),
+    ),
+    ExportFormat(
+        "masks",
+        "Label images: regions and classes (.tif)",
+        "labels.tif",
+        lambda bundle, path: write_label_maps(to_annotations(bundle), path),
+        more_files=lambda path: map_files(path)[1:],
+    ),
+)

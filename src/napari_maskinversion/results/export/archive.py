@@ -1,12 +1,14 @@
 """``results.npz``: one file that restores results, masks, maps, rankings and decisions.
 
-A numpy archive of flat arrays and of ``record``, a JSON text as bytes. It contains no code.
+A numpy archive of flat arrays and of ``record``, the JSON of a `RunRecord` as bytes. It contains no
+code.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,36 +22,28 @@ from pydantic import ValidationError
 from ...base.atomic_files import atomic_path, recover
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...base.reading import check_file, parse_json
+from ...base.memory import free_memory
+from ...base.reading import MOST_NPY_HEAD, check_file, parse_json, read_npy_head
 from ...base.validation import config_error
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
-from ..columns import columns_of
-from ..compressed_region import CompressedRegion
 from ..region_result import RegionResult
 from ..results import Results
-from ..run_info import RunInfo, info_from_json, info_to_json
-from .archive_record import FORMAT, PLAIN_FIELDS, VERSION, ArchiveRecord, RegionRecord
-from .bundle import Bundle
-from .export_format import ExportFormat
-from .npz import read_arrays
+from .bundle import Bundle, CompressedRegion, ExportFormat
+from .record import FORMAT, VERSION, RegionRecord, RunRecord, facts_of
 
-# Errors that reading a damaged file can raise.
+# Errors that reading a damaged file can raise; RuntimeError: encrypted, in an unknown compression,
+# or nested too deeply.
 _DAMAGE: Final = (
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    EOFError,
-    RuntimeError,  # encrypted, in an unknown compression, or nested too deeply
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError, EOFError, RuntimeError),
+    *(lzma.LZMAError, zipfile.BadZipFile, zlib.error),
 )
+# Zeros are packed 1000 times smaller, results 10 times.
+_USUAL: Final = 200
+_SMALL: Final = 200_000_000  # bytes that may be packed as well as they can
 Array = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float32]
 
 
 def save_archive(bundle: Bundle, path: Path) -> None:
@@ -58,33 +52,18 @@ def save_archive(bundle: Bundle, path: Path) -> None:
     Any numpy reader can use the arrays ``embeddings`` (N, e) and ``ids`` (N,).
     """
     results = bundle.results
-    windows = {window: number for number, window in enumerate(results.windows)}
-    masks = [bundle.masks.get((region.position, region.id)) for region in results.regions]
-    record = ArchiveRecord(
-        provenance=bundle.provenance(),
-        info=info_to_json(results.info),
-        windows=results.windows,
-        image=dict(bundle.image),
-        records=[dict(entries) for entries in bundle.records],
-        columns={name: list(values) for name, values in bundle.columns.items()},
-        unknown_words=sorted(
-            {word for one in results.regions if one.ranking for word in one.ranking.unknown}
-        ),
-        regions=[
-            RegionRecord.of(region, windows[region.window], mask)
-            for region, mask in zip(results.regions, masks, strict=True)
-        ],
-    )
-    text = json.dumps(to_json_types(record.model_dump()), ensure_ascii=False, allow_nan=False)
+    record = to_json_types(RunRecord.of(bundle).model_dump())
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    masks = b"".join(mask.data for mask in bundle.region_masks() if mask is not None)
     arrays: dict[str, Any] = {
         "ids": np.array(results.ids, np.int64),
         "embeddings": results.raw_embeddings,
         "losses": _flat(region.losses for region in results.regions),
         "grid_maps": _flat(region.grid_map for region in results.regions),
         **_ranking_arrays(results),
-        "masks": _as_array(b"".join(mask.data for mask in masks if mask is not None)),
-        "decisions": _as_array(bundle.decisions),
-        "record": _as_array(text.encode()),
+        "masks": np.frombuffer(masks, np.uint8),
+        "decisions": np.frombuffer(bundle.decisions, np.uint8),
+        "record": np.frombuffer(text.encode(), np.uint8),
     }
     with atomic_path(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -110,26 +89,20 @@ def _flat(arrays: Iterable[Array]) -> Array:
     return np.concatenate([np.zeros(0, np.float32), *(array.ravel() for array in arrays)])
 
 
-def _as_array(data: bytes) -> Array:
-    return np.frombuffer(data, np.uint8)
-
-
 def open_archive(path: Path) -> Bundle:
     """Read the results that `save_archive` wrote."""
     recover(path.parent)
     check_file(path, "file of results")
     try:
-        arrays = read_arrays(path)
-        if "record" not in arrays:
-            raise _foreign(path)
-        values = parse_json(bytes(arrays["record"]), "its record")
+        arrays = _read_arrays(path)
+        values = parse_json(bytes(arrays["record"]), "its record") if "record" in arrays else None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise _foreign(path)
         if (version := values["version"]) != VERSION:
             advice = "update the plugin" if version > VERSION else "run again to get its results"
             other = "a newer" if version > VERSION else "an older"
             raise InputError(f"{path} was written by {other} version of this plugin; {advice}.")
-        return _to_bundle(ArchiveRecord.model_validate(values), arrays)
+        return _to_bundle(RunRecord.model_validate(values), arrays)
     except InputError as error:
         if str(path) in str(error):
             raise
@@ -137,30 +110,47 @@ def open_archive(path: Path) -> Bundle:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except MemoryError:
-        raise InputError(
-            f"{path} is damaged, or needs more memory than there is: it declares very large arrays."
-        ) from None
+        raise _too_large(path, "very large arrays") from None
     except _DAMAGE as error:
         if not zipfile.is_zipfile(path):
             raise _foreign(path) from None
         raise InputError(f"{path} is damaged: {_cause(error)}.") from error
 
 
-def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
-    info = info_from_json(record.info)
-    rows = record.regions
+def _read_arrays(path: Path) -> dict[str, Array]:
+    """Read all arrays of numbers; what they declare is checked before it is unpacked."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        declared = sum(_declared(archive, member) for member in members)
+        if declared > max(_SMALL, _USUAL * path.stat().st_size) or declared > free_memory():
+            raise _too_large(path, f"arrays of {declared / 1e6:,.0f} MB")
+        arrays = {}
+        for member in members:
+            with archive.open(member) as file:
+                arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(
+                    file, allow_pickle=False, max_header_size=MOST_NPY_HEAD
+                )
+    return arrays
+
+
+def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    with archive.open(member) as file:
+        shape, _, dtype = read_npy_head(file)
+        if dtype.kind not in "biuf":
+            raise ValueError(f"{member.filename} has values of type {dtype}")
+        # Zip files can declare another size than the array in them; the larger one counts.
+        return max(math.prod(shape) * dtype.itemsize, member.file_size)
+
+
+def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
+    info, rows = record.info, record.regions
     embeddings = _floats(arrays, "embeddings", (len(rows), info.embed_dim))
     losses = _split(_floats(arrays, "losses"), [row.losses for row in rows])
     maps = _split(_floats(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
-    rankings = _rankings(info, arrays, len(rows), frozenset(record.unknown_words or ()))
-    height, width = info.image_shape
-    for row in rows:
-        y0, x0, y1, x1 = row.bbox
-        if not (y0 < y1 <= height and x0 < x1 <= width):
-            raise ValueError(f"region {row.id} lies outside the image")
+    rankings = _rankings(record, arrays)
     regions = tuple(
         RegionResult(
-            **{name: getattr(row, name) for name in PLAIN_FIELDS},
+            **facts_of(row),
             raw_embedding=embedding,
             grid_map=grid_map.reshape(row.grid),
             losses=region_losses,
@@ -174,9 +164,6 @@ def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
             rows, embeddings, maps, losses, rankings, strict=True
         )
     )
-    own = {column.name for column in columns_of(info, regions)} | {"embedding", "image", "plane"}
-    for name in own & record.columns.keys():
-        raise ValueError(f"its column {name!r} has the name of a column of the table")
     return Bundle(
         results=Results(info, regions),
         masks=_masks(rows, _bytes(arrays, "masks")),
@@ -206,24 +193,19 @@ def _masks(
     masks = {}
     for (row, mask), piece in zip(stored, pieces, strict=True):
         region = CompressedRegion(row.id, row.bbox, piece.tobytes(), mask.coverage, row.members)
-        if not region.unpack().mask.any():
-            raise ValueError(f"region {row.id} has no pixel")
+        region.unpack()  # raises ValueError if it does not fit its box
         masks[row.position, row.id] = region
     return masks
 
 
-def _floats(
-    arrays: Mapping[str, Array], name: str, shape: tuple[int, ...] | None = None
-) -> npt.NDArray[np.float32]:
-    """Return a finite array as float32; without a shape, of one dimension."""
+def _floats(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...] = ()) -> FloatArray:
+    """Return a finite array; without a shape, of one dimension."""
     array = arrays[name]
-    if array.dtype.kind != "f" or (array.ndim != 1 if shape is None else array.shape != shape):
+    if array.dtype != np.float32 or array.shape != (shape or (array.size,)):
         raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
-    with np.errstate(over="ignore"):
-        values = np.asarray(array, np.float32)
-    if not np.isfinite(values).all():
+    if not np.isfinite(array).all():
         raise ValueError(f"{name} has values that are not finite")
-    return values
+    return array
 
 
 def _bytes(arrays: Mapping[str, Array], name: str) -> Array:
@@ -233,32 +215,29 @@ def _bytes(arrays: Mapping[str, Array], name: str) -> Array:
     return array
 
 
-def _rankings(
-    info: RunInfo, arrays: Mapping[str, Array], count: int, unknown: frozenset[str]
-) -> list[Ranking | None]:
-    if info.vocabulary is None:
+def _rankings(record: RunRecord, arrays: Mapping[str, Array]) -> list[Ranking | None]:
+    vocabulary, count = record.info.vocabulary, len(record.regions)
+    if vocabulary is None:
         return [None] * count
-    labels, shape = info.vocabulary.labels, (count, len(info.vocabulary.labels))
-    similarities = _floats(arrays, "similarities", shape)
-    probabilities = _floats(arrays, "probabilities", shape)
+    labels, shape = vocabulary.labels, (count, len(vocabulary.labels))
     order = arrays["order"]
     if order.shape != shape or order.dtype.kind not in "iu":
         raise ValueError(f"order has shape {order.shape} and type {order.dtype}")
-    if (np.sort(order, axis=1) != np.arange(len(labels))).any():
-        raise ValueError("order does not have each label once")
-    if np.abs(similarities).max(initial=0) > 1.01:
-        raise ValueError("similarities are not in -1..1")
-    if probabilities.min(initial=0) < 0 or probabilities.max(initial=0) > 1.01:
-        raise ValueError("probabilities are not in 0..1")
+    unknown = frozenset(record.unknown_words)
     return [
         Ranking(
             labels=tuple(labels[index] for index in indices),
-            similarities=row,
-            probabilities=shares,
-            threshold=info.vocabulary.threshold,
+            similarities=similarities,
+            probabilities=probabilities,
+            threshold=vocabulary.threshold,
             unknown=unknown,
         )
-        for indices, row, shares in zip(order, similarities, probabilities, strict=True)
+        for indices, similarities, probabilities in zip(
+            order,
+            _floats(arrays, "similarities", shape),
+            _floats(arrays, "probabilities", shape),
+            strict=True,
+        )
     ]
 
 
@@ -271,6 +250,10 @@ def _captions(row: RegionRecord) -> CaptionMatches | None:
 
 def _foreign(path: Path) -> InputError:
     return InputError(f"{path} holds no results of this plugin; open a results.npz that it saved.")
+
+
+def _too_large(path: Path, what: str) -> InputError:
+    return InputError(f"{path} is damaged, or needs more memory than there is: it declares {what}.")
 
 
 def _cause(error: Exception) -> str:

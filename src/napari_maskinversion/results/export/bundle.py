@@ -1,23 +1,67 @@
-"""Results and everything that is exported with them."""
+"""What is exported (results, masks, decisions), and what an export format is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ...base.errors import InputError
+import numpy as np
+
+from ...base.errors import ConfigError, InputError
 from ...base.identity import Position
+from ...base.regions import Region
 from ...base.validation import encodable
-from ...regions.masks.label_images import PlaneRegions
-from ..compressed_region import CompressedRegion
+from ...regions.label_images import PlaneRegions
 from ..results import Results
-from .provenance import provenance
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_TOO_LARGE: Final = 2**63
+
+@dataclass(frozen=True, slots=True)
+class CompressedRegion:
+    """A region whose mask is compressed."""
+
+    id: int
+    bbox: tuple[int, int, int, int]  # ``(y0, x0, y1, x1)``, as in `Region`
+    data: bytes  # Compressed: bits of a bool mask, or float32 coverage
+    coverage: bool = False  # Whether `data` is coverage
+    members: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, region: Region) -> CompressedRegion:
+        """Compress a region."""
+        coverage = region.mask.dtype.kind != "b"
+        mask = region.mask.astype("<f4") if coverage else np.packbits(region.mask)
+        box = tuple(int(edge) for edge in region.bbox)
+        data = zlib.compress(mask.tobytes(), 1)
+        return cls(region.id, (box[0], box[1], box[2], box[3]), data, coverage, region.members)
+
+    def unpack(self) -> Region:
+        """Return the region, decompressed."""
+        y0, x0, y1, x1 = self.bbox
+        shape = (y1 - y0, x1 - x0)
+        pixels = shape[0] * shape[1]
+        size = 4 * pixels if self.coverage else -(-pixels // 8)
+        try:
+            # At most one byte more than there must be: data may be made to fill the memory.
+            raw = zlib.decompressobj().decompress(self.data, size + 1)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        if len(raw) != size:
+            raise ValueError(f"its mask does not have {shape[0]} x {shape[1]} px")
+        if self.coverage:
+            mask = np.frombuffer(raw, "<f4").reshape(shape).astype(np.float32)
+        else:
+            bits = np.frombuffer(raw, np.uint8)
+            mask = np.unpackbits(bits, count=pixels).reshape(shape).astype(bool)
+        return Region(self.id, self.bbox, mask, self.members)
+
+
 Masks = Mapping[tuple[Position, int], CompressedRegion]
 """Masks of regions by plane and id."""
 
@@ -41,6 +85,10 @@ class Bundle:
     raw_csv: bool = False
     polygons: bool = False  # Write masks in COCO as polygons, not as run lengths
 
+    def region_masks(self) -> list[CompressedRegion | None]:
+        """Return the mask of each region; None where it is unknown."""
+        return [self.masks.get((one.position, one.id)) for one in self.results.regions]
+
     def accepted(self) -> Bundle:
         """Return the accepted regions only."""
         states = self.columns.get("decision", ())
@@ -58,22 +106,13 @@ class Bundle:
         )
 
     def table(self) -> pd.DataFrame:
-        """Return the results table with the extra columns, each of one kind."""
-        columns = {name: _of_one_kind(values) for name, values in self.columns.items()}
+        """Return the results table with the extra columns."""
+        columns = {name: list(map(encodable, values)) for name, values in self.columns.items()}
         return self.results.to_frame().assign(**columns)
 
     def provenance(self) -> dict[str, Any]:
         """Return how the results were computed, and from what."""
-        return provenance(self.results.info, self.source)
-
-
-def _of_one_kind(values: Sequence[Any]) -> Sequence[Any]:
-    """Return values as texts if they are of several kinds, or too large; no table holds those."""
-    there = [value for value in values if value is not None]
-    kinds = {float if type(value) is int else type(value) for value in there}
-    if len(kinds) < 2 and all(type(value) is not int or abs(value) < _TOO_LARGE for value in there):
-        return [encodable(value) for value in values]
-    return [None if value is None else encodable(str(value)) for value in values]
+        return self.results.info.provenance(self.source)
 
 
 def compress_masks(
@@ -85,3 +124,36 @@ def compress_masks(
         for plane in planes
         for region in plane.regions
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFormat:
+    """One export format."""
+
+    name: str  # Name on the command line
+    title: str  # Name in the menu
+    file: str  # Default name of its (first) file
+    # Writes a `Bundle` to the path of that file, whole or not at all
+    write: Callable[[Bundle, Path], None]
+    # Returns the paths of the other files it writes, given the first one's
+    more_files: Callable[[Path], tuple[Path, ...]] = lambda _: ()
+    applies: Callable[[Results], bool] = lambda _: True  # Whether results have what it writes
+    needs: tuple[str, ...] = ()  # Modules of the extra ``spatial`` that it imports
+
+    def check(self) -> None:
+        """Refuse a format whose packages are not installed."""
+        missing = [module for module in self.needs if find_spec(module) is None]
+        if missing:
+            raise ConfigError(
+                f"The format {self.name} needs {', '.join(missing)}; install the extra: "
+                'pip install "napari-maskinversion[spatial]"'
+            )
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of its (first) file."""
+        return Path(self.file).suffix
+
+    def files(self, path: Path) -> list[Path]:
+        """Return all files that writing to a path makes."""
+        return [path, *self.more_files(path)]

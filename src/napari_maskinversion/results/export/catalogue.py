@@ -15,10 +15,9 @@ from ...base.atomic_files import together
 from ...base.errors import ConfigError, InputError
 from ...base.reading import as_path
 from ...base.regions import Regions
-from ...regions.masks.label_images import PlaneRegions
+from ...regions.label_images import PlaneRegions
 from ..results import Results
-from .bundle import Bundle, compress_masks
-from .export_format import ExportFormat
+from .bundle import Bundle, ExportFormat, compress_masks
 
 # In menu order. The record is written last: if it is there, the other files are complete.
 _MODULES: Final = (
@@ -26,9 +25,7 @@ _MODULES: Final = (
     "table_csv",
     "table_parquet",
     "heatmaps",
-    "coco",
-    "geojson",
-    "label_images",
+    "annotations",
     "spatial.geopackage",
     "spatial.label_pyramid",
     "spatial.anndata_table",
@@ -49,7 +46,7 @@ def check_formats(formats: Sequence[str]) -> list[str]:
     if not formats:
         raise ConfigError(f"Name at least one format; choose from {', '.join(FORMATS)}.")
     for name in formats:
-        if not isinstance(name, str) or name not in FORMATS:
+        if name not in FORMATS:
             raise ConfigError(f"Unknown format {name!r}; choose from {', '.join(FORMATS)}.")
     entries = [FORMATS[name] for name in formats]
     for entry in entries:
@@ -123,18 +120,17 @@ def export(
 
 
 def _format_of(path: Path, name: str | None) -> ExportFormat:
-    if name is not None:
-        check_formats([name])
-        return FORMATS[name]
-    suffix = path.suffix.lower()
-    names = [one for one, entry in FORMATS.items() if entry.suffix == suffix]
-    if len(names) != 1:
-        raise ConfigError(
-            f"The suffix {suffix!r} does not name a format; pass format= one of "
-            f"{', '.join(names or FORMATS)}."
-        )
-    check_formats(names)
-    return FORMATS[names[0]]
+    if name is None:
+        suffix = path.suffix.lower()
+        names = [one for one, entry in FORMATS.items() if entry.suffix == suffix]
+        if len(names) != 1:
+            raise ConfigError(
+                f"The suffix {suffix!r} does not name a format; pass format= one of "
+                f"{', '.join(names or FORMATS)}."
+            )
+        (name,) = names
+    check_formats([name])
+    return FORMATS[name]
 
 
 def write_results(
@@ -154,14 +150,12 @@ def write_results(
         results if isinstance(results, Bundle) else Bundle(results=results, source=source or {})
     )
     _create(folder)
-    applicable = [name for name in formats if FORMATS[name].applies(bundle.results)]
+    entries = [FORMATS[name] for name in formats if FORMATS[name].applies(bundle.results)]
     with together(folder, overwrite=overwrite, keep=True):
-        for name, entry in FORMATS.items():
-            if name in applicable:
+        for entry in FORMATS.values():  # in their order
+            if entry in entries:
                 entry.write(bundle, folder / entry.file)
-    return [
-        path for name in applicable for path in FORMATS[name].files(folder / FORMATS[name].file)
-    ]
+    return [path for entry in entries for path in entry.files(folder / entry.file)]
 
 
 def _create(folder: Path) -> None:

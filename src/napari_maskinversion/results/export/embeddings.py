@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ...base.atomic_files import atomic_path, together
 from ...regions.annotations.json_files import write_json
-from .bundle import Bundle
-from .export_format import ExportFormat
+from .bundle import Bundle, ExportFormat
 
 
 def write_embeddings(bundle: Bundle, path: Path) -> None:

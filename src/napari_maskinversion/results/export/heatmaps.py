@@ -12,8 +12,7 @@ from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...images.tiff import PROGRAM
 from ..results import MOST_PIXELS, Results
-from .bundle import Bundle
-from .export_format import ExportFormat
+from .bundle import Bundle, ExportFormat
 
 _MOST_BYTES: Final = 4_000_000_000  # that a viewer may need for all pages
 

@@ -1,75 +1,228 @@
-"""``result.json``: how results were computed, and each region; everything but the arrays."""
+"""The record of a run: one model of everything but the arrays.
+
+``results.npz`` holds it beside the arrays, ``result.json`` with what they say about each region.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    field_validator,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
+
+from ...base.label_blocks import LARGEST
 from ...base.units import Units
+from ...base.validation import PlainText
+from ...language.captions.bank import CaptionMatches
 from ...regions.annotations.json_files import write_json
 from ..agreement import agreement_of
-from ..region_result import RegionResult
-from ..sizes import equivalent_diameter, physical_size
-from .bundle import Bundle
+from ..region_result import (
+    RegionFacts,
+    RegionResult,
+    WindowRecord,
+    equivalent_diameter,
+    physical_size,
+)
+from ..run_info import RunInfo
+from ..settings import without_dropped
+from .bundle import Bundle, CompressedRegion, ExportFormat
 from .embeddings import npy_bytes
-from .export_format import ExportFormat
+
+FORMAT: Final = "napari-maskinversion results"
+VERSION: Final = 2
+_FINITE: Final = ConfigDict(allow_inf_nan=False)
+_Id = Annotated[int, Field(ge=0, le=LARGEST)]
+_Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
+_Texts = list[PlainText | None]
 
 
-def write_record(bundle: Bundle, path: Path) -> None:
+class _Mask(BaseModel):
+    """How a mask is stored in the array ``masks``; see `CompressedRegion`."""
+
+    bytes: NonNegativeInt
+    coverage: bool
+
+
+class _Captions(BaseModel):
+    model_config = _FINITE
+
+    texts: tuple[PlainText, ...]
+    similarities: list[float]
+    rows: tuple[int, ...]
+
+    @classmethod
+    def of(cls, captions: CaptionMatches) -> Self:
+        similarities = captions.similarities.tolist()
+        return cls(texts=captions.captions, similarities=similarities, rows=captions.rows)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not len(self.texts) == len(self.similarities) == len(self.rows):
+            raise ValueError("there are not as many texts as similarities and rows")
+        return self
+
+
+@dataclass(config=_FINITE, frozen=True, kw_only=True)
+class RegionRecord(RegionFacts):
+    """A region: ``losses``, ``grid`` and ``mask`` tell how much of the flat arrays is its own."""
+
+    window: NonNegativeInt  # Index into `RunRecord.windows`
+    losses: NonNegativeInt
+    grid: tuple[NonNegativeInt, NonNegativeInt]
+    captions: _Captions | None
+    mask: _Mask | None
+
+    @classmethod
+    def of(cls, region: RegionResult, window: int, mask: CompressedRegion | None) -> Self:
+        """Create the record of a region."""
+        return cls(
+            **facts_of(region),
+            window=window,
+            losses=len(region.losses),
+            grid=(region.grid_map.shape[0], region.grid_map.shape[1]),
+            captions=None if region.captions is None else _Captions.of(region.captions),
+            mask=None if mask is None else _Mask(bytes=len(mask.data), coverage=mask.coverage),
+        )
+
+
+def facts_of(region: RegionFacts) -> dict[str, Any]:
+    """Return the values of the fields of `RegionFacts`."""
+    return {field.name: getattr(region, field.name) for field in fields(RegionFacts)}
+
+
+class _Source(BaseModel):
+    """What an export repeats from the file of the regions."""
+
+    category_ids: dict[str, _Id] = {}
+    image_id: _Id | None = None
+
+
+class RunRecord(BaseModel):
+    """The whole record; its fields are those of `Bundle` and its results."""
+
+    model_config = _FINITE
+
+    format: str = FORMAT
+    version: int = VERSION
+    provenance: dict[str, Any]
+    info: RunInfo
+    windows: tuple[WindowRecord, ...]
+    image: dict[str, Any]
+    records: list[dict[str, Any]]
+    unknown_words: list[str] = []  # Those that the model was not taught
+    columns: dict[PlainText, _Texts | list[bool | None] | list[_Number | None]]
+    regions: list[RegionRecord]
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Self:
+        """Create the record of a bundle."""
+        results = bundle.results
+        windows = {window: number for number, window in enumerate(results.windows)}
+        rankings = [region.ranking for region in results.regions if region.ranking is not None]
+        return cls(
+            provenance=bundle.provenance(),
+            info=results.info,
+            windows=results.windows,
+            image=dict(bundle.image),
+            records=[dict(entries) for entries in bundle.records],
+            columns={name: list(values) for name, values in bundle.columns.items()},
+            unknown_words=sorted({word for one in rankings for word in one.unknown}),
+            regions=[
+                RegionRecord.of(region, windows[region.window], mask)
+                for region, mask in zip(results.regions, bundle.region_masks(), strict=True)
+            ],
+        )
+
+    @field_validator("info", mode="before")
+    @classmethod
+    def _without_dropped(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and isinstance(values.get("settings"), Mapping):
+            return {**values, "settings": without_dropped(values["settings"], "These results")}
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _Source.model_validate(self.provenance.get("source", {}))
+        count = len(self.regions)
+        for name, values in self.columns.items():
+            if len(values) != count:
+                raise ValueError(f"its column {name!r} has not one value a region")
+        if len(self.records) not in (0, count):
+            raise ValueError("it has not one record a region")
+        if len({(region.position, region.id) for region in self.regions}) < count:
+            raise ValueError("two regions of a plane have one id")
+        height, width = self.info.image_shape
+        for region in self.regions:
+            y0, x0, y1, x1 = region.bbox
+            if not (y0 < y1 <= height and x0 < x1 <= width):
+                raise ValueError(f"region {region.id} lies outside the image")
+        return self
+
+
+def write_result(bundle: Bundle, path: Path) -> None:
     """Write provenance and regions as JSON; NaN becomes null."""
     results = bundle.results
-    regions = [_region(region, results.info.units) for region in results.regions]
-    extra = bundle.records or [{} for _ in regions]
     record = bundle.provenance()
     record["embeddings"] = {"sha256": sha256(npy_bytes(results.embeddings)).hexdigest()}
     agreement = agreement_of(results)
     if agreement is not None:
         record["agreement"] = asdict(agreement) | {"accuracy": agreement.accuracy}
-    record["regions"] = [region | dict(more) for region, more in zip(regions, extra, strict=True)]
+    extra = bundle.records or [{} for _ in results.regions]
+    record["regions"] = [
+        _region(region, results.info.units) | dict(more)
+        for region, more in zip(results.regions, extra, strict=True)
+    ]
     write_json(record, path)
 
 
 def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
-    ranking = region.ranking
+    ranking, captions, window = region.ranking, region.captions, region.window
+    ranked = (
+        []
+        if ranking is None
+        else zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
+    )
+    matches = [] if captions is None else zip(captions.captions, captions.similarities, strict=True)
     return {
         "id": region.id,
-        "bbox_yxyx": list(region.bbox),
+        "bbox_yxyx": region.bbox,
         **_sizes(region, units),
         "plane": dict(region.position),
-        "members": list(region.members),
+        "members": region.members,
         "source": {"label": region.source_label, "id": region.source_id},
         "window": {
-            "box_yxyx": list(region.window.box),
-            "whole": region.window.whole,
-            "model_input": list(region.window.input_size),
-            "grid": list(region.window.grid),
-            "resolution": region.window.resolution,
-            "device": region.window.device,
-            "route": region.window.route,
-            "memory_note": region.window.memory_note,
+            "box_yxyx": window.box,
+            "whole": window.whole,
+            "model_input": window.input_size,
+            "grid": window.grid,
+            "resolution": window.resolution,
+            "device": window.device,
+            "route": window.route,
+            "memory_note": window.memory_note,
         },
         "suggestion": region.suggestion,
         "status": region.status,
         "sure": None if ranking is None else region.uncertainty.sure,
         "fits": region.uncertainty.fits,
-        "unsure": list(region.uncertainty.reasons),
-        "entropy": _number(region.uncertainty.entropy),
-        "heatmap_iou": _number(region.iou),
+        "unsure": region.uncertainty.reasons,
+        "entropy": region.uncertainty.entropy,
+        "heatmap_iou": region.iou,
         "norm": region.norm,
-        "losses": [float(loss) for loss in region.losses],
-        "margin": None if ranking is None else _number(ranking.margin),
-        "ranking": []
-        if ranking is None
-        else [
-            {"label": label, "similarity": float(similarity), "probability": float(probability)}
-            for label, similarity, probability in zip(
-                ranking.labels, ranking.similarities, ranking.probabilities, strict=True
-            )
-        ],
-        "captions": _captions(region),
+        "losses": region.losses,
+        "margin": region.margin,
+        "ranking": [{"label": a, "similarity": b, "probability": c} for a, b, c in ranked],
+        "captions": [{"caption": text, "similarity": value} for text, value in matches],
         "generated_caption": region.generated_caption,
     }
 
@@ -78,26 +231,14 @@ def _sizes(region: RegionResult, units: Units | None) -> dict[str, Any]:
     sizes: dict[str, Any] = {
         "area_px": region.area,
         "diameter_px": equivalent_diameter(region.area),
-        "centroid_yx": list(region.centroid),
+        "centroid_yx": region.centroid,
     }
     size = physical_size(region, units)
     if size is not None:
         sizes |= {"area": size.area, "diameter": size.diameter, "unit": size.unit}
     if units is not None and units.geo is not None:
-        sizes["world_xy"] = list(units.geo.world(*region.centroid))
+        sizes["world_xy"] = units.geo.world(*region.centroid)
     return sizes
 
 
-def _captions(region: RegionResult) -> list[dict[str, Any]]:
-    captions = region.captions
-    if captions is None:
-        return []
-    pairs = zip(captions.captions, captions.similarities, strict=True)
-    return [{"caption": text, "similarity": float(value)} for text, value in pairs]
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None  # JSON has no NaN
-
-
-FORMATS: Final = (ExportFormat("json", "Record (.json)", "result.json", write_record),)
+FORMATS: Final = (ExportFormat("json", "Record (.json)", "result.json", write_result),)

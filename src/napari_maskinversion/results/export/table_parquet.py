@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base.atomic_files import atomic_path
 from ...regions.annotations.json_files import to_json_types
 from ..columns import columns_of_any
-from .bundle import Bundle
-from .export_format import ExportFormat
+from .bundle import Bundle, ExportFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa

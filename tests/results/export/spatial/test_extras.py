@@ -15,9 +15,7 @@ HEAVY = {"anndata", "bioio", "geopandas", "pyogrio", "spatialdata", "zarr"}
 @pytest.fixture
 def bare(monkeypatch):
     """Nothing of the extra is installed."""
-    monkeypatch.setattr(
-        "napari_maskinversion.results.export.export_format.find_spec", lambda _: None
-    )
+    monkeypatch.setattr("napari_maskinversion.results.export.bundle.find_spec", lambda _: None)
 
 
 @pytest.mark.parametrize(

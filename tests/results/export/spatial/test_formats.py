@@ -18,7 +18,7 @@ from ome_zarr_models.v05.image_label import ImageLabel
 from napari_maskinversion import read_regions
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.regions.masks.label_images import PlaneRegions
+from napari_maskinversion.regions.label_images import PlaneRegions
 from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.bundle import compress_masks
 from napari_maskinversion.results.export.catalogue import FORMATS, export
@@ -172,10 +172,8 @@ def test_anndata_has_embeddings_and_the_table(bundle, folder, words):
     assert table.obs["suggestion"].tolist() == frame["suggestion"].tolist()
     assert table.obs["decision"].tolist() == frame["decision"].tolist()
     assert table.obs["instance_id"].tolist() == [1, 2, 3, 4]
-    attributes = table.uns["spatialdata_attrs"]
-    assert attributes["region"] == "regions"
-    assert attributes["region_key"] == "region"
-    assert attributes["instance_key"] == "instance_id"
+    keys = {"region": "regions", "region_key": "region", "instance_key": "instance_id"}
+    assert table.uns["spatialdata_attrs"] == keys
     centroids = [region.centroid for region in bundle.results.regions]
     np.testing.assert_allclose(table.obsm["spatial"], np.array(centroids)[:, ::-1] + 0.5)
     colors = dict(zip(table.obs["label"].cat.categories, table.uns["label_colors"], strict=True))
@@ -215,12 +213,8 @@ def test_spatialdata_joins_the_table_to_labels_and_outlines(bundle, folder):
 
 
 def test_spatialdata_has_an_element_for_each_plane(bundle, tmp_path):
-    places = [
-        (("t", 0), ("z", 2)),
-        (("t", 1), ("z", 0)),
-        (("t", 1), ("z", 0)),
-        (("t", 0), ("z", 2)),
-    ]
+    first, second = (("t", 0), ("z", 2)), (("t", 1), ("z", 0))
+    places = [first, second, second, first]
     export(on_planes(bundle, places), tmp_path / "a.zarr", "spatialdata")
     data = spatialdata.read_zarr(tmp_path / "a.zarr")
     assert set(data.labels) == {"regions_t0_z2", "regions_t1_z0"}

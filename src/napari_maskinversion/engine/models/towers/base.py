@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ....base.progress import ENCODING, tick
 from ...compute.onednn_layers import forward_only
 from ...encode.attention import AttentionLayer
 from ...encode.image_encoding import (
@@ -73,14 +74,12 @@ class ImageTower(ABC):
         """Family and sizes: the name of a model that has no other."""
         return f"{self.family}, {self.num_layers} layers, {self.patch_size}-pixel patches"
 
-    def encode_steps(
-        self, image: Tensor, layers: int, dtype: torch.dtype | None = None
-    ) -> Generator[tuple[int, int], None, ImageEncoding]:
-        """Encode an image block by block, so that the caller can stop in between.
+    def encode(self, image: Tensor, layers: int, dtype: torch.dtype | None = None) -> ImageEncoding:
+        """Encode an image; a tick after each block.
 
         The image (1, 3, H, W) is normalised, H and W are multiples of the patch size; ``layers`` of
         the last layers will be explained. ``dtype`` is the half precision of products in the blocks
-        before them, where a tower allows it. Yields (blocks done, blocks in total).
+        before them, where a tower allows it.
         """
         grid = check_image(image, self.patch_size)
         with torch.no_grad():
@@ -96,7 +95,7 @@ class ImageTower(ABC):
             else:
                 tokens, layer = self._explain(block, tokens, grid[0] * grid[1])
                 explained.append(layer)
-            yield index + 1, self.num_layers
+            tick(ENCODING, index + 1, self.num_layers)
         with forward_only(tokens.device):
             embedding = working(self._pool(tokens)[0])
         size = (int(image.shape[2]), int(image.shape[3]))

@@ -12,9 +12,8 @@ from ....base.atomic_files import atomic_path
 from ....regions.annotations.annotation import Annotations, color_of
 from ....regions.annotations.json_files import to_json_types
 from ..annotations import to_annotations
-from ..bundle import Bundle
-from ..export_format import ExportFormat
-from .elements import elements_of
+from ..bundle import Bundle, ExportFormat
+from .label_pyramid import elements_of
 
 if TYPE_CHECKING:
     import anndata as ad
@@ -77,14 +76,11 @@ def _table(
 
     table = columns.rename(columns={"region": "id"})
     for name in table.columns:
-        if not pd.api.types.is_numeric_dtype(table[name]):
-            values = table[name]
-            numbers = pd.to_numeric(values, errors="coerce")
-            texts = values.where(values.isna(), values.astype(str)).astype("category")
-            # A word of digits stays a word.
-            is_text = any(isinstance(value, str) for value in values)
-            is_text |= numbers.isna().sum() > values.isna().sum()
-            table[name] = texts if is_text else numbers
+        values = table[name]
+        if values.isna().all():
+            table[name] = values.astype(float)
+        elif not pd.api.types.is_numeric_dtype(values):
+            table[name] = values.where(values.isna(), values.astype(str)).astype("category")
     labels = [label for label in annotations.labels if label]
     table["label"] = pd.Categorical([item.label or None for item in annotations.items], labels)
     table[REGION_KEY] = pd.Categorical([name for name, _ in places])

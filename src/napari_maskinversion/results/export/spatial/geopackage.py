@@ -14,9 +14,8 @@ from ....regions.annotations.geojson import to_world
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.polygons import outline
 from ..annotations import to_annotations
-from ..bundle import Bundle
-from ..export_format import ExportFormat
-from .elements import NAME
+from ..bundle import Bundle, ExportFormat
+from .label_pyramid import NAME
 
 if TYPE_CHECKING:
     import geopandas as gpd

@@ -1,38 +1,65 @@
-"""``regions.ome.zarr``: a label image with a pyramid, as OME-Zarr keeps it (0.5 or 0.4)."""
+"""``regions.ome.zarr``: a label image with a pyramid, as OME-Zarr keeps it (0.5 or 0.4).
+
+Its pixel values are also those by which tables name regions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ....base.units import Units
-from ....regions.annotations.annotation import Annotations, color_of
+from ....base.atomic_files import atomic_folder
+from ....base.errors import InputError
+from ....base.identity import Position
+from ....base.targets import is_our_store
+from ....base.units import Units, short_unit
+from ....regions.annotations.annotation import Annotation, Annotations, color_of
 from ....regions.annotations.json_files import to_json_types
-from ....regions.annotations.label_maps import label_type
-from ....regions.annotations.label_tiles import DrawnLabels
+from ....regions.annotations.label_maps import DrawnLabels, instance_values, label_type
 from ..annotations import to_annotations
-from ..bundle import Bundle
-from ..export_format import ExportFormat
-from .elements import NAME, Element, elements_of, store_at
+from ..bundle import Bundle, ExportFormat
 
+NAME: Final = "regions"
 CHUNK: Final = 1024
 _SMALLEST: Final = 512  # pixels of the longer side of the coarsest level
 _KINDS: Final = {"t": "time", "z": "space", "y": "space", "x": "space"}
 _ORDER: Final = {"t": 0, "z": 2}  # OME-Zarr wants time first, and space last
-# Names that OME-Zarr asks for.
-_UNITS: Final = {
-    "Å": "angstrom",
-    "nm": "nanometer",
-    "µm": "micrometer",
-    "mm": "millimeter",
-    "cm": "centimeter",
-    "m": "meter",
-    "km": "kilometer",
-    "in": "inch",
-    "ft": "foot",
-}
+# Names that OME-Zarr asks for, by symbol.
+_METERS: Final = ("nanometer", "micrometer", "millimeter", "centimeter", "meter", "kilometer")
+_UNITS: Final = {short_unit(name): name for name in (*_METERS, "angstrom", "inch", "foot")}
+
+
+class Element(NamedTuple):
+    """The regions of one plane."""
+
+    name: str  # ``regions``, with the plane where there are several: ``regions_t0_z3``
+    position: Position
+    items: list[tuple[int, Annotation]]  # Regions with their pixel values
+
+
+def elements_of(annotations: Annotations) -> list[Element]:
+    """Return the regions by plane, with the pixel values of `instance_values`."""
+    values = instance_values(annotations.items)
+    planes: dict[Position, list[tuple[int, Annotation]]] = {}
+    for value, item in zip(values, annotations.items, strict=True):
+        planes.setdefault(item.position, []).append((value, item))
+    return [
+        Element("_".join([NAME, *(f"{a}{n}" for a, n in at if len(planes) > 1)]), at, items)
+        for at, items in planes.items()
+    ]
+
+
+@contextmanager
+def store_at(path: Path) -> Iterator[Path]:
+    """Yield a folder that becomes a zarr store when the block succeeds."""
+    if path.exists() and not is_our_store(path):
+        raise InputError(f"{path} was not written by this program and stays; choose another name.")
+    with atomic_folder(path) as folder:
+        yield folder
 
 
 def write_labels(bundle: Bundle, path: Path, *, version: str = "0.5") -> None:
@@ -121,10 +148,7 @@ def _multiscales(
         {
             "path": str(number),
             "coordinateTransformations": [
-                {
-                    "type": "scale",
-                    "scale": [*ones, pixel[0] * 2**number, pixel[1] * 2**number],
-                }
+                {"type": "scale", "scale": [*ones, *(side * 2**number for side in pixel)]}
             ],
         }
         for number in range(len(sizes))
@@ -134,19 +158,16 @@ def _multiscales(
 
 
 def _image_label(annotations: Annotations, elements: list[Element], version: str) -> dict[str, Any]:
-    colors: dict[int, list[int]] = {}
-    properties = []
-    for one in elements:
-        for value, item in one.items:
-            colors[value] = [*color_of(annotations, item.label), 255]
-            columns = to_json_types(item.values)
-            properties.append(
-                {"label-value": value, "label": item.label, "score": item.score, **columns}
-            )
+    items = [pair for one in elements for pair in one.items]
+    colors = {value: [*color_of(annotations, item.label), 255] for value, item in items}
     return {
         "version": version,
         "colors": [{"label-value": value, "rgba": rgba} for value, rgba in colors.items()],
-        "properties": properties,
+        "properties": [
+            {"label-value": value, "label": item.label, "score": item.score}
+            | to_json_types(item.values)
+            for value, item in items
+        ],
     }
 
 

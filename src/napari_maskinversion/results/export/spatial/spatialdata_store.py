@@ -7,16 +7,13 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-from ....base.units import Units
 from ....regions.annotations.annotation import Annotations
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.polygons import outline
 from ..annotations import to_annotations
-from ..bundle import Bundle
-from ..export_format import ExportFormat
+from ..bundle import Bundle, ExportFormat
 from .anndata_table import INSTANCE_KEY, REGION_KEY, to_anndata
-from .elements import NAME, Element, elements_of, store_at
-from .label_pyramid import write_levels
+from .label_pyramid import NAME, Element, elements_of, store_at, write_levels
 
 PIXELS, PHYSICAL = "global", "physical"
 """Coordinate systems."""
@@ -44,7 +41,8 @@ def _write(bundle: Bundle, path: Path) -> None:
 
     annotations = to_annotations(bundle)
     elements = elements_of(annotations)
-    pixel = _pixel(bundle.results.info.units)
+    units = bundle.results.info.units
+    pixel = None if units is None else units.pixel
     names = [one.name for one in elements]
     table = to_anndata(bundle, annotations)
     del table.uns["spatialdata_attrs"]  # made again, and checked
@@ -66,10 +64,6 @@ def _write(bundle: Bundle, path: Path) -> None:
         for one in elements:
             _write_labels(labels.create_group(one.name), one, annotations, pixel)
         zarr.consolidate_metadata(root.store)
-
-
-def _pixel(units: Units | None) -> tuple[float, float] | None:
-    return None if units is None else units.pixel
 
 
 def _write_labels(

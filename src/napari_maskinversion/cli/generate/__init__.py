@@ -1,1 +1,0 @@
-"""The commands that generate from a region's embedding."""

@@ -1,1 +1,0 @@
-"""Text embeddings and their cache."""

@@ -1,1 +1,0 @@
-"""Captions of results: from a bank, or written by a decoder."""

@@ -1,0 +1,160 @@
+"""COCO JSON of regions: instances with run-length masks or polygons, categories and scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ...base.identity import Position
+from ...base.regions import Region
+from . import rle
+from .annotation import Annotation, Annotations, binary_mask
+from .coco import UNNAMED
+from .json_files import to_json_types, write_json
+from .polygons import outline, polygons_of, without_holes
+
+_PLANES: Final = 10_000  # numbers that an image has for its planes
+_REGIONS: Final = 1_000_000  # and for the regions of a plane
+_DIGITS: Final = 18  # of a number that all readers can hold
+
+
+Part = tuple[int | None, Annotations, Mapping[str, Any]]
+
+
+def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
+    """Write COCO JSON. Each plane is a separate image with its ``position``.
+
+    Image, annotations and categories of a COCO file keep their numbers. Masks are compressed run
+    lengths; with ``polygons`` they are lists of polygons. These have no holes in COCO: a region
+    with holes is cut into pieces.
+    """
+    _write([(None, annotations, {})], annotations.about, path, polygons=polygons)
+
+
+def write_coco_of_many(
+    parts: Iterable[tuple[int, Annotations, Mapping[str, Any]]],
+    path: Path,
+    *,
+    polygons: bool = False,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the annotations of many images, after their numbers, to one COCO file.
+
+    Images, annotations and categories of COCO files keep their numbers, if all have one and these
+    differ. Other numbers of images and annotations depend on nothing but the image's own number and
+    its regions, so they stay when other images are added.
+    """
+    _write(list(parts), about or {}, path, polygons=polygons)
+
+
+def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polygons: bool) -> None:
+    items = tuple(item for _, part, _ in parts for item in part.items)
+    colors: dict[str, str] = {}
+    category_ids: dict[str, int] = {}
+    for _, part, _ in parts:
+        colors |= {name: colors.get(name) or color for name, color in part.colors.items()}
+        for name, category in part.category_ids.items():
+            if name not in category_ids and category not in category_ids.values():
+                category_ids[name] = category
+    words = Annotations(shape=(1, 1), items=items, colors=colors, category_ids=category_ids)
+    numbers = _categories(words)
+    source_ids = iter(_source_ids(items))
+    own = {part.image_id for _, part, _ in parts if len(part.planes) <= 1}
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for number, part, more in parts:
+        places, ids = _numbers(number, part)
+        if None not in own and len(own) == len(parts):
+            places = dict.fromkeys(places, part.image_id or 0)
+        height, width = part.shape
+        for position, image in places.items():
+            about_image = {"id": image, "file_name": part.image, "height": height, "width": width}
+            about_plane = {"position": dict(position)} if position else {}
+            images.append({**about_image, **about_plane, **more})
+        annotations += [
+            {
+                "id": next(source_ids, at),
+                "image_id": places[item.position],
+                "category_id": numbers[item.label or UNNAMED],
+                **_record(item, part.shape, polygons=polygons),
+            }
+            for at, item in zip(ids, part.items, strict=True)
+        ]
+    page = {
+        "info": {
+            "description": "Regions named by napari-maskinversion",
+            "coordinates": "pixels; (0, 0) is the outer corner of the first one, y goes down",
+            **about,
+        },
+        "licenses": [],
+        "images": images,
+        "categories": [
+            {"id": number, "name": name, "supercategory": ""} for name, number in numbers.items()
+        ],
+        "annotations": annotations,
+    }
+    write_json(page, path, indent=None)
+
+
+def _numbers(number: int | None, part: Annotations) -> tuple[dict[Position, int], list[int]]:
+    """Return numbers of an image's planes and of its regions; None is the only image."""
+    ids = [item.region.id for item in part.items]
+    if number is None:
+        unique = len(set(ids)) == len(ids)
+        places = {position: at for at, position in enumerate(part.planes, 1)}
+        return places, ids if unique else list(range(1, len(ids) + 1))
+    places = dict.fromkeys(part.planes, number)
+    if set(places) - {()}:  # planes of a stack
+        places = {place: number * _PLANES + at for at, place in enumerate(sorted(places), 1)}
+    if max(ids, default=0) >= _REGIONS:  # they would reach into numbers of another image
+        ids = list(range(1, len(ids) + 1))
+    pairs = zip(ids, part.items, strict=True)
+    return places, [places[item.position] * _REGIONS + at for at, item in pairs]
+
+
+def _categories(annotations: Annotations) -> dict[str, int]:
+    numbers = annotations.class_ids
+    if any(not item.label for item in annotations.items):
+        numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
+    own = annotations.category_ids
+    if not own:
+        return numbers
+    free = max(own.values())
+    return {name: own.get(name, free + number) for name, number in numbers.items()}
+
+
+def _source_ids(items: Sequence[Annotation]) -> list[int]:
+    """Return the numbers that annotations had in their file; none if not all had their own."""
+    texts = [item.source_id for item in items]
+    if not all(text.isascii() and text.isdigit() and len(text) <= _DIGITS for text in texts):
+        return []
+    ids = [int(text) for text in texts]
+    return ids if len(set(ids)) == len(ids) else []
+
+
+def _record(item: Annotation, shape: tuple[int, int], *, polygons: bool) -> dict[str, Any]:
+    """Return what an annotation says about a region."""
+    y0, x0, y1, x1 = item.region.bbox
+    record: dict[str, Any] = {
+        "segmentation": _outlines(item.region) if polygons else rle.encode(item.region, shape),
+        "area": int(binary_mask(item.region).sum()),
+        "bbox": [x0, y0, x1 - x0, y1 - y0],
+        "iscrowd": 0,
+        "region": item.region.id,
+    }
+    if item.score is not None and math.isfinite(item.score):
+        record["score"] = item.score
+    if item.values:
+        record["attributes"] = to_json_types(item.values)
+    return record
+
+
+def _outlines(region: Region) -> list[list[float]]:
+    return [
+        np.asarray(part.exterior.coords)[:-1].ravel().tolist()
+        for part in without_holes(polygons_of(outline(region)))
+    ]

@@ -1,0 +1,178 @@
+"""Formats in XML: Pascal VOC's boxes, and CVAT's polygons, boxes, ellipses and masks. Read only."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ...base.errors import InputError
+from ...base.reading import MOST_JSON, check_file
+from ...base.regions import Region
+from .building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
+from .listed_images import ImageReference, ListedImage, choose_images, whole_size
+from .polygons import check_crop, ellipse, ring, turned_box
+from .rle import check_counts
+
+_WHOLE: Final = re.compile(r"\s*([0-9]{1,9})(\.0*)?\s*")
+_NO_AREA: Final = ("polyline", "points", "cuboid", "skeleton")
+_SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
+
+
+def read_xml(path: Path) -> Any:
+    """Read an XML file; refuses entities, which can be made to fill the memory."""
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, parse
+
+    check_file(path, "file of regions", most=MOST_JSON)
+    try:
+        return parse(path).getroot()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except ParseError as error:
+        raise InputError(f"{path} is broken XML: {error}.") from None
+    except DefusedXmlException:
+        raise InputError(
+            f"{path} contains XML entities, which can be harmful; remove them."
+        ) from None
+    except (LookupError, ValueError) as error:  # unknown encoding
+        raise InputError(f"{path} cannot be read ({error}); save it as UTF-8.") from None
+
+
+def _size(*sides: str | None) -> tuple[int, int] | None:
+    found = [_WHOLE.fullmatch(text or "") for text in sides]
+    return whole_size(*(match and int(match.group(1)) for match in found))
+
+
+def _number(text: str | None, name: str) -> float:
+    try:
+        number = float(text or "")
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise ValueError(f"its {name} is {text!r}, not a number")
+    return number
+
+
+def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the boxes of a VOC file; it counts pixels from 1, and a box includes its last one."""
+    notes, objects = [], []
+    entries = root.findall("object")
+    corners = [one.findtext(f"bndbox/{side}") for one in entries for side in _SIDES[:2]]
+    first = 1
+    if any(_WHOLE.fullmatch(text or "") and float(text) == 0 for text in corners):
+        first = 0
+        notes.append(f"{path} has a box that begins at 0; all boxes were read as counted from 0.")
+    for number, item in enumerate(entries, 1):
+        label = (item.findtext("name") or "").strip()
+        where = f"{path}, object {number}" + (f" ({label})" if label else "")
+        if len(item.findall("bndbox")) > 1 or item.find("polygon") is not None:
+            notes.append(
+                f"{where} has more than one box, or a polygon; only its first box was read. Save "
+                "polygons as COCO JSON, and each box as an object of its own."
+            )
+        objects.append(Drawn(where=where, geometry=partial(_voc_box, item, first), label=label))
+    size = _size(root.findtext("size/height"), root.findtext("size/width"))
+    listed = ListedImage(name=(root.findtext("filename") or "").strip(), size=size)
+    return Parsed(objects=objects, images=[listed], notes=notes)
+
+
+def _voc_box(item: Any, first: int) -> Box:
+    x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) for side in _SIDES)
+    return Box(y0 - first, x0 - first, y1 - first + 1, x1 - first + 1)
+
+
+def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the shapes of an image."""
+    entries = root.findall("image")
+    if not entries:
+        what = "CVAT's XML for video" if root.find("track") is not None else "without an image"
+        raise InputError(f"{path} is {what}; in CVAT, export the task as 'CVAT for images 1.1'.")
+    listed = [
+        ListedImage(
+            key=place,
+            name=entry.get("name") or "",
+            size=_size(entry.get("height"), entry.get("width")),
+        )
+        for place, entry in enumerate(entries)
+    ]
+    (chosen,) = choose_images(listed, path, image)
+    objects = []
+    for number, shape in enumerate(entries[chosen.key], 1):
+        if shape.tag == "tag":
+            continue  # about the whole image
+        label = (shape.get("label") or "").strip()
+        where = f"{path}, {chosen.name}, {shape.tag} {number}" + (f" ({label})" if label else "")
+        values = {
+            str(one.get("name")): (one.text or "").strip() for one in shape.iterfind("attribute")
+        }
+        geometry = partial(_cvat_geometry, shape)
+        objects.append(Drawn(where=where, geometry=geometry, label=label, values=values))
+    return Parsed(objects=objects, images=[chosen], colors=_cvat_labels(root))
+
+
+def _cvat_labels(root: Any) -> dict[str, str]:
+    """Return the labels of areas of task or project, with their colours."""
+    labels = {}
+    for label in root.iterfind("meta//labels/label"):
+        name, color = (label.findtext(part) or "" for part in ("name", "color"))
+        # Parts of skeletons are labels with a parent.
+        area = label.findtext("type") not in _NO_AREA and not label.findtext("parent")
+        if name.strip() and area:
+            valid = len(color) == 7 and color.startswith("#")
+            labels[name.strip()] = color.lower() if valid else ""
+    return labels
+
+
+def _cvat_geometry(drawn: Any) -> Geometry | None:
+    from shapely import affinity
+
+    def numbers(*names: str) -> list[float]:
+        return [_number(drawn.get(name), name) for name in names]
+
+    if drawn.tag in _NO_AREA:
+        raise LeftOut(f"is a {drawn.tag}")
+    turn = _number(drawn.get("rotation") or "0", "rotation")
+    if drawn.tag == "polygon":
+        pairs = [pair.split(",") for pair in (drawn.get("points") or "").split(";") if pair]
+        return Outline([ring(pairs)])
+    if drawn.tag == "box":
+        return Outline([turned_box(*numbers("xtl", "ytl", "xbr", "ybr"), turn)])
+    if drawn.tag == "ellipse":
+        outline = ellipse(*numbers("cx", "cy", "rx", "ry"))
+        return Outline([affinity.rotate(outline, turn, origin="center")])
+    if drawn.tag != "mask":
+        raise LeftOut("is a shape of an unknown kind")
+    # Run lengths along the rows of a box, background first.
+    x, y, wide, high = map(int, numbers("left", "top", "width", "height"))
+    if min(wide, high) < 1:
+        raise ValueError(f"its mask has {high} x {wide} px")
+    check_crop(high, wide)
+    counts = [int(count) for count in (drawn.get("rle") or "").split(",")]
+    check_counts(counts, high * wide)
+    inside = np.arange(len(counts)) % 2 == 1
+    return Region.from_mask(0, np.repeat(inside, counts).reshape(high, wide), (y, x))
+
+
+VOC: Final = AnnotationFormat(
+    name="Pascal VOC",
+    suffixes=(".xml",),
+    content="a root 'annotation'",
+    markers=((b"<annotation", b"<bndbox"),),
+    load=read_xml,
+    matches=lambda root: root.tag == "annotation",
+    parse=parse_voc,
+)
+CVAT: Final = AnnotationFormat(
+    name="CVAT for images",
+    suffixes=(".xml",),
+    content="a root 'annotations'",
+    markers=((b"<annotations", b"<image "), (b"<annotations", b"<track ")),
+    load=read_xml,
+    matches=lambda root: root.tag == "annotations",
+    parse=parse_cvat,
+)

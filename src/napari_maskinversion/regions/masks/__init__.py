@@ -1,1 +1,0 @@
-"""Label images to regions, and clean-up of masks."""
