@@ -70,8 +70,8 @@ def opened(project):
 
 
 @pytest.fixture
-def panel(window, dock):
-    """The panel in an empty window, with the words of its last state."""
+def panel(dock):
+    """The panel on an empty viewer, with the words of its last state."""
     return dock(words=None)
 
 

@@ -11,6 +11,7 @@ from napari_maskinversion._napari.images.images_work import About
 from napari_maskinversion._napari.review import review_keeper
 from napari_maskinversion._napari.review.review_keeper import open_review
 from napari_maskinversion._napari.session import ManyImages
+from napari_maskinversion._napari.workers import driver
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
     Accepted,
@@ -76,7 +77,6 @@ def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, pane
     panel.vocabulary.text.setPlainText("bus\nkey")
     qtbot.waitUntil(lambda: panel.session.vocabulary is not None, timeout=WAIT)
     open_project(qtbot, panel, project)
-    qtbot.wait(500)
     on_disk(qtbot, panel)
     assert read_project(file).labels is None  # opening changes nothing
     suggested(qtbot, panel)
@@ -232,13 +232,14 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
 
 
 def test_nothing_is_accepted_in_all_images_while_the_reviewed_one_is_computed_again(
-    qtbot, panel, project, messages, request
+    qtbot, panel, project, messages, request, monkeypatch
 ):
     open_project(qtbot, panel, project)
     paint(panel.session.regions, 77, (40, 2, 46, 9))
     suggested(qtbot, panel)
     review(qtbot, panel)
     word, run = first_word(panel), request.getfixturevalue("slow")
+    monkeypatch.setattr(driver, "INTERVAL", 0.0)  # the table follows each region at once
     panel.model.form.set_values({"chunk_size": 1})
     panel.start()
     run.go.release(8)  # the first region is in, the run is not over

@@ -16,7 +16,7 @@ from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import opened
-from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.opened import OpenProject, Place, write_place
 from napari_maskinversion.batch.project import read_project
 from tests.scenes import picture
 
@@ -30,8 +30,8 @@ FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
 def third(qtbot, panel, project, monkeypatch):
     """The window at the third image, which has no regions; nothing is computed ahead."""
     monkeypatch.setattr(images_controller, "ahead_work", read_ahead)
+    write_place(project / "project.yaml", Place(image=THIRD))
     open_project(qtbot, panel, project)
-    go(qtbot, panel, THIRD)
     return panel
 
 

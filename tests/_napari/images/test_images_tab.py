@@ -76,7 +76,7 @@ def test_results_of_a_run_are_those_of_the_project(qtbot, panel, project):
     assert panel.session.record.reopened
 
 
-def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, panel, project):
+def test_a_review_goes_on_from_image_to_image_by_one_key(qtbot, window, panel, project):
     bring(qtbot, panel)
     open_project(qtbot, panel, project)
     suggested(qtbot, panel)
@@ -205,7 +205,7 @@ def test_a_broken_image_is_named_and_the_others_go_on(qtbot, panel, project):
     assert files[SECOND] == f"masks/{SECOND}"
 
 
-def test_few_controls_that_fit_320_pixels_and_all_have_keys(qtbot, panel, project):
+def test_few_controls_that_fit_320_pixels_and_all_have_keys(qtbot, window, panel, project):
     open_project(qtbot, panel, project)
     inside = panel.tabs.areas["images"].widget()
     shown = list(controls(inside))
@@ -220,7 +220,7 @@ def test_few_controls_that_fit_320_pixels_and_all_have_keys(qtbot, panel, projec
     qtbot.waitUntil(at(panel, SECOND), timeout=WAIT)
 
 
-def test_a_thousand_images_are_read_where_they_are_in_view_only(qtbot, panel, project):
+def test_a_thousand_images_are_read_where_they_are_in_view_only(qtbot, window, panel, project):
     first = read_project(project).images[0]
     images = [
         ProjectImage(name=f"{number}.png", image=first.image, regions=first.regions)
@@ -238,7 +238,7 @@ def test_a_thousand_images_are_read_where_they_are_in_view_only(qtbot, panel, pr
     qtbot.waitUntil(lambda: not known.unknown(995, 999), timeout=WAIT)
 
 
-def test_the_keys_of_previous_and_next_work_from_the_canvas(qtbot, panel, project):
+def test_the_keys_of_previous_and_next_work_from_the_canvas(qtbot, window, panel, project):
     bring(qtbot, panel)
     open_project(qtbot, panel, project)
     for key, name in (("PageDown", SECOND), ("PageDown", THIRD), ("PageUp", SECOND)):
