@@ -1,4 +1,4 @@
-"""Pauses of the window with an image of 12,000 px:  ``xvfb-run -a python benchmarks/large_window.py``
+"""Pauses of the window with an image of 12,000 px: ``xvfb-run python benchmarks/large_window.py``
 
 Opens a folder with such an image on tab Images, brings regions from a file, reviews some of them,
 and goes to the next image. A timer of the window's thread tells how long it was held up; how much

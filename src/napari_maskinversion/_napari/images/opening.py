@@ -63,7 +63,7 @@ class OpenedImage:
     layers: tuple[ImageLayer, ...]
     # Of the whole image, where its layers are channels: decisions are about all of it
     identity: ImageIdentity | None = None
-    labels: npt.NDArray[np.int32]  # Its regions, on the data of the layers
+    labels: npt.NDArray[Any]  # Its regions, on the data of the layers
     about: dict[str, Any] = field(default_factory=dict)  # What their file says, for their layer
     identities: tuple[RegionIdentity, ...] = ()  # The regions as the labels show them
     # Its results; ``table`` and ``results_of`` are those of its regions
@@ -252,7 +252,7 @@ def _why_not_drawn(regions: Sequence[tuple[Position, Region]], shape: tuple[int,
 
 def _as_painted(
     regions: Sequence[tuple[Position, Region]],
-    labels: npt.NDArray[np.int32],
+    labels: npt.NDArray[Any],
     axes: tuple[int, int],
     names: tuple[str, ...],
 ) -> tuple[RegionIdentity, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PIXELS: Final = 2_000_000_000
+_LARGE: Final = 16_000_000  # pixels; napari takes seconds to show more than that of 32 bits
 VALUES: Final = "attributes"
 """Where a layer's metadata has the attributes that regions have in their file, by label."""
 
@@ -47,11 +48,16 @@ def draw_label_layers(
         key, mask = place(item), binary_mask(item.region)
         label_layer = next((one for one in label_layers if not one.pixels[key][mask].any()), None)
         if label_layer is None:
-            label_layer = LabelLayer(np.zeros(shape, np.int32))
+            label_layer = LabelLayer(np.zeros(shape, label_type(shape, max(values))))
             label_layers.append(label_layer)
         label_layer.pixels[key][mask] = value
         label_layer.items.append((value, item))
     return label_layers
+
+
+def label_type(shape: Sequence[int], highest: int = 0) -> Any:
+    """Return the type of labels up to ``highest``, with room for as many again."""
+    return np.uint16 if math.prod(shape) > _LARGE and highest < 2**15 else np.int32
 
 
 def _values(items: Sequence[Annotation]) -> list[int]:
