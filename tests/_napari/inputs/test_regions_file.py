@@ -41,7 +41,7 @@ def panel(qtbot, monkeypatch, messages):
     session = Session()
     chosen = InputWidget(viewer, session)
     qtbot.addWidget(chosen)
-    chosen.connect_viewer()
+    chosen.follow()
     control = RegionsFileController(viewer, session, chosen, chosen)
 
     def press(path, image=None):
@@ -54,7 +54,7 @@ def panel(qtbot, monkeypatch, messages):
 
     yield SimpleNamespace(viewer=viewer, input=chosen, press=press, control=control)
     control.stop()
-    chosen.disconnect_viewer()
+    chosen.stop()
 
 
 def save(path, write=write_coco, items=ITEMS, image="photo.png", **more):

@@ -22,7 +22,7 @@ from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slic
 from ..layers.label_layers import layers_of
 from ..layers.layers import path_of
 from ..layers.placing import box_transform, selection_kept
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.dialogs import file_filter
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -40,24 +40,23 @@ _FILES: Final = ";;".join(
 )
 
 
-class RegionsFileController(QObject):
+class RegionsFileController(Topic, QObject):
     """Reads a file's regions into a layer on the chosen image, and chooses that layer."""
 
     def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
-        self._bindings = Bindings()
         self.reading = Worker("latest", "Reading regions", parent=self)
         self.reading.done.connect(self._show)
         self.reading.failed.connect(refuse)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        self._bindings.answer(self._session, "open regions", self.open_file)
+        self.answer("open regions", self.open_file)
 
     def stop(self) -> None:
         """Drop the pending file, and follow the session no more."""
-        self._bindings.release()
+        super().stop()
         self.reading.drop()
 
     def ask(self) -> None:

@@ -97,8 +97,8 @@ def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any
     return part.copy()
 
 
-def count_regions(layer: Any, view: ViewPoint) -> int | None:
-    """Count the regions on the plane shown; None where counting would take too long."""
+def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | None:
+    """Count the regions of a run (see `Scope`); None where counting would take too long."""
     grid = Grid.of(layer, view)
     if is_shapes(layer):
         return len(shapes_on_plane(layer, grid, view))
@@ -107,10 +107,14 @@ def count_regions(layer: Any, view: ViewPoint) -> int | None:
     data = levels_of(layer)[0]
     if not isinstance(data, np.ndarray):
         return None
-    plane = copied(data, cut, snapshot=False)
-    if plane.size > _COUNTED_PIXELS:
+    part = copied(data, cut, snapshot=False) if planes == "shown" else data
+    if part.size > _COUNTED_PIXELS:
         return None
-    return _count_values(plane)
+    if planes != "each":
+        return _count_values(part)
+    sides = tuple(part.shape[axis] for axis in cut.axes)
+    each = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
+    return sum(map(_count_values, each))
 
 
 def _count_values(plane: Any) -> int:

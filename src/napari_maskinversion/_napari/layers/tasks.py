@@ -277,22 +277,33 @@ def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> 
 class ImageFingerprint:
     """Fingerprint of the displayed pixels of a run, and its view."""
 
-    digest: str  # Of the picture: pixels, limits and all else that affects how it looks
+    digest: tuple[str, str]  # Of `picture_digest`
     view: ViewPoint  # For a run on all planes, independent of the plane shown
 
     @classmethod
-    def of(cls, run_input: RunInput, digest: str = "") -> ImageFingerprint:
+    def of(cls, run_input: RunInput, digest: tuple[str, str] | None = None) -> ImageFingerprint:
         """Compute it for a run; ``digest`` is that of its picture, if known."""
         finder, view = run_input.finder, run_input.view
         if finder.all_planes:
             view = finder.view_at([("", 0)] * len(finder.others))
         return cls(digest or picture_digest(run_input.picture), view)
 
+    def has_pixels_of(self, other: ImageFingerprint) -> bool:
+        """Whether the image has the same pixels, however it is displayed."""
+        return self.digest[0] == other.digest[0] and self.view == other.view
 
-def picture_digest(picture: Picture) -> str:
-    """Return a digest of pixels and display settings."""
+
+def picture_digest(picture: Picture) -> tuple[str, str]:
+    """Return digests of the image's pixels, and of all that affects how the picture looks."""
+    bare = replace(picture.image, levels=())
+    shown = picture.shown and tuple(bare if one is picture.image else one for one in picture.shown)
+    pixels = _digest(picture.image.levels)
+    return pixels, _digest((pixels, replace(picture, image=bare, shown=shown)))
+
+
+def _digest(value: Any) -> str:
     hasher = hashlib.blake2b(digest_size=16)
-    _feed(hasher, picture)
+    _feed(hasher, value)
     return hasher.hexdigest()
 
 

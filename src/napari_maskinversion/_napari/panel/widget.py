@@ -57,7 +57,7 @@ from .topics import TABS, Tabs
 
 # What is bound to the session, in the order in which it follows changes.
 _TOPICS: Final = (
-    "model own_model download vocabulary run_controller from_file results region why compare "
+    "input model own_model download vocabulary run_controller from_file results region why compare "
     "captions finder imagine live rerank changes segment review images exports image_check foot "
     "ring"
 )
@@ -198,7 +198,6 @@ class MaskInversionWidget(Topic, QWidget):
             self._on_theme()
             listen(self._hear)
             self.closing.watch()
-            self.input.connect_viewer()
             for name in _TOPICS.split():
                 getattr(self, name).follow()
             self.follow()
@@ -253,7 +252,6 @@ class MaskInversionWidget(Topic, QWidget):
             self.controller.stop()
             super().stop()
             self._viewer.events.theme.disconnect(self._on_theme)
-            self.input.disconnect_viewer()
             self.estimator.stop()
             # The other way round: an export still has its review, a review its canvas.
             for name in reversed(_TOPICS.split()):
@@ -335,7 +333,7 @@ class MaskInversionWidget(Topic, QWidget):
             "add images": self.images.add_new,
             "save regions": self.images.flush,
             "settings": self.controller.show_settings,
-            "switch": lambda: self.session.choose(image=self.session.added),
+            "switch": self.session.choose_added,
             "model": partial(self.controller.show_settings, "Model"),
         }
         actions[action]()

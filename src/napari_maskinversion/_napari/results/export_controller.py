@@ -182,6 +182,8 @@ class ExportController(Topic, QObject):
         review, record = self._session.reviewed, self._session.record
         if record is None or not len(record.results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
+        if outdated := self._session.outdated():
+            raise InputError(outdated)
         masks = record.masks or {}
         image = record.snapshot.image
         file, accepted = file_of(image), self.accepted_only.isChecked()
@@ -222,6 +224,8 @@ class ExportController(Topic, QObject):
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:
             raise InputError(f"Layer '{layer.name}' has changed since the run; run again.")
+        if outdated := self._session.outdated():
+            raise InputError(outdated)
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
         table = record.results.to_frame() if record.table is None else record.table

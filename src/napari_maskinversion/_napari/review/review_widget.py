@@ -65,8 +65,8 @@ class ReviewWidget(QWidget):
         self.switch = QPushButton("Review")
         self.switch.setCheckable(True)
         self.switch.setToolTip(
-            "Decide about one region after another. The keys below also work on the canvas and "
-            "in the table; Escape ends the review."
+            "Decide about one region after another. The keys below work in the whole window; "
+            "Escape ends the review."
         )
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
         self.image = Note(name="Image under review")
@@ -199,6 +199,7 @@ class ReviewWidget(QWidget):
     def show_ready(self, ready: bool, opened: bool = False) -> None:
         """Show whether there are results to review, and whether a review is open."""
         self.switch.setEnabled(ready)
+        self._name_switch()
         self.body.setVisible(opened)
         self.hint.setVisible(not opened)
         self.hint.setText(_READY if ready else NOTHING)
@@ -207,6 +208,10 @@ class ReviewWidget(QWidget):
         """Show whether the keys work everywhere, without a signal."""
         with QSignalBlocker(self.switch):
             self.switch.setChecked(on)
+        self._name_switch()
+
+    def _name_switch(self) -> None:
+        on = self.switch.isChecked() and self.switch.isEnabled()
         self.switch.setText("Reviewing: Esc ends" if on else "Review")
 
     def show_region(self, place: str, choices: Sequence[Choice]) -> None:

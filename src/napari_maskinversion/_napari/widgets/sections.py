@@ -146,7 +146,7 @@ class ElidedCombo(QComboBox):
         field = style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self)
         right = Qt.TextElideMode.ElideRight
         option.currentText = self.fontMetrics().elidedText(
-            option.currentText, right, field.width() - 4
+            option.currentText or self.placeholderText(), right, field.width() - 4
         )
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
@@ -165,6 +165,7 @@ class LayerCombo(ElidedCombo):
         self._viewer = viewer
         self._accepts = accepts
         self._empty = empty
+        self.setPlaceholderText(empty)
         self._layers: list[Any] = []
         self._pinned = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -207,7 +208,8 @@ class LayerCombo(ElidedCombo):
         with QSignalBlocker(self):
             self.clear()
             self.addItems([layer.name for layer in layers] or [self._empty])
-            self.setCurrentIndex(self._layers.index(choice) if choice in self._layers else 0)
+            none = -1 if layers else 0  # none of these is chosen, or there is none
+            self.setCurrentIndex(self._layers.index(choice) if choice in self._layers else none)
             self.setEnabled(bool(layers))
 
     def suitable(self) -> list[Any]:
