@@ -199,7 +199,10 @@ class MaskInversionWidget(Topic, QWidget):
             listen(self._hear)
             self.closing.watch()
             for name in _TOPICS.split():
-                getattr(self, name).follow()
+                try:
+                    getattr(self, name).follow()
+                except Exception as error:  # the others work: an odd layer stops none of them
+                    self.session.say(f"The part '{name}' does not work: {error}", "error")
             self.follow()
 
     def bind(self) -> None:
