@@ -3,6 +3,13 @@
 import numpy as np
 import pytest
 from napari.layers import Image
+from napari.utils._proxies import ReadOnlyWrapper
+from napari.utils._test_utils import MouseEvent
+from napari.utils.interactions import (
+    mouse_move_callbacks,
+    mouse_press_callbacks,
+    mouse_release_callbacks,
+)
 from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
@@ -228,6 +235,43 @@ def test_keys_decide_wherever_the_focus_is_as_long_as_it_says_reviewing(
     assert 7 not in states(reviewing)
     assert reviewing.foot.button.text() == "Review 44 suggestions"
     assert "A accepts" not in reviewing.foot.status.text()
+
+
+def click(viewer, y, x, moved=0):
+    """Press the mouse at a place of the canvas, move it, and let go."""
+    for kind, callbacks in (
+        ("mouse_press", mouse_press_callbacks),
+        ("mouse_move", mouse_move_callbacks),
+        ("mouse_release", mouse_release_callbacks),
+    ):
+        event = MouseEvent(kind, button=1, position=(y, x), pos=np.array([0.0, 0.0]))
+        if kind != "mouse_press":
+            event.pos = np.array([0.0, float(moved)])
+        callbacks(viewer, ReadOnlyWrapper(event, exceptions=("handled",)))
+
+
+def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene):
+    labels = scene[1].copy()
+    labels[:50, :60] = 99  # around others, which are smaller
+    labels[3:13, 3:13] = 1
+    widget = opened(labels)
+    switch_on(qtbot, widget)
+    viewer, marks = widget._viewer, widget.session.regions
+    viewer.layers.selection.active = marks
+    click(viewer, 64, 22)
+    assert (selected(widget), widget.review.state.row) == (42, widget.results.row)
+    click(viewer, 5, 5)
+    assert selected(widget) == 1
+    click(viewer, 45, 55, moved=1)  # a hand trembles
+    assert selected(widget) == 99
+    marks.mode = "pick"
+    click(viewer, 5, 5)
+    assert selected(widget) == 1
+    click(viewer, 45, 55, moved=30)  # the picture was dragged
+    click(viewer, 159, 199)  # there is no region
+    marks.mode = "paint"
+    click(viewer, 45, 55)
+    assert selected(widget) == 1
 
 
 def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing, scene):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...base.errors import InputError
 from ...base.regions import as_array
 from .coordinates import Grid, Slice, ViewPoint, slice_of
+from .label_layers import COVERED
 from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
@@ -142,7 +143,8 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
     if part.size > _COUNTED_PIXELS:
         return None
     if planes != "each":
-        return _count_values(part)
+        covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})
+        return _count_values(part) + sum(one.seen is None for one in covered.values())
     sides = tuple(part.shape[axis] for axis in cut.axes)
     each = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
     return sum(map(_count_values, each))
