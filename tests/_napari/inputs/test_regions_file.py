@@ -119,6 +119,16 @@ def test_regions_are_not_chosen_for_an_image_that_was_chosen_meanwhile(
     assert messages[-1].endswith("Choose 'photo' to use them.")
 
 
+def test_a_file_is_looked_for_beside_the_image(panel, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *ask: asked.append(ask) or ("", ""))
+    (tmp_path / "photo.tif").touch()
+    with layer_source(path=str(tmp_path / "photo.tif")):
+        panel.input.image.choose(panel.viewer.add_image(np.zeros(SHAPE)))
+    panel.control.ask()
+    assert asked[0][2] == str(tmp_path)
+
+
 def test_of_several_images_the_one_with_the_name_is_taken(panel, tmp_path, monkeypatch):
     monkeypatch.setattr(QInputDialog, "getItem", lambda *_: pytest.fail("nothing to ask"))
     layer = panel.press(coco(tmp_path / "a.json", "cat.png", "train/photo.jpg", "dog.png"))

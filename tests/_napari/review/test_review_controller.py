@@ -237,6 +237,22 @@ def test_keys_decide_wherever_the_focus_is_as_long_as_it_says_reviewing(
     assert "A accepts" not in reviewing.foot.status.text()
 
 
+def test_a_review_goes_on_where_nothing_is_decided_yet_and_says_why_to_look(qtbot, reviewing):
+    session, part = reviewing.session, reviewing.review.part
+    assert part.flag.text().startswith("Doubtful: ")
+    press(qtbot, canvas(reviewing), "N")
+    assert part.flag.text() == "Low resolution"
+    reviewing.results.table.selectRow(0)
+    session.ask("accept word", ("dog", 0.0))  # of many images, on another tab
+    assert selected(reviewing) == 2
+    press(qtbot, canvas(reviewing), ["Escape"])
+    reviewing.results.table.selectRow(2)
+    qtbot.mouseClick(reviewing.foot.button, Qt.MouseButton.LeftButton)
+    press(qtbot, canvas(reviewing), "2")
+    assert states(reviewing)[3] == ("accepted", "dog")
+    assert states(reviewing)[4] == ("accepted", "dog")
+
+
 def click(viewer, y, x, moved=0):
     """Press the mouse at a place of the canvas, move it, and let go."""
     for kind, callbacks in (

@@ -72,13 +72,16 @@ class ResultsWidget(Topic, QWidget):
         self.after("row", self._show_row)
         self.after("decisions review", self.recolor)
         self.after("changed_regions image_changed", self._mark_changed)
-        self.after("record plane", self._name_plane)
+        self.after("record plane layers", self._name_plane)
         self._show(self._session.record)
         self._name_plane()
 
     def _name_plane(self, _: object = None) -> None:
         """Name the plane of the regions, and that in view if it is another one."""
         session, record = self._session, self._session.record
+        if record is not None and session.image is None:
+            self.plane.say("The image of these regions was closed.")
+            return
         here = "" if record is None or record.plane is None else place_text(record.plane)
         now = f"; {place_text(session.plane or ())} is shown" if session.elsewhere else ""
         self.plane.say(here and f"Regions on {here}{now}")

@@ -86,6 +86,7 @@ class ReviewController(Topic, QObject):
         self.after("run", self._run_changed)
         self.after("record", self._record_changed)
         self.after("row", self._row_selected)
+        self.after("changed_regions image_changed", lambda _: self._show())
         self.answer("accept word", self._accept_word)
         self.answer("take back", self._take_back)
         self.answer("show decisions", self._show_decisions)
@@ -182,10 +183,13 @@ class ReviewController(Topic, QObject):
             self.keeper.begin()
             return
         self._session.reviewing = True
+        state = self.state
         if self.keeper.unasked:  # now it is
             self.keeper.unasked = False
             self._focus()
             self._arrange()
+        elif state is not None and state.is_decided:  # meanwhile, on another tab
+            self._go(state.next_undecided())
 
     def _opened(self, messages: list[str]) -> None:
         self._publish()
@@ -305,8 +309,9 @@ class ReviewController(Topic, QObject):
         state = self.state
         if state is not None and not self.keeper.why_not:
             rows = state.above(*word_and_confidence)
-            if rows:
-                self._decide(lambda: state.accept_rows(rows), rows, stay=True)
+            if rows:  # a key must not meet what was accepted here
+                stay = not self._session.reviewing
+                self._decide(lambda: state.accept_rows(rows), rows, stay=stay)
 
     def _take_back(self, regions_and_word: tuple[list[RegionKey], str]) -> None:
         """Make regions undecided that were accepted as a word."""
@@ -382,7 +387,8 @@ class ReviewController(Topic, QObject):
             return
         target = self.keeper.target
         self.part.image.setText("" if target is None else f"Image: {target.image.name}")
-        self.part.show_region(state.place, state.choices)
+        outdated = state.row in self._session.changed_rows
+        self.part.show_region(state.place, state.choices, "outdated" if outdated else state.flag)
         self._show_crop(state)
         self._show_together()
         decisions = state.review.decisions

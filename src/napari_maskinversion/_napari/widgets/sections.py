@@ -20,11 +20,13 @@ from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
+    QCheckBox,
     QComboBox,
     QFormLayout,
     QFrame,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QScrollArea,
     QSizePolicy,
     QStyle,
@@ -34,6 +36,7 @@ from qtpy.QtWidgets import (
     QTableView,
     QVBoxLayout,
     QWidget,
+    QWidgetAction,
 )
 from superqt import QCollapsible
 from superqt.utils import QSignalDebouncer
@@ -399,6 +402,15 @@ def pause(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QTi
     timer.setInterval(milliseconds)
     timer.timeout.connect(then)
     return timer
+
+
+def check_entry(menu: QMenu, text: str, tip: str) -> QCheckBox:
+    """Add an option to a menu, which stays open when it is pressed."""
+    box, action = QCheckBox(text, menu), QWidgetAction(menu)
+    box.setToolTip(tip)
+    action.setDefaultWidget(box)
+    menu.addAction(action)
+    return box
 
 
 def debouncer(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QSignalDebouncer:
