@@ -354,9 +354,12 @@ def test_regions_that_come_with_an_image_wait_for_it_and_do_not_lie_on_the_chose
 def test_channels_share_their_regions(session, viewer):
     red, green = viewer.add(image=True), viewer.add(image=True)
     regions = viewer.add()
-    red.blending = green.blending = "additive"
+    green.blending = "additive"  # the lower one is none
     session.choose(image=red)
     assert session.layers == (red, regions)
+    other = viewer.add(image=True)
+    session.choose(image=other)
+    assert session.layers == (other, None)
 
 
 def test_regions_that_are_drawn_beside_those_with_results_are_offered(session, ready):

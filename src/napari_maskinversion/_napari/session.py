@@ -351,9 +351,9 @@ class Session(EventedModel):
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
     # Choices of the user: a layer that is added does not take their place.
     _chosen: set[str] = PrivateAttr(default_factory=set)
-    # Layers that are in the viewer.
-    _images: weakref.WeakSet[Any] = PrivateAttr(default_factory=weakref.WeakSet)
-    _there: Sequence[Callable[[], Any]] = PrivateAttr(default=())  # those of regions, in order
+    # Images and regions layers that are in the viewer, the lowest first.
+    _images_there: Sequence[Callable[[], Any]] = PrivateAttr(default=())
+    _there: Sequence[Callable[[], Any]] = PrivateAttr(default=())
     # The image that a regions layer was last chosen with: regions are not taken to another one.
     _owners: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = PrivateAttr(
         default_factory=weakref.WeakKeyDictionary
@@ -480,7 +480,7 @@ class Session(EventedModel):
         A choice stays while its layer is there. Otherwise the layer that was ``added`` is taken, or
         the last one.
         """
-        self._images = weakref.WeakSet(images)
+        self._images_there = [weakref.ref(layer) for layer in images]
         before, self._there = self._regions_there, [weakref.ref(layer) for layer in regions]
         if _among(added, images) and self.image is not None and not self._keeping:
             for layer in before:
@@ -505,6 +505,10 @@ class Session(EventedModel):
         """The image that was added, while the user is asked about it."""
         asked = self.notice is not None and self.notice.action == SWITCH
         return self.added if asked and _among(self.added, self._images) else None
+
+    @property
+    def _images(self) -> list[Any]:
+        return [layer for one in self._images_there if (layer := one()) is not None]
 
     @property
     def _regions_there(self) -> list[Any]:
@@ -537,7 +541,8 @@ class Session(EventedModel):
         owner = self._owners.get(regions, NOTHING)()
         if owner is image or not _among(owner, self._images):
             return True
-        return all(getattr(one, "blending", "") == "additive" for one in (owner, image))
+        upper = [one for one in self._images if one is owner or one is image][-1]
+        return bool(getattr(upper, "blending", "") == "additive")  # napari adds up channels
 
     def _take(self, image: Any, regions: Any) -> None:
         if image is not None and regions is not None:
