@@ -88,13 +88,13 @@ def find_coordinates(
         reason = "it names no CRS, and the image has no georeference"
         notes.append(f"{path}: its coordinates were read as pixels, since {reason}.")
         return Coordinates()
-    found = Coordinates(name=_IMAGE, geo=geo)
-    if degrees and (geo.epsg is not None or not _meets(found, boxes, shape)):
-        found = _of_world(path, _LONGITUDE_LATITUDE, geo, called=_RFC)
-    elif not _meets(found, boxes, shape) and _meets(Coordinates(), boxes, shape):
-        found = Coordinates()
-    notes.append(f"{path} names no CRS; its coordinates were read as {found.name}.")
-    return found
+    taken = Coordinates(name=_IMAGE, geo=geo)
+    if degrees and (geo.epsg is not None or not _meets(taken, boxes, shape)):
+        taken = _of_world(path, _LONGITUDE_LATITUDE, geo, called=_RFC)
+    elif not _meets(taken, boxes, shape) and _meets(Coordinates(), boxes, shape):
+        taken = Coordinates()
+    notes.append(f"{path} names no CRS; its coordinates were read as {taken.name}.")
+    return taken
 
 
 def _within(boxes: npt.NDArray[Any], place: Sequence[float]) -> bool:
