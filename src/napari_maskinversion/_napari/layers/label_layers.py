@@ -93,7 +93,7 @@ def layers_of(
     Their features hold names and scores; their metadata the file's words and numbers.
     """
     drawn = draw_label_layers(annotations.items, shape, place)
-    metadata = {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
+    metadata = {"vocabulary": list(annotations.labels), **annotations.coco_facts}
     names = [name] if len(drawn) == 1 else [f"{name} {n + 1}" for n in range(len(drawn))]
     layers = [
         (one.pixels, {"name": called, "features": features_of(one), "metadata": metadata})
