@@ -15,7 +15,7 @@ from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
 
-# Label Studio puts eight digits before names and makes spaces to _; Roboflow adds digits after them.
+# Label Studio puts eight digits before names, and _ for spaces; Roboflow adds digits after them.
 _PREFIX: Final = re.compile(r"[0-9a-f]{8}-(?=.)")
 _SUFFIX: Final = re.compile(r"(.+)_(\w+)\.rf\.\w+\.\w+")
 # How alike two names are: more than the parts of any path, and less than a file of the same name.
