@@ -215,4 +215,4 @@ def test_a_picture_that_is_called_tiff_is_told_to_be_renamed(tmp_path):
     Image.new("L", (4, 4)).save(tmp_path / "a.png")
     (tmp_path / "a.png").rename(tmp_path / "a.tif")
     with pytest.raises(InputError, match="a.tif is a PNG file; rename it to a.png"):
-        open_image(tmp_path / "a.tif")
+        read_image(tmp_path / "a.tif")

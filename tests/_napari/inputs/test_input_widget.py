@@ -20,10 +20,10 @@ def viewer():
 def panel(qtbot, viewer):
     made = InputWidget(viewer, Session())
     qtbot.addWidget(made)
-    made.connect_viewer()
+    made.follow()
     made.show()
     yield made
-    made.disconnect_viewer()
+    made.stop()
 
 
 def test_counting_the_same_number_of_regions_again_changes_nothing(panel, viewer):
@@ -55,6 +55,17 @@ def test_three_planes_become_one_colour_image_in_the_same_place(panel, viewer, q
     assert not panel.three_planes.isVisible()
     panel.image.choose(stack)  # the offer is still there for the stack
     assert panel.three_planes.isVisible()
+
+
+def test_one_of_several_channels_is_offered_to_be_seen_with_the_others(panel, viewer, qtbot):
+    viewer.add_image(np.zeros((9, 9), np.uint8))
+    assert not panel.other_channels.isVisible()
+    channels = viewer.add_image(np.zeros((3, 20, 30), np.uint8), channel_axis=0)
+    assert panel.image.layer is channels[-1]
+    assert panel.other_channels.isVisible()
+    qtbot.mouseClick(panel.as_displayed, LEFT)
+    assert panel._session.scope.channels == "displayed"
+    assert not panel.other_channels.isVisible()
 
 
 @pytest.mark.parametrize(

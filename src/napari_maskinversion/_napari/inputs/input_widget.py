@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -9,10 +12,12 @@ import numpy as np
 from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
+from ...base.identity import Position, place_text
 from ..layers.coordinates import Grid, ViewPoint, plane_of
+from ..layers.label_layers import label_type
 from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is_shapes, levels_of
 from ..layers.placing import REGIONS_OPACITY, place_of
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
 from .scope_widget import ScopeWidget
@@ -25,12 +30,12 @@ _COLOURS = 3
 _MOST_PIXELS: Final = 2**28
 
 
-class InputWidget(QWidget):
+class InputWidget(Topic, QWidget):
     """Image layer, regions layer, and a count of the regions shown."""
 
     def __init__(self, viewer: Any, session: Session) -> None:
         super().__init__()
-        self._viewer, self._session, self._bindings = viewer, session, Bindings()
+        self._viewer, self._session = viewer, session
         self._watched: Any = None
         self.image = LayerCombo(viewer, _is_image, "none open")
         self.regions = LayerCombo(viewer, is_regions, "none yet")
@@ -53,6 +58,10 @@ class InputWidget(QWidget):
         self.in_colour.setToolTip("Add the three planes as one colour image, and hide the stack")
         self.in_colour.clicked.connect(self._use_as_colours)
         self.three_planes = line(Note("Three planes: red, green and blue?"), self.in_colour)
+        self.as_displayed = QPushButton("Use all")
+        self.as_displayed.setToolTip("The model sees all layers as they are displayed")
+        self.as_displayed.clicked.connect(self._use_as_displayed)
+        self.other_channels = line(Note("The model sees this channel alone."), self.as_displayed)
         self.scope = ScopeWidget(session)
         stack(
             self,
@@ -62,6 +71,7 @@ class InputWidget(QWidget):
                     ("Regions", line(self.regions, self.number, self.add, shares=(1, 0, 0))),
                     self.line,
                     self.three_planes,
+                    self.other_channels,
                 ]
             ),
         )
@@ -74,22 +84,24 @@ class InputWidget(QWidget):
         self._list = LayerListWatch(viewer, self._refresh)
         self._dims = (viewer.dims.events.current_step, viewer.dims.events.order)
 
-    def connect_viewer(self) -> None:
-        """Follow the viewer's layers and dimensions."""
+    def bind(self) -> None:
+        """Follow the session, and the viewer's layers and dimensions."""
         self._list.connect()
         for emitter in self._dims:
             emitter.connect(self._edited)
-        self._bindings.connect(self._session.events.layers, self._layer_changed)
-        self._bindings.connect(self._session.events.scope, self.scope.show_scope)
-        self._bindings.connect(self._session.events.settings, self.scope.show_settings)
+        self.after("layers", self._layer_changed)
+        self.after("scope", self.scope.show_scope)
+        self.after("scope", self._offer)
+        self.after("scope", self._timer.throttle)
+        self.after("settings", self.scope.show_settings)
         self.scope.show_settings(self._session.settings)
         self._refresh()
         self._layer_changed()
 
-    def disconnect_viewer(self) -> None:
+    def stop(self) -> None:
         """Stop following and release the layers."""
+        super().stop()
         self._timer.cancel()
-        self._bindings.release()
         self._list.disconnect()
         for emitter in self._dims:
             emitter.disconnect(self._edited)
@@ -99,16 +111,38 @@ class InputWidget(QWidget):
     def _use_as_colours(self) -> None:
         image = self._session.image
         if is_channels_first(image):
-            self._session.choose(image=add_in_colour(self._viewer, image))
+            regions = self._session.regions
+            with self._session.kept_choice():
+                colours = add_in_colour(self._viewer, image)
+            self._session.choose(image=colours, regions=regions)
+
+    def _use_as_displayed(self) -> None:
+        self._session.scope = replace(self._session.scope, channels="displayed")
+
+    def _offer(self, _: Any = None) -> None:
+        """Offer what else may be meant by the image."""
+        image = self._session.image
+        self.three_planes.setVisible(is_channels_first(image))
+        alone = self._session.scope.channels == "layer"
+        self.other_channels.setVisible(alone and is_channel(image, self.image.suitable()))
 
     def count(self) -> None:
         """Show how many regions the plane has."""
         # Set once: each change of the number answers what the status line says.
+        self._session.turn_to(self._position())
         self._session.region_count = self._counted()
 
+    def _position(self) -> Position | None:
+        """Return the place of the image's plane that is shown."""
+        view, image = ViewPoint.of(self._viewer), self._session.image
+        with suppress(InputError):
+            return None if image is None else plane_of(Grid.of(image, view), view).position
+        return None
+
     def _counted(self) -> int | None:
-        """Count the regions of the plane, and say what was counted."""
+        """Count the regions of the next run, and say what was counted."""
         image, layer = self._session.layers
+        every = self._session.scope.planes != "shown"
         self.number.setText("")
         self.line.setVisible(image is not None and layer is not None)
         if image is None:
@@ -120,25 +154,26 @@ class InputWidget(QWidget):
         view = ViewPoint.of(self._viewer)
         try:
             position = plane_of(Grid.of(image, view), view).position
-            number = count_regions(layer, view)
+            number = count_regions(layer, view, self._session.scope.planes)
         except InputError as error:
             self.line.setText(str(error))
             return None
         self.number.setText("" if number is None else f"{number:,}")
         self.line.setVisible(number is None or bool(position))  # the foot says what to do without
-        where = ", ".join(f"{name} {place}" for name, place in position)
-        where = f" ({where})" if where else ""
+        where = " on all planes" if every else f" on {place_text(position) or 'this plane'}"
         if number is None:
-            self.line.setText(f"Regions of this plane{where}")
+            where = where if every or position else ""
+            self.line.setText(f"Regions{where} are counted when the run starts.")
         elif number == 0:
-            self.line.setText(f"No regions on this plane{where}: draw some.")
+            self.line.setText(f"No regions{where}: draw some.")
         else:
-            self.line.setText(f"{number} region{'s' * (number != 1)} on this plane{where}")
+            self.line.setText(f"{number:,} region{'s' * (number != 1)}{where}")
         return number
 
     def _refresh(self, added: Any = None) -> None:
         self._session.offer(self.image.suitable(), self.regions.suitable(), added)
         self._show_choice()
+        self._offer()
 
     def _show_choice(self) -> None:
         for combo, layer in zip((self.image, self.regions), self._session.layers, strict=True):
@@ -149,7 +184,7 @@ class InputWidget(QWidget):
         self._show_choice()
         self._watch(regions)
         self.scope.set_regions(regions)
-        self.three_planes.setVisible(is_channels_first(self._session.image))
+        self._offer()
         self.count()
 
     def _edited(self, event: Any = None) -> None:
@@ -174,6 +209,15 @@ def _is_image(layer: Any) -> bool:
     from napari.layers import Image
 
     return isinstance(layer, Image) and not is_ours(layer)
+
+
+def is_channel(image: Any, images: Sequence[Any]) -> bool:
+    """Return whether an image is one of several channels, which napari adds up."""
+    if image is None or image.rgb:
+        return False
+    size = image.extent.data.tolist()
+    same = [one for one in images if not one.rgb and one.extent.data.tolist() == size]
+    return len(same) > 1 and any(one.blending == "additive" for one in same)
 
 
 def is_channels_first(image: Any) -> bool:
@@ -224,5 +268,5 @@ def _new_layer(viewer: Any, image: Any) -> Any:
     name = f"{image.name}: regions"
     if prod(shape) > _MOST_PIXELS:
         return viewer.add_shapes(ndim=image.ndim, name=name, **place)
-    blank = np.zeros(shape, dtype=np.int32)
+    blank = np.zeros(shape, dtype=label_type(shape))
     return viewer.add_labels(blank, name=name, opacity=REGIONS_OPACITY, **place)
