@@ -150,8 +150,11 @@ class ImagesController(QObject):
         images = QFileDialog.getExistingDirectory(part, "New project: folder of images")
         if not images:
             return
-        regions = QFileDialog.getExistingDirectory(
-            part, "New project: folder of their regions (Cancel: none yet)", images
+        regions, _ = QFileDialog.getOpenFileName(
+            part,
+            "New project: file with the regions of all images, or one of their files "
+            "(Cancel: none yet)",
+            images,
         )
         name, _ = QFileDialog.getSaveFileName(
             part,

@@ -85,7 +85,7 @@ class ShownImage:
             opened.bundle,
             PlaneFinder(view, grid, labels, len(grid.shape) > 2),
             identities=opened.results_of,
-            painted_as=opened.identities,
+            painted_as=opened.identities if opened.is_whole else (),
             table=opened.table,
         )
         self.session.show(record.changed(snapshot=replace(record.snapshot, scope=scope)))
