@@ -69,6 +69,7 @@ class ImagesController(QObject):
     def _connect(self) -> None:
         part = self.part
         part.opening.connect(self.ask)
+        part.reopening.connect(lambda file: self.open([Path(file)]))
         part.chosen.connect(self.go)
         part.moved.connect(self.move)
         part.seen.connect(self._look_later.throttle)
@@ -190,6 +191,7 @@ class ImagesController(QObject):
         self.lister.drop()
         self.part.model.forget()
         project = opened.project
+        self.part.remember(str(project.file))
         self.keeper.disk = ProjectDisk(project)
         self.across.forget()
         self._session.project = ProjectState(project.title, tuple(project.by_name), project.done)
