@@ -14,26 +14,29 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, SceneSource, subject_of
-from napari_maskinversion.bench.measures import scenes
-from napari_maskinversion.bench.measures.figures_file import FiguresFile
-from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, invert
-from napari_maskinversion.bench.measures.scenes import (
-    CurvePlan,
-    ScenesBench,
-    ScenesPlan,
-    measure_curve,
-)
-from napari_maskinversion.bench.reports.tables import markdown
+from benchmarks.drawn import scenes
+from benchmarks.drawn.cases import ModelUnderTest, SceneSource, subject_of
+from benchmarks.drawn.commands import REAL_SETS, CurvePlan, ScenesPlan
+from benchmarks.drawn.curves import CurveBench
+from benchmarks.drawn.methods import SCENE_METHODS, Setting, invert
+from benchmarks.drawn.reports import markdown
+from benchmarks.drawn.scenes import ScenesBench
+from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.cli import app
-from napari_maskinversion.cli.bench import scenes as scene_commands
+from napari_maskinversion.cli.bench import shared
 from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.settings import InversionConfig
+from tests.bench.sets import ok
 from tests.emoji_sets import write_sets
+from tests.engine.tiny import tiny_siglip
 
 from .conftest import Bench, fewer_choices
-from .sets import ok
+
+
+def row_of(out: str, title: str) -> str:
+    return next(line for line in out.splitlines() if line.startswith(f"| {title} |"))
+
 
 SHORT = ("bench", "scenes", "--short", "--scenes", "8", "--json")
 
@@ -172,7 +175,7 @@ def test_what_cannot_work_is_refused_before_the_work(
     def too_late(*_: Any) -> Any:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(scene_commands, "load", too_late)
+    monkeypatch.setattr(shared, "load", too_late)
     code, _, err = bench(*arguments)
     assert code == 2, err
     assert says in err
@@ -207,8 +210,8 @@ def test_every_object_of_a_scene_shows(subject: ModelUnderTest) -> None:
 def test_a_curve_over_steps_is_what_separate_inversions_give(subject: ModelUnderTest) -> None:
     cases = list(SceneSource(subject, None).draw("bundled", 3, 3))
     values = (0.0, 1.0, 4.0)
-    plan = CurvePlan("steps", values, InversionConfig(steps=4), 96, 3, 3)
-    curve = measure_curve(subject, cases, plan)
+    plan = CurvePlan(resolution=96)
+    curve = CurveBench(subject, plan, "steps", values, InversionConfig(steps=4)).curve(cases)
     for place, steps in ((1, 1), (2, 4)):
         separate = InversionConfig(steps=steps)
         vectors, overlaps = invert(subject, cases, Setting(resolution=96), separate)
@@ -223,8 +226,8 @@ def test_a_curve_over_steps_is_what_separate_inversions_give(subject: ModelUnder
 
 def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTest) -> None:
     cases = list(SceneSource(subject, None).draw("bundled", 2, 3))
-    plan = CurvePlan("alpha", (0.0, 5.0, 100.0), InversionConfig(steps=5), 96, 2, 3)
-    curve = measure_curve(subject, cases, plan)
+    plan, values = CurvePlan(resolution=96), (0.0, 5.0, 100.0)
+    curve = CurveBench(subject, plan, "alpha", values, InversionConfig(steps=5)).curve(cases)
     assert curve["cosine"][0] < min(curve["cosine"][1:])
     # The regulariser is not part of the Dice loss: with less freedom it is larger.
     assert curve["dice"][0] < curve["dice"][2] < 1
@@ -279,16 +282,17 @@ def test_real_images_are_measured_on_their_test_split(
     monkeypatch.setattr(ScenesBench, "_single", lambda *_: {})
     monkeypatch.setattr(ScenesBench, "_choice", lambda *_: {})
     monkeypatch.setattr(ScenesBench, "_regions", lambda *_: {})
+    for name in REAL_SETS:
+        (tmp_path / "real" / name / "images").mkdir(parents=True)
     for folder in ("images", "annotations"):
-        (tmp_path / "real/bccd" / folder).mkdir(parents=True)
+        (tmp_path / "real/bccd" / folder).mkdir(exist_ok=True)
         for file in sorted((real_images / "bccd" / folder).iterdir())[:60]:
             (tmp_path / "real/bccd" / folder / file.name).symlink_to(file)
-    plan = ScenesPlan(
-        real=tmp_path / "real", per_class=3, inversion=InversionConfig(steps=1), resolution=64
+    job = ScenesBench(
+        known, ScenesPlan(data=tmp_path / "real", per_class=3, steps=1, resolution=64)
     )
-    record = FiguresFile(None, "scenes", plan.settings(known))
-    ScenesBench(known, plan, record).run()
-    part = record.parts["real/blood"]
+    job.run()
+    part = job.record.parts["real/blood"]
     assert part["regions"] == 9
     assert set(part["classes"].values()) == {3}
     assert part["majority"] == pytest.approx(1 / 3)
@@ -304,3 +308,47 @@ def test_drawings_of_an_unseen_style_are_measured_apart(
     seen, unseen = (next(source.draw(kind, 1, 3)) for kind in ("seen", "unseen"))
     assert not np.array_equal(seen.image, unseen.image)
     assert all(0 <= label < 6 for label in (*seen.labels, *unseen.labels))
+
+
+@pytest.fixture
+def siglip(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A small model that pools by attention."""
+    model = wrap_open_clip(tiny_siglip(monkeypatch))
+    monkeypatch.setattr(shared, "load", lambda *_: model)
+    return "siglip"
+
+
+@pytest.mark.parametrize("kind", ["steps", "alpha"])
+def test_curves_work_with_a_tower_that_pools_by_attention(
+    bench: Bench, siglip: str, kind: str
+) -> None:
+    options = ["--alphas", "0,5"] if kind == "alpha" else []
+    call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
+    out = ok(bench(*call))
+    assert "heatmap-to-mask IoU" in out
+
+
+def test_scenes_leave_out_the_ways_that_a_tower_lacks(
+    bench: Bench, siglip: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "short.json"
+    call = ["scenes", "--short", "--scenes", 2, "--steps", 1, "--model", siglip, "--json", file]
+    out = ok(bench(*call))
+    row = row_of(out, "token means (MaskCLIP)")
+    assert "not for this model: MaskCLIP needs an open_clip" in row
+    assert "(" in row_of(out, "Masked Crop")
+    assert bench(*call)[1] == out  # goes on with what is kept
+
+
+def test_curves_have_the_papers_figures_below_them() -> None:
+    point = {"value": 0.5, "low": 0.4, "high": 0.6}
+    part = {"values": [5.0], "top1": [point], "iou": [point], "dice": [0.3], "cosine": [0.2],
+            "date": "2026-01-01"}  # fmt: skip
+    settings = {"model": "demo", "fingerprint": "", "names": 2, "scenes": 1,
+                "inversion": {"steps": 10, "learning_rate": 0.1, "alpha": 0.0}}  # fmt: skip
+    page = {"kind": "alpha", "settings": settings, "parts": {"bundled": part}, "command": "bench"}
+    out = markdown(page)
+    assert "56.2" not in row_of(out, "5")
+    values = "41.7 | 47.6 | 50.3 | 52.2 | 53.9 | 54.6 | 55.2 | 56.0 | 56.2 | 56.0 | 55.8 | 56.0"
+    values += " | 56.2 | 56.1 | 55.8 | 53.7 | 20.5"
+    assert f"| MaskInversion | {values} |" in out

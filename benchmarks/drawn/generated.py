@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...demo_model.domains import KINDS
-from ...demo_model.domains import NAMES as REAL_NAMES
-from ...demo_model.vocabulary import TEMPLATES, names_in, names_of, with_article
-from ...engine.invert.inverter import MaskInverter
-from ...language.generation.decoder import CaptionDecoder
-from ..datasets.scenes import Case, ModelUnderTest, draw_windows, kinds_of, pictures, sources_of
-from .figures_file import Figures, FiguresFile, Tell
-from .scenes import SceneBench
-from .statistics import share
+from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.measures.figures_file import Figures, Tell
+from napari_maskinversion.bench.measures.statistics import share
+from napari_maskinversion.demo_model.domains import KINDS
+from napari_maskinversion.demo_model.domains import NAMES as REAL_NAMES
+from napari_maskinversion.demo_model.vocabulary import TEMPLATES, names_in, names_of, with_article
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.language.generation.decoder import CaptionDecoder
 
-SCENES: Final = 60
-PER_CLASS: Final = 15
+from .cases import ModelUnderTest, draw_windows, kinds_of, pictures, sources_of
+from .commands import CaptionsPlan
+from .scenes import Part, SceneBench
+
 COLOURS: Final = {
     "red": (200, 40, 40),
     "green": (60, 160, 60),
@@ -32,57 +31,42 @@ COLOURS: Final = {
     "white": (235, 235, 235),
     "black": (40, 40, 40),
 }
+OBJECTS: Final = 3  # in a scene
 _LATER_SEEDS: Final = 20_000  # scenes that `bench scenes` does not draw
 Embeddings = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptionsPlan:
-    """What to measure."""
-
-    scenes: int = SCENES  # Scenes of each kind, and things in each
-    objects: int = 3
-    per_class: int = PER_CLASS  # Largest number of real regions of a class
-    sprites: Path | None = None  # Folders of the emoji sets and of the real images
-    real: Path | None = None
-    short: bool = False  # Only bundled drawings
-
-    def settings(self, subject: ModelUnderTest, decoder: CaptionDecoder) -> Figures:
-        """Return everything the figures depend on."""
-        return {
-            "model": subject.model.name,
-            "fingerprint": subject.model.fingerprint,
-            "decoder": decoder.name,
-            "decoder weights": decoder.weights,
-            "generation": dict(decoder.settings),
-            "names": len(subject.names),
-            "scenes": self.scenes,
-            "objects": self.objects,
-            "regions per real class": self.per_class,
-            "drawings": "bundled" if self.short else "emoji sets",
-        }
 
 
 class CaptionsBench(SceneBench):
     """``bench captions``."""
 
     plan: CaptionsPlan
+    kind = "captions"
 
     def __init__(
-        self,
-        subject: ModelUnderTest,
-        decoder: CaptionDecoder,
-        plan: CaptionsPlan,
-        record: FiguresFile,
+        self, subject: ModelUnderTest, plan: CaptionsPlan, decoder: CaptionDecoder
     ) -> None:
-        super().__init__(subject, plan, record)
         self.decoder, self._names = decoder, names_of(subject.names)
+        super().__init__(subject, plan)
 
-    def _parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
+    def settings(self) -> Figures:
+        """Return everything the figures depend on."""
+        return {
+            **self.subject.about,
+            "decoder": self.decoder.name,
+            "decoder weights": self.decoder.weights,
+            "generation": dict(self.decoder.settings),
+            "scenes": self.plan.scenes,
+            "objects": OBJECTS,
+            "regions per real class": self.plan.per_class,
+            "drawings": "bundled" if self.plan.short else "emoji sets",
+        }
+
+    def parts(self) -> Iterator[Part]:
+        """Yield what the decoder makes of texts, of scenes and of real images."""
         yield "texts", self._texts
         for kind in kinds_of(short=self.plan.short):
             yield f"regions/{kind}", partial(self._drawn, kind)
-        if self.plan.real is not None:
+        if self.plan.folder is not None:
             for kind in (k for k in KINDS if self.subject.knows(k)):
                 yield f"real/{kind}", partial(self._real, kind)
 
@@ -104,14 +88,13 @@ class CaptionsBench(SceneBench):
         return {"texts": len(pairs), "named": share(right, [name for _, name in pairs])}
 
     def _drawn(self, kind: str, tell: Tell) -> Figures:
-        plan = self.plan
-        cases = self._scenes.draw(kind, plan.scenes, plan.objects, "test", _LATER_SEEDS)
+        cases = self._scenes.draw(kind, self.plan.scenes, OBJECTS, "test", _LATER_SEEDS)
         labelled = ((case, [self.subject.names[int(i)] for i in case.labels]) for case in cases)
-        return self._measure(labelled, plan.scenes, tell) | {"kind": kind}
+        return self._measure(labelled, self.plan.scenes, tell) | {"kind": kind}
 
     def _real(self, kind: str, tell: Tell) -> Figures:
-        assert self.plan.real is not None
-        cases = list(draw_windows(pictures(self.plan.real, "test", kind), self.plan.per_class))
+        assert self.plan.folder is not None
+        cases = list(draw_windows(pictures(self.plan.folder, "test", kind), self.plan.per_class))
         labelled = ((case, [REAL_NAMES[int(i)] for i in case.labels]) for case in cases)
         return self._measure(labelled, len(cases), tell)
 

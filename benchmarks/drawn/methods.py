@@ -10,7 +10,7 @@ see `methods`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any, Final
@@ -18,15 +18,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import ModelError
-from ...base.regions import Region
-from ...engine.invert.inverter import MaskInverter
-from ...engine.methods.dense import Reading
-from ...engine.methods.edits import Fill, cut_box
-from ...engine.methods.factory import region_embedder
-from ...engine.settings import InversionConfig
-from ..datasets.scenes import Case, ModelUnderTest, labels_of, sources_of
-from .statistics import hits, share
+from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.base.regions import Region
+from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.bench.measures.statistics import share
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.engine.methods.dense import Reading
+from napari_maskinversion.engine.methods.edits import Fill, cut_box
+from napari_maskinversion.engine.methods.factory import region_embedder
+from napari_maskinversion.engine.settings import InversionConfig
+
+from .cases import ModelUnderTest, labels_of, sources_of
 
 Embeddings = NDArray[np.float32]
 Texts = tuple[NDArray[np.int64], NDArray[np.float32]]  # labels, and a text embedding of each
@@ -116,6 +118,14 @@ def overlap(heatmaps: NDArray[np.float32], masks: NDArray[np.bool_]) -> NDArray[
     return np.asarray(both / np.maximum(either, 1), float)
 
 
+def hits(
+    embeddings: NDArray[np.float32], texts: NDArray[np.float32], labels: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return (N, 2): whether the right name is first, and among the first five."""
+    order = (-(embeddings @ texts.T)).argsort(1)[:, :5] == labels[:, None]
+    return np.stack([order[:, 0], order.any(1)], 1)
+
+
 CONTEXTS: Final = (1.0, 1.15, 1.4, 2.0)
 SCENE_METHODS: Final[dict[str, SceneMethod]] = {
     "maskinversion": SceneMethod(
@@ -157,10 +167,10 @@ def choose_settings(
     cases: Sequence[Case],
     texts: Texts,
     inversion: InversionConfig,
+    on_step: Callable[[float], None] = lambda _: None,
     *,
     resolution: int | None = None,
     macro: bool = False,
-    on_step: Callable[[float], None] = lambda _: None,
 ) -> dict[str, dict[str, Any]]:
     """Choose each method's setting by top-1: first its own options, then the resolution.
 
@@ -197,3 +207,30 @@ def choose_settings(
         }
         on_step((done + 1) / len(usual))
     return chosen
+
+
+# -- what size and colour alone tell -----------------------------------------------------------
+
+
+def size_and_colour(cases: Iterable[Case]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return log area, mean and standard deviation of each channel, (N, 7), and labels (N,)."""
+    rows, labels = [], []
+    for case in cases:
+        for mask, label in zip(case.masks, case.labels, strict=True):
+            inside = case.image[mask].astype(np.float64) / 255
+            rows.append([np.log(len(inside)), *inside.mean(0), *inside.std(0)])
+            labels.append(int(label))
+    return np.array(rows), np.array(labels)
+
+
+def discriminant(
+    x: NDArray[np.float64], y: NDArray[np.int64], z: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Name rows z (K, f) by linear discriminants fitted to x (N, f), every class as likely."""
+    classes = np.unique(y)
+    means = np.array([x[y == label].mean(0) for label in classes])
+    spread = x - means[np.searchsorted(classes, y)]
+    inverse = np.linalg.inv(spread.T @ spread / len(x) + 1e-6 * np.eye(x.shape[1]))
+    away = z[:, None] - means[None]
+    nearest = np.einsum("nkf,fg,nkg->nk", away, inverse, away).argmin(1)
+    return np.asarray(classes[nearest], np.int64)

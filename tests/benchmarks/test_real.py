@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_maskinversion import InversionConfig
+from benchmarks.drawn import commands, scenes
+from benchmarks.drawn.cases import ModelUnderTest, pictures
+from benchmarks.drawn.commands import REAL_SETS, Output, ScenesPlan
+from benchmarks.drawn.methods import SCENE_METHODS
+from benchmarks.drawn.reports import markdown
+from benchmarks.drawn.scenes import ScenesBench
 from napari_maskinversion.bench.datasets.base import BadRecordError
-from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, pictures
-from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.figures_file import FiguresFile
-from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
-from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
-from napari_maskinversion.bench.reports.tables import markdown
-from napari_maskinversion.cli.bench import scenes as scene_commands
+from tests.bench.sets import ok, smears, tiles
 
 from .conftest import Bench
-from .sets import ok, smears, tiles
 
 CELL = "<object><name>{}</name><bndbox>{}</bndbox></object>"
 CORNERS = "<xmin>{0}</xmin><ymin>{0}</ymin><xmax>{1}</xmax><ymax>{1}</ymax>"
@@ -107,13 +106,15 @@ def test_what_is_left_out_of_a_measurement_is_listed_and_the_rest_goes_on(
     halve(folder / "bccd" / "annotations" / "smear5.xml")
     file = tmp_path / "mine.json"
 
+    for name in REAL_SETS:
+        (folder / name / "images").mkdir(parents=True, exist_ok=True)
+
     def run(*, skip_bad: bool) -> FiguresFile:
-        plan = ScenesPlan(
-            real=folder, inversion=InversionConfig(steps=1), resolution=64, skip_bad=skip_bad
-        )
-        record = FiguresFile(file, "scenes", plan.settings(known))  # type: ignore[arg-type]
-        ScenesBench(known, plan, record).run()  # type: ignore[arg-type]
-        return record
+        output = Output(json=file)
+        plan = ScenesPlan(data=folder, steps=1, resolution=64, skip_bad=skip_bad, output=output)
+        job = ScenesBench(known, plan)  # type: ignore[arg-type]
+        job.run()
+        return job.record
 
     with pytest.raises(BadRecordError, match=r"smear5\.xml .*--skip-bad"):
         run(skip_bad=False)
@@ -161,7 +162,7 @@ def test_scenes_take_what_the_other_commands_take(
         self.record.page |= a_page()
         self.record.page["parts"]["real/blood"]["skipped"] = ["blood, smear5: it is broken."]
 
-    monkeypatch.setattr(scene_commands, "subject_of_name", lambda *_: subject)
+    monkeypatch.setattr(commands, "subject_of_name", lambda *_: subject)
     monkeypatch.setattr(ScenesBench, "run", measured)
     plots = tmp_path / "plots"
     code, out, err = bench("scenes", "--short", "--skip-bad", "--plots", plots)

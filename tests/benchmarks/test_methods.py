@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion.bench.datasets.scenes import Case, ModelUnderTest
-from napari_maskinversion.bench.measures.scene_methods import (
+from benchmarks.drawn.cases import ModelUnderTest
+from benchmarks.drawn.methods import (
     SCENE_METHODS,
     Setting,
     choose_settings,
     read_setting,
     usual_settings,
 )
+from napari_maskinversion.bench.datasets.scenes import Case
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.settings import InversionConfig
 
