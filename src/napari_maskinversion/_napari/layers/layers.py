@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.regions import as_array
+from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED
-from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
