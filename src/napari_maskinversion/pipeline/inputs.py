@@ -20,6 +20,7 @@ from ..language.labels.label import Label
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
+from ..regions.annotations.planes import on_axes
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.label_images import PlaneRegions, has_planes, read_plane_regions, series_of
 from ..regions.reading import mask_files, mask_notes, read_masks
@@ -71,6 +72,7 @@ def open_inputs(
             geo = None if units is None else units.geo
             name, number = image.as_posix(), stack.series if len(stack.images) > 1 else None
             annotated = read(masks, stack.shape, image=name, series=number, geo=geo)
+            annotated = on_axes(annotated, stack.plane_axes, masks, stack.name, stack.channel_count)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
             numbers = annotated.coco_numbers

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...base.errors import InputError
+from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
-from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"

@@ -18,12 +18,13 @@ from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Regions
 from ...pipeline.run import PlaneTask
+from ...regions.drawn_shapes import Shape, lie_outside, rasterise
 from ...regions.label_images import areas_of_labels, plane_of_labels, regions_by_plane
 from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, plane_of, slice_of
 from .label_layers import source_names
 from .layers import copied, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
-from .rasterise import Shape, lie_outside, rasterise, regions_on_plane
+from .rasterise import regions_on_plane
 
 Planes = Literal["shown", "largest", "each"]
 

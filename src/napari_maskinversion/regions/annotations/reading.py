@@ -17,6 +17,7 @@ from .geojson import GEOJSON
 from .imagej import IMAGEJ
 from .labelme import LABELME
 from .listed_images import ImageReference
+from .napari_shapes import NAPARI_SHAPES
 from .xml_formats import CVAT, VOC
 from .yolo import YOLO
 
@@ -31,6 +32,7 @@ FORMATS: Final[tuple[AnnotationFormat, ...]] = (
     YOLO,
     IMAGEJ,
     CELLPOSE,
+    NAPARI_SHAPES,
 )
 SUFFIXES: Final = tuple(dict.fromkeys(suffix for form in FORMATS for suffix in form.suffixes))
 """How names of files of regions end."""
