@@ -647,7 +647,7 @@ def test_the_column_of_a_projects_captions_is_not_that_of_other_captions(images,
 
 def test_a_file_about_many_images_is_parsed_and_hashed_once(images, fine, monkeypatch):
     entry = {"width": 64, "height": 64}
-    box = {"category_id": 1, "bbox": [8, 8, 20, 20]}
+    box = {"category_id": 1, "bbox": [8, 8, 20, 20], "attributes": {"occluded": True}}
     page = {
         "images": [{"id": n, "file_name": f"cell-{n}.png", **entry} for n in (1, 2)],
         "categories": [{"id": 1, "name": "car"}],
@@ -662,7 +662,9 @@ def test_a_file_about_many_images_is_parsed_and_hashed_once(images, fine, monkey
     words = ("batch", "--images", "images", "--regions", "all.json", *FAST[2:], "--out", "out")
     fine(*words)
     assert [str(one) for one in read].count("all.json") == 2
-    assert pd.read_parquet("out/regions.parquet")["source_id"].tolist() == list("02413")
+    table = pd.read_parquet("out/regions.parquet")
+    assert table["source_id"].tolist() == list("02413")
+    assert set(table["attributes"]) == {'{"occluded": true}'}
     # A changed one is read again.
     page["annotations"].pop()
     file.write_text(json.dumps(page))

@@ -278,4 +278,5 @@ def _result(
         cut_out=cut_out,
         source_label=region.name,
         source_id=region.source_id,
+        source_values=region.values,
     )
