@@ -89,9 +89,7 @@ def test_positions_in_a_stack_are_planes(read):
         (("t", 1), ("z", 2)),
         (("t", 0), ("z", 0)),
     ]
-    assert [item.position for item in read(polygon(position=3)).items] == [
-        (("slice", 3),)
-    ]
+    assert [item.position for item in read(polygon(position=3)).items] == [(("slice", 3),)]
     # A flat image has one plane, which no one needs to name.
     assert [item.position for item in read(polygon(position=0)).items] == [()]
 
@@ -146,5 +144,5 @@ def test_an_archive_that_is_none_or_declares_too_much_is_refused(tmp_path, monke
         read_annotations(path, SHAPE)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "none")
-    with pytest.raises(InputError, match="not ImageJ ROIs"):
+    with pytest.raises(InputError, match="an archive without ROIs of ImageJ"):
         read_annotations(path, SHAPE)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from ...base.errors import InputError, ManyImagesError, MaskShapeError
 from ...base.identity import Position
@@ -79,8 +80,10 @@ def size_of_images(
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    # Some programs write letters and their accents apart, as macOS once did, or Windows' slashes.
-    return PureWindowsPath(composed(name)).parts
+    # Some programs write letters and their accents apart, as macOS once did, Windows' slashes, or
+    # the address of the image with the keys of its store; Label Studio "?d=" before its own files.
+    name = urlsplit(name).path if "://" in name else name.rpartition("?d=")[2]
+    return PureWindowsPath(unquote(composed(name))).parts
 
 
 def same_image(one: str, other: str) -> bool:
