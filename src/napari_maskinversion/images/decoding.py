@@ -27,6 +27,7 @@ _ALWAYS_FITS: Final = 2**28  # bytes
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
 PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
 _ORIENTATION: Final = 274  # the tag of EXIF
+_VOID_COLOUR: Final = (224, 224, 192)  # number 255 of a table
 _PROGRAMS: Final = {"EPS", "WMF"}
 """Pillow gives PostScript to Ghostscript, and Windows draws metafiles."""
 # Pillow modes to convert to RGB(A).
@@ -101,6 +102,14 @@ def _picture(path: Path, *, colours: bool) -> Array:
         if colours and picture.mode == "P" and "transparency" in picture.info:
             mode = "RGBA"
         return np.array(picture if mode is None else picture.convert(mode))
+
+
+def has_void_colour(path: Path) -> bool:
+    """Return whether a picture has the table of colours of Pascal VOC, with one for undecided."""
+    if is_tiff(path) or path.suffix.lower() == ".npy":
+        return False
+    with open_picture(path) as picture:
+        return picture.mode == "P" and tuple(picture.getpalette()[-3:]) == _VOID_COLOUR
 
 
 def picture_notes(path: Path) -> tuple[str, ...]:

@@ -203,9 +203,10 @@ def _label_image(path: Path, target: Target) -> Annotations:
     from ...regions.reading import read_masks
 
     names = read_names(path)
+    notes: list[str] = []
     planes = _planes(path, target, names.planes)
     if planes is None:
-        planes = [PlaneRegions((), read_masks(path, target.plane))]
+        planes = [PlaneRegions((), read_masks(path, target.plane, on_note=notes.append))]
     items = []
     for plane in planes:
         for region in plane.regions:
@@ -213,7 +214,7 @@ def _label_image(path: Path, target: Target) -> Annotations:
             items.append(
                 Annotation(region=region, label=label, score=score, position=plane.position)
             )
-    return Annotations(shape=target.plane, items=tuple(items))
+    return Annotations(shape=target.plane, items=tuple(items), notes=tuple(notes))
 
 
 def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:

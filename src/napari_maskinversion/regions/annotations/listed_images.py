@@ -10,7 +10,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from ...base.errors import InputError, ManyImagesError, MaskShapeError
+from ...base.errors import InputError, ManyImagesError, MaskShapeError, if_turned
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
@@ -64,7 +64,7 @@ def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None)
     if shape is not None and size != shape:
         raise MaskShapeError(
             f"{path} is about an image of {size[0]} x {size[1]} px; this one is {shape[0]} x "
-            f"{shape[1]} px."
+            f"{shape[1]} px.{if_turned(size, shape)}"
         )
 
 
