@@ -283,7 +283,10 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
         if hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
             values = values.detach().cpu()
             values = values.float() if values.is_floating_point() else values
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except TypeError:  # CuPy's arrays are moved to this memory on request only
+            array = np.asarray(values.get() if hasattr(values, "get") else values)
     except ValueError as error:
         raise MaskShapeError(f"{parts} must have one size: {error}.") from None
     except (TypeError, NotImplementedError) as error:  # a sparse tensor, or of the device meta
@@ -291,6 +294,11 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
     if array.dtype.kind in "USVMm":
         raise InputError(f"{parts} must be numbers; got type {array.dtype}.")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def top_of_bits(peak: float) -> float:
+    """Return white of 16-bit pixels: the top of 8, 10, 12, 14 or 16 bits that holds the highest."""
+    return next(2.0**bits - 1 for bits in (8, 10, 12, 14, 16) if peak < 2**bits)
 
 
 def _checked(ids: Sequence[int]) -> list[int]:

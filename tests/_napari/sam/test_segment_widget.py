@@ -24,7 +24,7 @@ from napari_maskinversion._napari.sam.prompt_layers import (
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.progress import telling
-from napari_maskinversion.images.plane_source import as_source
+from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.annotations.label_maps import draw_labels
 from napari_maskinversion.regions.sam import segmenter
 from napari_maskinversion.regions.sam.prompts import (

@@ -221,7 +221,7 @@ def _limits(stack: Stack, number: int) -> tuple[float, float]:
     middle = [int(side) // 2 for side in stack.levels[0].shape]
     index = [number if name == "c" else at for name, at in zip(stack.axes, middle, strict=True)]
     try:
-        return auto_limits(LazyPlane(stack.levels, axes=axes, index=index))
+        return auto_limits(LazyPlane(stack.levels, axes=axes, index=index, nodata=stack.nodata))
     except InputError:  # nothing to see; a run says so
         return 0.0, 1.0
 

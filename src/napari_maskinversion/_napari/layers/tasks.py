@@ -307,4 +307,4 @@ def _feed(hasher: hashlib.blake2b, value: Any) -> None:
     else:
         # Lazy arrays are identified by object.
         lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
-        hasher.update(repr(id(value) if lazy else value).encode())
+        hasher.update(repr(id(getattr(value, "held", value)) if lazy else value).encode())
