@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ..base.errors import EmptyMaskError, InputError, NoRegionsError
+from ..base.errors import InputError, NoRegionsError
 from ..base.reading import as_path, is_of_macos
 from ..base.regions import Region, Regions
 from ..images.decoding import LOSSY, PICTURES, Array, decode, has_void_colour
@@ -244,7 +244,7 @@ def _masks(
             regions.append(region)
     which = ", ".join(empty[:_NAMED]) + ", ..." * (len(empty) > _NAMED)
     if not regions:
-        raise EmptyMaskError(f"{which} has no pixel; leave it out or draw it again.")
+        raise NoRegionsError(f"{which} has no pixel; leave it out or draw it again.")
     if empty:
         on_note(f"Masks without a pixel were left out: {which}.")
     return Regions(image_shape, regions)
