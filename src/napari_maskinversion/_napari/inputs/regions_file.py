@@ -139,7 +139,9 @@ class Target:
             shape=grid.shape,
             cut=cut,
             axes=axis_names(cut, view),
-            channels=3 if getattr(layer, "rgb", False) else sum(path_of(one) == path for one in layers if path),
+            channels=3
+            if getattr(layer, "rgb", False)
+            else sum(path_of(one) == path for one in layers if path),
         )
 
     @property
@@ -285,4 +287,3 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
         )
     cut = replace(target.cut, index=tuple(index))
     return Read(path, target, layers, cut, f"{message} {annotations.notes_text}".strip())
-

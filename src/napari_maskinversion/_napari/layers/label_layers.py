@@ -96,7 +96,7 @@ def layers_of(
     attributes of regions.
     """
     drawn = draw_label_layers(annotations.items, shape, place)
-    metadata = {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
+    metadata = {"vocabulary": list(annotations.labels), **annotations.coco_facts}
     values = [{value: dict(item.values) for value, item in one.items} for one in drawn]
     names = [name] if len(drawn) == 1 else [f"{name} {n + 1}" for n in range(len(drawn))]
     layers = [

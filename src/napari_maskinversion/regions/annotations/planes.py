@@ -11,7 +11,7 @@ from ...base.errors import InputError
 from .annotation import Annotations
 
 SLICE: Final = "slice"
-"""The axis of ImageJ's slice numbers, which count along the only axis of a stack, whatever it is."""
+"""The axis of ImageJ's slice numbers, which count along the only axis of a stack."""
 
 
 def on_axes(
@@ -33,8 +33,8 @@ def on_axes(
     elif len(used) != len(long):
         raise InputError(
             f"{path} has planes along {', '.join(used)}; {image} has planes along "
-            f"{', '.join(axes) or 'no axis'}. Use the image that the regions were drawn on, or save "
-            "them without planes."
+            f"{', '.join(axes) or 'no axis'}. Use the image that the regions were drawn on, or "
+            "save them without planes."
         )
     elif used != [SLICE]:
         pairs = ", ".join(f"{own} are {name}" for own, name in names.items())

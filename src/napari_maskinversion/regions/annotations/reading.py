@@ -19,6 +19,7 @@ from .imagej import IMAGEJ
 from .labelme import LABELME
 from .listed_images import ImageReference
 from .napari_shapes import NAPARI_SHAPES
+from .segment_anything import SEGMENT_ANYTHING
 from .xml_formats import CVAT, VOC
 from .yolo import YOLO, is_dota
 
@@ -28,6 +29,7 @@ FORMATS: Final[tuple[AnnotationFormat, ...]] = (
     COCO,
     GEOJSON,
     LABELME,
+    SEGMENT_ANYTHING,
     CVAT,
     VOC,
     YOLO,

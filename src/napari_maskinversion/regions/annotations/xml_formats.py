@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from math import degrees, isfinite
 from pathlib import Path
@@ -18,10 +19,12 @@ from .listed_images import ImageReference, ListedImage, choose_images, whole_siz
 from .polygons import check_crop, ellipse, ring, turned_box
 from .rle import check_counts
 
+_FRACTION: Final = re.compile(r"\s*[0-9]+\.[0-9]*[1-9][0-9]*\s*")
 _WHOLE: Final = re.compile(r"\s*([0-9]{1,9})(\.0*)?\s*")
 _NO_AREA: Final = ("polyline", "points", "cuboid", "skeleton")
+_DEFAULTS: Final = ("", "0", "Unspecified")  # values of attributes that say nothing
 _SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
-_CENTRED: Final = ("cx", "cy", "w", "h", "angle")
+_ROUND_SIDES: Final = ("cx", "cy", "w", "h", "angle")
 
 
 def read_xml(path: Path) -> Any:
@@ -71,6 +74,9 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     if any(_WHOLE.fullmatch(text or "") and float(text) == 0 for text in corners):
         first = 0
         notes.append(f"{path} has a box that begins at 0; all boxes were read as counted from 0.")
+    elif any(_FRACTION.fullmatch(text or "") for text in corners):
+        first = 0
+        notes.append(f"{path} has parts of pixels; all boxes were read as counted from 0.")
     for number, item in enumerate(entries, 1):
         label = (item.findtext("name") or "").strip()
         where = f"{path}, object {number}" + (f" ({label})" if label else "")
@@ -79,8 +85,19 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
                 f"{where} has more than one box; only its first box was read. Save each box as an "
                 "object of its own."
             )
+        values = {one.tag: (one.text or "").strip() for one in item if not len(one)}
+        values |= {
+            one.findtext("name") or "": (one.findtext("value") or "").strip()
+            for one in item.iterfind("attributes/attribute")
+        }
+        turn = values.pop("rotation", "0")
         objects.append(
-            Drawn(where=where, geometry=partial(_voc_geometry, item, first), label=label)
+            Drawn(
+                where=where,
+                geometry=partial(_voc_geometry, item, first, turn),
+                label=label,
+                values=_set(values, "name"),
+            )
         )
     sides = [
         root.findtext(f"size/{side}") or root.findtext(f"imagesize/{of_labelme}")
@@ -90,19 +107,30 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     return Parsed(objects=objects, images=[listed], notes=notes)
 
 
-def _voc_geometry(item: Any, first: int) -> Geometry:
-    """Return polygons (LabelMe, Roboflow), a turned box (roLabelImg, DIOR-R) or a box."""
+def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
+    """Return the attributes that say something, without some."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value not in _DEFAULTS and name not in others
+    }
+
+
+def _voc_geometry(item: Any, first: int, turn: str) -> Geometry:
+    """Return polygons (LabelMe, Roboflow), a turned box (roLabelImg, DIOR-R, CVAT) or a box."""
     if (item.findtext("deleted") or "").strip() == "1":
         raise LeftOut("is deleted")
     turned = item.find("robndbox")
-    if turned is not None and turned.find("angle") is not None:
-        x, y, wide, high, angle = (_number(turned.findtext(name), name) for name in _CENTRED)
+    if turned is not None and turned.find("angle") is not None:  # in radians, about its centre
+        x, y, wide, high, angle = (_number(turned.findtext(side), side) for side in _ROUND_SIDES)
         ends = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
         return Outline([turned_box(*ends, degrees(angle))])
     outlines = item.findall("polygon") if turned is None else [turned]
     if outlines:
         return Outline([ring(_corners(one)) for one in outlines])
     x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) for side in _SIDES)
+    if angle := _number(turn, "rotation"):  # of CVAT, in degrees
+        return Outline([turned_box(x0 - first, y0 - first, x1, y1, angle)])
     return Box(y0 - first, x0 - first, y1, x1)
 
 
@@ -140,7 +168,8 @@ def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
             continue  # about the whole image
         label = (shape.get("label") or "").strip()
         where = f"{path}, {chosen.name}, {shape.tag} {number}" + (f" ({label})" if label else "")
-        values = {
+        values = {name: shape.get(name) or "" for name in ("group_id", "occluded")}
+        values = _set(values) | {
             str(one.get("name")): (one.text or "").strip() for one in shape.iterfind("attribute")
         }
         geometry = partial(_cvat_geometry, shape)
