@@ -251,11 +251,13 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
 
 def _are_shares(page: CocoPage) -> bool:
     """Return whether no box of a file exceeds 1, as Azure's, which count in shares of the image."""
-    boxes = [one[2].get("bbox") for records in page.records.values() for one in records]
-    sides = [side for box in boxes if isinstance(box, list) for side in box]
-    return any(isinstance(side, float) and 0 < side < 1 for side in sides) and all(
-        isinstance(side, int | float) and side <= 1 for side in sides
-    )
+    boxes = (one[2].get("bbox") for records in page.records.values() for one in records)
+    fractions = False
+    for side in (side for box in boxes if isinstance(box, list) for side in box):
+        if not isinstance(side, int | float) or side > 1:
+            return False
+        fractions |= 0 < side < 1
+    return fractions
 
 
 def _in_pixels(members: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
