@@ -84,8 +84,8 @@ def read_json(path: Path) -> Any:
     head = content[: content.find(b"\n")].strip(b"\x1e\r ")
     if head.startswith(b"{") and head.endswith(b"}"):
         lines = enumerate(content.replace(b"\x1e", b"").splitlines(), 1)
-        found = [reading.parse_json(one, f"{path}, line {at}") for at, one in lines if one.strip()]
-        return found if len(found) > 1 else found[0]
+        pages = [reading.parse_json(one, f"{path}, line {at}") for at, one in lines if one.strip()]
+        return pages if len(pages) > 1 else pages[0]
     return reading.parse_json(content, path)
 
 
