@@ -144,5 +144,5 @@ def test_an_archive_that_is_none_or_declares_too_much_is_refused(tmp_path, monke
         read_annotations(path, SHAPE)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "none")
-    with pytest.raises(InputError, match="an archive without ROIs of ImageJ"):
+    with pytest.raises(InputError, match="not ImageJ ROIs"):
         read_annotations(path, SHAPE)
