@@ -269,8 +269,8 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
             axis = axes[name]
             if not 0 <= at < shape[axis]:
                 raise InputError(
-                    f"{path} has region {item.region.id} on plane {at} along {target.axes[axis]}, "
-                    f"and '{target.layer.name}' has {shape[axis]}."
+                    f"{path} has region {item.region.id} on plane {at}, and '{target.layer.name}' "
+                    f"has {shape[axis]} planes along {target.axes[axis]}."
                 )
             places[axis] = at
         places[rows], places[columns] = slice(y0, y1), slice(x0, x1)
