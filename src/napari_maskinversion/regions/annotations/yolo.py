@@ -108,14 +108,14 @@ def _parsed(text: str, where: str) -> _Line:
 
 def _beside(path: Path) -> list[list[_Line]]:
     """Read the first files of lines in the folder of a file, without it."""
-    found = []
+    files = []
     for file in sorted(path.parent.glob("*.txt"))[:_MOST_FILES]:
         lines = []
         with suppress(InputError, ValueError):
             lines = [_parsed(text, "") for text in read_lines(file) if text.strip()]
         if lines and file != path:
-            found.append(lines)
-    return found
+            files.append(lines)
+    return files
 
 
 def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geometry:
