@@ -204,9 +204,10 @@ def _label_image(path: Path, target: Target) -> Annotations:
     from ...regions.reading import read_masks
 
     names = read_names(path)
+    notes: list[str] = []
     planes = _planes(path, target, names.planes)
     if planes is None:
-        planes = [PlaneRegions((), read_masks(path, target.plane))]
+        planes = [PlaneRegions((), read_masks(path, target.plane, on_note=notes.append))]
     items = []
     for plane in planes:
         for region in plane.regions:
@@ -214,7 +215,7 @@ def _label_image(path: Path, target: Target) -> Annotations:
             items.append(
                 Annotation(region=region, label=label, score=score, position=plane.position)
             )
-    return Annotations(shape=target.plane, items=tuple(items))
+    return Annotations(shape=target.plane, items=tuple(items), notes=tuple(notes))
 
 
 def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
@@ -268,7 +269,7 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
             axis = axes[name]
             if not 0 <= at < shape[axis]:
                 raise InputError(
-                    f"{path} has region {item.region.id} on {name} {at}, and '{target.layer.name}' "
+                    f"{path} has region {item.region.id} on plane {at}, and '{target.layer.name}' "
                     f"has {shape[axis]} planes along {target.axes[axis]}."
                 )
             places[axis] = at
