@@ -245,6 +245,9 @@ def test_regions_that_overlap_are_one_set_of_whole_regions(panel, tmp_path, mess
     np.testing.assert_array_equal(now[9], shown == 9)
     session.scope = Scope(planes=planes, limited=True, ids="9")
     assert set(used()) == {9}
+    session.scope = Scope(planes=planes)
+    shown[1, 1] = 0  # of one that lay below: what is visible of it counts now
+    np.testing.assert_array_equal(used()[6 - hidden], shown == 6 - hidden)
 
 
 def test_overlapping_regions_are_whole_where_their_layer_was_moved(panel, tmp_path):
