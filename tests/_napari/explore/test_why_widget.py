@@ -601,7 +601,7 @@ def test_before_a_comparison_and_before_finding_the_device_is_named(qtbot, answe
     words.whole.click()
     wait_for(lambda: "On the CPU (" in words.estimate.text())
     first, second = words.estimate.text().split("\n")
-    assert first == ("If the embeddings do not exist yet: 4 regions in 1 window, about 5 s")
+    assert first == ("The first search: 4 regions in 1 window, about 5 s")
     assert second.startswith("On the CPU (")
     answered._viewer.layers.remove("cells")
     wait_for(lambda: words.estimate.isHidden())

@@ -56,6 +56,10 @@ def test_confidence_comes_before_figures_which_can_be_added(table):
     shown = [one for one, action in widget.columns.actions.items() if action.isChecked()]
     assert shown == ["region", "suggestion", "probability", "status", "double_id"]
     assert {"similarity", "margin", "iou", "area_px"} <= set(widget.columns.actions)
+    menu = widget.columns.menu
+    assert menu.sizeHint().width() < 360  # the panel's own width
+    assert widget.columns.actions["iou"].toolTip()
+    assert menu.toolTipsVisible()
     share = widget.results.regions[0].ranking.probabilities[0]
     assert cell(0, "probability") == f"{share:.0%}".replace("%", " %")
     assert widget.bars._rows[0][1] == pytest.approx(share)  # the same number
