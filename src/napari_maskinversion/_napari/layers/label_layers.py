@@ -13,6 +13,7 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...regions.annotations.annotation import Annotation, Annotations, binary_mask
+from .placing import REGIONS_OPACITY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +97,15 @@ def layers_of(
     metadata = {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
     names = [name] if len(drawn) == 1 else [f"{name} {n + 1}" for n in range(len(drawn))]
     layers = [
-        (one.pixels, {"name": called, "features": features_of(one), "metadata": metadata})
+        (
+            one.pixels,
+            {
+                "name": called,
+                "features": features_of(one),
+                "metadata": metadata,
+                "opacity": REGIONS_OPACITY,
+            },
+        )
         for called, one in zip(names, drawn, strict=True)
     ]
     return layers, len(drawn[0].items) if drawn else 0

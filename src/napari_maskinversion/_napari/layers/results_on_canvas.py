@@ -32,6 +32,7 @@ from .tasks import PlaneFinder
 Mask = Region | CompressedRegion
 Masks = Mapping[int, Mask]
 Box = tuple[int, int, int, int]
+_LEAST_SEEN, _ENLARGED = 4, 40  # pixels on the screen: smaller regions are enlarged
 
 
 class ResultsOnCanvas:
@@ -223,7 +224,7 @@ def _unpacked(mask: Mask | None) -> Region | None:
 
 
 def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
-    """Show a region: turn to its plane, and centre the camera on it if it is off-screen."""
+    """Show a region: turn to its plane, and move to it if it is off-screen or too small to see."""
     view = ViewPoint.of(viewer)
     grid = Grid.of(image, view)
     y0, x0, y1, x1 = bbox
@@ -237,8 +238,12 @@ def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
     if any(shown.index[axis] != plane.cut.index[axis] for axis in others):
         axes = [axis + shift for axis in others]
         viewer.dims.set_point(axes, [float(world[axis]) for axis in others])
-    if not _visible(image, plane, centre):
-        camera = viewer.scene.camera
+    camera = viewer.scene.camera
+    corners = [grid.to_world(corner) for corner in plane.to_data([(y0, x0), (y1, x1)])]
+    pixels = camera.zoom * float(np.abs(np.subtract(*corners)).max())  # on the screen
+    if pixels < _LEAST_SEEN:
+        camera.zoom *= _ENLARGED / pixels
+    if pixels < _LEAST_SEEN or not _visible(image, plane, centre):
         centre_now = list(camera.center)
         centre_now[-2:] = [float(world[axis]) for axis in plane.cut.axes]
         camera.center = tuple(centre_now)
