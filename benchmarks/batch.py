@@ -65,7 +65,7 @@ def make(folder: Path, count: int) -> None:
 def engine(folder: Path, count: int | None = None) -> dict[str, Any]:
     """Invert and rank the regions of images in memory; the first one is done once more before."""
     from napari_maskinversion import load_model, read_image, read_regions
-    from napari_maskinversion.images.plane_source import as_source
+    from napari_maskinversion.images.channels import as_source
     from napari_maskinversion.language.labels.presets import vocabulary_of
     from napari_maskinversion.pipeline.run import PlaneTask, run_planes
     from napari_maskinversion.results.settings import RunSettings

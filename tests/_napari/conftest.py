@@ -302,6 +302,7 @@ def _result(region, vocabulary, shape, index, position):
         members=region.members,
         source_label=region.name,
         source_id=region.source_id,
+        source_values=region.values,
     )
 
 

@@ -647,7 +647,7 @@ def test_the_column_of_a_projects_captions_is_not_that_of_other_captions(images,
 
 def test_a_file_about_many_images_is_parsed_and_hashed_once(images, fine, monkeypatch):
     entry = {"width": 64, "height": 64}
-    box = {"category_id": 1, "bbox": [8, 8, 20, 20]}
+    box = {"category_id": 1, "bbox": [8, 8, 20, 20], "attributes": {"occluded": True}}
     page = {
         "images": [{"id": n, "file_name": f"cell-{n}.png", **entry} for n in (1, 2)],
         "categories": [{"id": 1, "name": "car"}],
@@ -662,7 +662,9 @@ def test_a_file_about_many_images_is_parsed_and_hashed_once(images, fine, monkey
     words = ("batch", "--images", "images", "--regions", "all.json", *FAST[2:], "--out", "out")
     fine(*words)
     assert [str(one) for one in read].count("all.json") == 2
-    assert pd.read_parquet("out/regions.parquet")["source_id"].tolist() == list("02413")
+    table = pd.read_parquet("out/regions.parquet")
+    assert table["source_id"].tolist() == list("02413")
+    assert set(table["attributes"]) == {'{"occluded": true}'}
     # A changed one is read again.
     page["annotations"].pop()
     file.write_text(json.dumps(page))
@@ -719,3 +721,29 @@ def test_each_image_has_a_bar_while_it_is_computed():
 def test_every_system_can_hold_the_folder_of_an_image(name, stored):
     """Windows takes CON.png for the console. The folders of 0.2.0.dev0 are called so, too."""
     assert file_name(name) == stored
+
+
+def test_images_without_objects_are_left_out_and_the_rest_goes_on(images, fine, refused):
+    """obss/sahi #304, pylabel PR #44 and #56, label-studio-converter PR #171."""
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [9, 9, 20, 30]}
+    for second in ("cell-2.png", "other.png"):  # with no annotation, and not in the file
+        names = enumerate(("cell-1.png", second), 1)
+        listed = [{"id": n, "file_name": name, "height": 64, "width": 64} for n, name in names]
+        kinds = [{"id": 1, "name": "cell"}]
+        coco = {"images": listed, "annotations": [box], "categories": kinds}
+        (images / f"{second}.json").write_text(json.dumps(coco))
+    for folder in ("empty", "bare", "none"):
+        (images / folder).mkdir()
+        (images / folder / "cell-1.txt").write_text("0 0.5 0.5 0.2 0.2" * (folder != "none"))
+    (images / "empty/cell-2.txt").write_text("")
+    (images / "empty_masks").mkdir()
+    for number in (1, 2):
+        mask = label_image(1, 64, 64) * (number == 1)
+        save(images / f"empty_masks/cell-{number}.png", mask.astype(np.uint8))
+    command = ("batch", "--images", "images", *FAST)
+    for regions in ("cell-2.png.json", "other.png.json", "empty", "bare", "empty_masks"):
+        err = fine(*command, "--regions", regions, "--out", f"out_{regions}")
+        assert "cell-2.png is left out: " in err
+        assert "Wrote 1 image in" in err
+        assert not (images / f"out_{regions}" / "failed.csv").exists()
+    assert "2 images cannot be run" in refused(*command, "--regions", "none", "--out", "out")

@@ -156,3 +156,18 @@ def test_a_bad_table_is_refused(tmp_path, content, message):
     table.write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_table(table)
+
+
+@pytest.mark.parametrize("pattern", ["run [2024]/imgs/*.png", "run [2024]/imgs/cell [1]*.png"])
+def test_brackets_in_a_folder_are_its_name(tmp_path, monkeypatch, pattern):
+    """ilastik #2391, TomographicImaging/CIL #1207."""
+    folder = tmp_path / "run [2024]"
+    for name in ("imgs/cell [1].png", "masks/cell [1]_mask.png"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).touch()
+    monkeypatch.chdir(tmp_path)
+    for regions in ("run [2024]/masks/{name}_mask.png", "run [2024]/masks/*_mask.png"):
+        (one,) = pair(pattern, regions).pairs
+        assert one.regions.name == "cell [1]_mask.png"
+        assert one.folder == ""
+    assert not pair("run [2024]/*/*.png", None).notes

@@ -77,22 +77,6 @@ def test_boxes_of_a_smear_are_of_its_image_and_of_known_cells(
         blood(tmp_path / "bad", SMEAR.format(*filled)).read("smear0")
 
 
-@pytest.mark.parametrize("which", ["images", "masks"])
-def test_a_picture_larger_than_pillow_opens_is_told(
-    bench: Bench, own: Path, which: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ending = "jpg" if which == "images" else "png"
-    for file in (own / which).iterdir():
-        if file.stem == "p1":
-            Image.fromarray(np.zeros((120, 160), np.uint8)).save(file)
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 6000)  # refused beyond twice as many
-    call = folder_call(own, "--methods", "cls")
-    one_line(bench(*call), "p1: ", f"p1.{ending} is too large", "--skip-bad")
-    code, _, err = bench(*call, "--skip-bad")
-    assert code == 0, err
-    assert f"Left out: p1: {own / which / f'p1.{ending}'} is too large" in err
-
-
 def test_empty_lines_at_the_end_name_nothing(own: Path) -> None:
     (own / "names.txt").write_text("apple\ncar\nfish\n\n\n")
     assert ImageFolder(own / "images", own / "masks", own / "names.txt").classes[2] == "fish"

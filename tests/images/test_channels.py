@@ -21,8 +21,8 @@ def grey(values, **how):
     return ChannelPlane([Channel(plane=LazyPlane([values]), **how)])
 
 
-def colours(values, limits=None):
-    return ColourPlane(LazyPlane([values], samples=True), limits)
+def colours(values):
+    return ColourPlane(LazyPlane([values], samples=True))
 
 
 def whole(source):

@@ -328,6 +328,7 @@ class Session(EventedModel):
     tab: str = ""  # The tab in view
     live: bool = False  # Whether results follow every change
     doubt: Any = None  # When a model was found not to know the image; see `image_unknown`
+    looked_at: Any = None  # The last image that was looked at, and a line; see `image_note`
     download: Download | None = None  # The download of a model that goes on
     project: ProjectState | None = None  # The images that are worked through, one after the other
     many: ManyImages | None = None  # The work on several images of the project that goes on
@@ -502,6 +503,12 @@ class Session(EventedModel):
             and doubt.image is self.image
             and doubt.settings.model == self.settings.model
         )
+
+    @property
+    def image_note(self) -> str:
+        """What the model sees of the image, where that is next to nothing; else empty."""
+        snapshot, note = self.looked_at or (None, "")
+        return str(note) if snapshot is not None and snapshot.image is self.image else ""
 
     def change_settings(self, values: Mapping[str, Any]) -> None:
         """Change settings by key; where they cannot work, `settings_problem` says why."""

@@ -34,6 +34,10 @@ class EmptyMaskError(InputError):
     """A mask without a single pixel."""
 
 
+class NoRegionsError(EmptyMaskError):
+    """A file without regions of this image, as data sets have on purpose."""
+
+
 class ManyImagesError(InputError):
     """A file about several images, and it is not clear which one is meant.
 
@@ -46,6 +50,10 @@ class ManyImagesError(InputError):
     def __init__(self, message: str, names: tuple[str, ...]) -> None:
         super().__init__(message)
         self.names = names
+
+
+class NotListedError(ManyImagesError, NoRegionsError):
+    """A file about several images, none of which has the name of this one."""
 
 
 class InUseError(InputError):

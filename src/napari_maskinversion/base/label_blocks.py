@@ -48,14 +48,16 @@ def _block_shape(labels: Any, height: int, width: int) -> tuple[int, int]:
 
 
 def as_whole_numbers(block: Array) -> Array:
-    """Convert a block to integers."""
+    """Convert a block to integers; NaN, which is no value, to 0."""
     kind = block.dtype.kind
     if kind == "b":
         return block.astype(np.uint8)
     if kind not in "iuf":
         raise InputError(f"A label image must be of whole numbers; got type {block.dtype}.")
-    if kind == "f" and not np.array_equal(block, np.round(block)):
-        raise InputError("A label image has whole numbers; this one contains fractions or NaN.")
+    if kind == "f":
+        block = np.nan_to_num(block, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        if not np.array_equal(block, np.round(block)):
+            raise InputError("A label image has whole numbers; this one contains fractions.")
     # Smaller types cannot hold larger values.
     if block.size and (kind != "u" or block.itemsize > 2):
         for value in (block.min(), block.max()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, overload
@@ -33,6 +33,8 @@ class Region:
     name: str = field(default="", repr=False)  # Its name in the file that it came from; "" for none
     # Its id in that file, which need not be a label value; "" for none
     source_id: str = field(default="", repr=False)
+    # Its attributes there, which results carry along
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_mask(
@@ -214,7 +216,7 @@ class Regions(Sequence[Region]):
         """Merge each group of regions into one: several objects, one query.
 
         The union takes the place and the id of the group's first member, and lists its members. It
-        has a name if all of them have the same.
+        has the name and the attributes that are the same for all of them.
         Regions in no group stay as they are.
 
         Raises
@@ -258,7 +260,9 @@ def _union(members: Sequence[Region], ids: tuple[int, ...]) -> Region:
     names = {one.name for one in members}
     source_id = " ".join(one.source_id for one in members).strip()
     name = names.pop() if len(names) == 1 else ""
-    return Region(ids[0], box, mask, ids, name=name, source_id=source_id)
+    first, *others = (one.values for one in members)
+    shared = {key: first[key] for key in first if all(own.get(key) == first[key] for own in others)}
+    return Region(ids[0], box, mask, ids, name=name, source_id=source_id, values=shared)
 
 
 def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
@@ -279,7 +283,10 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
         if hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
             values = values.detach().cpu()
             values = values.float() if values.is_floating_point() else values
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except TypeError:  # CuPy's arrays are moved to this memory on request only
+            array = np.asarray(values.get() if hasattr(values, "get") else values)
     except ValueError as error:
         raise MaskShapeError(f"{parts} must have one size: {error}.") from None
     except (TypeError, NotImplementedError) as error:  # a sparse tensor, or of the device meta
@@ -287,6 +294,11 @@ def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
     if array.dtype.kind in "USVMm":
         raise InputError(f"{parts} must be numbers; got type {array.dtype}.")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def top_of_bits(peak: float) -> float:
+    """Return white of 16-bit pixels: the top of 8, 10, 12, 14 or 16 bits that holds the highest."""
+    return next(2.0**bits - 1 for bits in (8, 10, 12, 14, 16) if peak < 2**bits)
 
 
 def _checked(ids: Sequence[int]) -> list[int]:

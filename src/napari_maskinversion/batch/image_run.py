@@ -12,7 +12,13 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from ..base.atomic_files import together
-from ..base.errors import Cancelled, InputError, MaskInversionError, NotEnoughMemoryError
+from ..base.errors import (
+    Cancelled,
+    InputError,
+    MaskInversionError,
+    NoRegionsError,
+    NotEnoughMemoryError,
+)
 from ..base.reading import is_address
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
@@ -91,7 +97,7 @@ def check_task(task: ImageTask) -> Report:
     another image or were changed.
     """
     notes: list[str] = []
-    problem = ""
+    problem, bare = "", False
     try:
         # What lies elsewhere is copied once, for the work.
         away = [path for path in (task.image, task.regions) if is_address(path)]
@@ -104,8 +110,8 @@ def check_task(task: ImageTask) -> Report:
                 _words(task, inputs.names)
             notes += [f"{task.name}: {inputs.notes}"] if inputs.notes else []
     except (MaskInversionError, OSError) as error:
-        problem = _one_line(error, task)
-    return Report(name=task.name, problem=problem, notes=tuple(notes))
+        problem, bare = _one_line(error, task), isinstance(error, NoRegionsError)
+    return Report(name=task.name, problem=problem, bare=bare, notes=tuple(notes))
 
 
 def check_model(task: ImageTask) -> Report:
@@ -142,6 +148,7 @@ def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
                 return Report(
                     name=task.name,
                     problem=_one_line(error, task),
+                    bare=isinstance(error, NoRegionsError),
                     internal=not isinstance(error, MaskInversionError | OSError | MemoryError),
                     is_disk_full=is_disk_full(error),
                 )

@@ -104,6 +104,7 @@ class Report:
     name: str
     regions: int = 0
     problem: str = ""  # One line that says why there are no results; else empty
+    bare: bool = False  # Whether that is because it has no regions
     internal: bool = False  # Whether this program is to blame for it
     # Whether the disk of the results has no room left, for other images neither
     is_disk_full: bool = False

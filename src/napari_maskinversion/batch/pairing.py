@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -167,7 +166,17 @@ def _root(place: str) -> Path:
         return path.parent
     if path.exists():
         return path
-    return Path(*takewhile(lambda part: not _WILDCARD.search(part), path.parts))
+    return Path(*path.parts[: _literal(path.parts)])
+
+
+def _literal(parts: Sequence[str]) -> int:
+    """Count the first parts of a pattern that are no pattern, such as a folder "run [2024]"."""
+    count = 0
+    while count < len(parts) and (
+        not _WILDCARD.search(parts[count]) or Path(*parts[: count + 1]).is_dir()
+    ):
+        count += 1
+    return count
 
 
 def _names_between(root: Path, folder: Path) -> str:
@@ -208,7 +217,12 @@ def _files(
         if not any(map(is_meant, files)):
             files = _matching(os.path.join(folder, "**", "*"))  # noqa: PTH118
     else:
-        files = matching(place) if is_address(place) else _matching(place)
+        parts = Path(place).parts
+        folder = glob.escape(str(Path(*parts[: _literal(parts)])))
+        rest = parts[_literal(parts) :]
+        files = matching(place) if is_address(place) else _matching(os.path.join(folder, *rest))  # noqa: PTH118
+        if not files and "[" in place:  # brackets in names are more usual than in patterns
+            files = _matching(place.replace("[", "[[]"))
     if not files:
         raise InputError(f"There is no file at {place}; check {option}.")
     return files

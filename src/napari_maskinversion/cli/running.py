@@ -13,6 +13,7 @@ from ..base.errors import InputError, NotEnoughMemoryError
 from ..base.progress import listening
 from ..base.progress_words import STARTING
 from ..images.known_images import unknown_image_note
+from ..images.plane_source import brightness_note
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
@@ -56,6 +57,7 @@ def invert(
         place_text(str(model.device)),
         f"{unknown}." if unknown else "",
         unknown_image_note(job.tasks[0].source, model),
+        brightness_note(job.tasks[0].source),
     ]
     work = partial(job.run, model, words, bank)
     results, finished = _follow(work, "\n".join(filter(None, notes)))

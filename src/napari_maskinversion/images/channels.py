@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
+from ..base.regions import top_of_bits
 from .lazy_plane import LazyPlane, blocks
-from .plane_source import Array, Box, Level, nothing_to_see
+from .plane_source import Array, ArrayPlane, Box, Level, PlaneSource, nothing_to_see
 
 FloatArray = npt.NDArray[np.float32]
 Limits = tuple[float, float]
@@ -36,6 +37,8 @@ _MAX_WHOLE: Final = 4_000_000
 _PATCH: Final = 512
 _BLOCK: Final = 2048  # pixels of a side that are read at once
 _PERCENTILES: Final = (0.1, 99.9)
+_OVERSHOOT: Final = 0.01  # of floats in 0..1 that were interpolated
+_COLOURS: Final = slice(0, 3)  # without opacity
 
 
 def default_colours(count: int) -> tuple[Colour, ...]:
@@ -121,9 +124,10 @@ class ChannelPlane:
                 continue
             values = channel.plane.read(level, box)
             grey = len(self._channels) == 1 and channel.colour == WHITE
-            if grey and values.dtype == np.uint8 and limits == (0.0, 255.0) and channel.gamma == 1:
-                return values
-            unit = scale_to_unit(values, limits, channel.gamma)
+            unit: Array = values
+            if not (grey and _is_whole(values, limits) and channel.gamma == 1):
+                unit = scale_to_unit(values, limits, channel.gamma)
+            unit = _blackened(unit, channel.plane.no_value(values))
             if grey:
                 return unit
             total += unit[:, :, None] * np.asarray(channel.colour, dtype=np.float32)
@@ -144,14 +148,14 @@ class ChannelPlane:
 class ColourPlane:
     """RGB or RGBA as a `PlaneSource`; RGBA is composited onto black."""
 
-    def __init__(self, plane: LazyPlane, limits: Limits | None = None) -> None:
+    def __init__(self, plane: LazyPlane) -> None:
         if plane.samples not in (3, 4):
             raise InputError(f"Colours are RGB or RGBA; got {plane.samples} values per pixel.")
         self._plane = plane
-        self._limits = limits
-        if limits is None and plane.dtype.kind in "ub" and plane.dtype.itemsize <= 2:
-            top = 1 if plane.dtype.kind == "b" else np.iinfo(plane.dtype).max
-            self._limits = (0.0, float(top))
+        self._limits: Limits | None = None
+        self._opaque: float | None = None
+        if plane.dtype.kind in "ub" and plane.dtype.itemsize == 1:
+            self._limits = (0.0, 1.0 if plane.dtype.kind == "b" else 255.0)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -166,19 +170,17 @@ class ColourPlane:
     def read(self, level: int, box: Box) -> Array:
         """Read a box (h, w, 3): uint8 if stored as uint8, else float32 in 0..1."""
         values = self._plane.read(level, box)
-        colours = values[:, :, :3]
+        colours: Array = values[:, :, :3]
         if self._limits is None:
             self._limits = auto_limits(self._plane)
+        if not (self._plane.samples == 3 and _is_whole(values, self._limits)):
+            colours = scale_to_unit(colours, self._limits)
+        colours = _blackened(colours, self._plane.no_value(values))
         if self._plane.samples == 3:
-            if values.dtype == np.uint8 and self._limits == (0.0, 255.0):
-                return colours
-            return scale_to_unit(colours, self._limits)
-        opacity: Any = values[:, :, 3:]
-        if values.dtype.kind in "iu":
-            opacity = opacity / np.float32(np.iinfo(values.dtype).max)
-        else:
-            opacity = np.clip(np.nan_to_num(opacity.astype(np.float32)), 0, 1)
-        mixed = scale_to_unit(colours, self._limits) * opacity
+            return colours
+        if self._opaque is None:
+            self._opaque = _opaque(self._plane)
+        mixed = colours * scale_to_unit(values[:, :, 3:], (0.0, self._opaque))
         if values.dtype == np.uint8:
             return np.asarray(np.round(mixed * 255), dtype=np.uint8)
         return np.asarray(mixed, dtype=np.float32)
@@ -201,47 +203,97 @@ class ColourPlane:
         self._plane.forget()
 
 
+def as_source(image: npt.ArrayLike | PlaneSource) -> PlaneSource:
+    """Return a plane unchanged, and an array as a plane in memory; see `auto_limits`."""
+    if hasattr(image, "levels") and hasattr(image, "read"):
+        return cast("PlaneSource", image)
+    plane = ArrayPlane(image)
+    pixels = plane.pixels
+    if pixels.dtype in (np.uint8, np.bool_) or pixels.dtype.kind not in "iuf":
+        return plane
+    # What is not finite is refused by the check of the plane.
+    slack = _OVERSHOOT if pixels.shape[2:] > (1,) else 0.0
+    if pixels.dtype.kind == "f" and not (pixels.min() < -slack or pixels.max() > 1 + slack):
+        return plane
+    return source_of(pixels)
+
+
+def source_of(pixels: Array, nodata: float | None = None) -> PlaneSource:
+    """Return an array (H, W), (H, W, 1), RGB or RGBA as a file with it is seen."""
+    if pixels.ndim == 3 and pixels.shape[2] > 1:
+        return ColourPlane(LazyPlane([pixels], samples=True, nodata=nodata))
+    grey = pixels if pixels.ndim == 2 else pixels[:, :, 0]
+    return ChannelPlane([Channel(plane=LazyPlane([grey], nodata=nodata))])
+
+
 def auto_limits(plane: LazyPlane) -> Limits:
     """Compute the contrast limits of a plane.
 
-    uint8, bool and floats in 0..1 keep their range. Other types have no range of their own: their
-    limits are percentiles of the finite values on the coarsest level (for a large plane without
-    coarser levels, on a grid of patches).
+    uint8, bool and floats in 0..1 keep their range. Colours of uint16 have that of 8, 10, 12, 14 or
+    16 bits, see `top_of_bits`. Other types have no range of their own: their limits are percentiles
+    of the values on the coarsest level (for a large plane without coarser levels, on a grid of
+    patches). What is not finite or declared as no data is no value.
     """
     values = _sample(plane)
     if not values.size:
-        values = _finite(np.asarray(_extremes(plane)))  # finite values lie only between the patches
+        values = np.asarray(_extremes(plane))  # values lie only between the patches
+        values = values[np.isfinite(values)]
     if not values.size:
         raise InputError(
-            "The image has no finite value (all are NaN or infinite); choose another plane."
+            "The image has no finite value (all are NaN, infinite or no data); choose another "
+            "plane."
         )
     low, high = float(values.min()), float(values.max())
+    if plane.samples and plane.dtype == np.uint16:
+        return 0.0, top_of_bits(high)
     if low == high:
         low, high = _extremes(plane)
     if low == high:
         raise InputError(nothing_to_see(values.flat[0]))
     if plane.dtype == np.uint8:
         return 0.0, 255.0
-    if plane.dtype.kind == "b" or (plane.dtype.kind == "f" and low >= 0 and high <= 1):
+    slack = _OVERSHOOT if plane.samples else 0.0
+    if plane.dtype.kind == "b" or (plane.dtype.kind == "f" and low >= -slack and high <= 1 + slack):
         return 0.0, 1.0
     bottom, top = np.percentile(values, _PERCENTILES).tolist()
     # If nearly all pixels are background, both percentiles are the background.
     return (bottom, top) if bottom < top else (low, high)
 
 
-def _sample(plane: LazyPlane) -> Array:
-    """Sample finite values of a plane, at most about four million pixels."""
+def _opaque(plane: LazyPlane) -> float:
+    """Return the opacity of what is not transparent."""
+    if plane.dtype.kind not in "iu":
+        return 1.0
+    if plane.dtype != np.uint16:
+        return float(np.iinfo(plane.dtype).max)
+    return top_of_bits(float(_sample(plane, slice(3, 4)).max(initial=0)))
+
+
+def _is_whole(values: Array, limits: Limits) -> bool:
+    """Return whether values are seen as they are."""
+    return values.dtype == np.uint8 and limits == (0.0, 255.0)
+
+
+def _blackened(pixels: Array, where: Array | None) -> Array:
+    if where is None:
+        return pixels
+    where = where if pixels.ndim == 2 else where[..., None]
+    return np.where(where, pixels.dtype.type(0), pixels)
+
+
+def _sample(plane: LazyPlane, part: slice = _COLOURS) -> Array:
+    """Sample the values of a plane, at most about four million pixels."""
     level = len(plane.levels) - 1
     height, width = plane.levels[level].shape
     if height * width <= _MAX_WHOLE:
-        return _finite(plane.read(level, (0, 0, height, width)))
+        return _values(plane, level, (0, 0, height, width), part)
     parts = []
     for row in range(4):
         for column in range(4):
             y = min(max(0, (2 * row + 1) * height // 8 - _PATCH // 2), max(0, height - _PATCH))
             x = min(max(0, (2 * column + 1) * width // 8 - _PATCH // 2), max(0, width - _PATCH))
             box = (y, x, min(y + _PATCH, height), min(x + _PATCH, width))
-            parts.append(_finite(plane.read(level, box)))
+            parts.append(_values(plane, level, box, part))
     return np.concatenate(parts)
 
 
@@ -250,7 +302,7 @@ def _extremes(plane: LazyPlane) -> Limits:
     level = len(plane.levels) - 1
     low, high = np.inf, -np.inf
     for box in blocks(plane.levels[level].shape, _BLOCK):
-        values = _finite(plane.read(level, box))
+        values = _values(plane, level, box)
         if values.size:
             low, high = min(low, float(values.min())), max(high, float(values.max()))
         # 8-bit images keep their range, so any two values will do.
@@ -259,12 +311,17 @@ def _extremes(plane: LazyPlane) -> Limits:
     return low, high
 
 
-def _finite(values: Array) -> Array:
+def _values(plane: LazyPlane, level: int, box: Box, part: slice = _COLOURS) -> Array:
+    """Read the values of a box (n,), without what is not finite or no data."""
+    values = plane.read(level, box)
     if values.dtype.kind == "c":
         raise InputError(
             f"The image contains values of type {values.dtype}; an image has real numbers."
         )
-    flat = values.ravel()
+    nothing = plane.no_value(values)
+    if plane.samples:
+        values = values[..., part]
+    flat = values.ravel() if nothing is None else values[~nothing].ravel()
     return flat[np.isfinite(flat)] if values.dtype.kind == "f" else flat
 
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any, Final
 
 import numpy as np
@@ -23,6 +24,9 @@ from .tiff import TURNED, is_tiff, open_tiff, read_tiff, turned
 Array = npt.NDArray[Any]
 
 _ALWAYS_FITS: Final = 2**28  # bytes
+# Bytes that Pillow and NumPy need together for a pixel of grey, and of colours.
+_GREY, _COLOURS = 4, 14
+_PILLOW: Final = Lock()
 
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
 PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
@@ -118,9 +122,17 @@ def picture_notes(path: Path) -> tuple[str, ...]:
 
 
 def open_picture(file: Path | IO[bytes], formats: tuple[str, ...] | None = None) -> Any:
-    """Open a picture with Pillow, but no format that is a program or needs one."""
+    """Open a picture of any size that fits into memory, of no format that is a program."""
     from PIL import Image
 
     Image.init()
     known = tuple(name for name in Image.ID if name not in _PROGRAMS)
-    return Image.open(file, formats=known if formats is None else formats)
+    with _PILLOW:  # its limit of 179 million pixels is one for the whole process
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            picture = Image.open(file, formats=known if formats is None else formats)
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+    size = math.prod(picture.size) * (_GREY if picture.mode in ("1", "L") else _COLOURS)
+    check_memory(size, file if isinstance(file, Path) else Path("The picture"), "image")
+    return picture

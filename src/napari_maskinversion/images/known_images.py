@@ -21,7 +21,8 @@ from ..base.reading import read_json
 from ..engine.models import weights_download
 from ..engine.models.registry import model_state
 from ..engine.models.specs import MODELS, bundled_folder
-from .plane_source import PlaneSource, as_source, read_reduced
+from .channels import as_source
+from .plane_source import PlaneSource, glance
 from .sample_scenes import load_scene, scene_names
 
 if TYPE_CHECKING:
@@ -37,12 +38,9 @@ UNKNOWN: Final = (
     "The demo model does not recognise this image. If it is a drawing like the samples, "
     "suggestions may still be right; the model knows no photographs."
 )
-_SIDE: Final = 256  # pixels; the model sees 128
-_WHOLE: Final = 50_000_000  # pixels of a level that is read whole
 _LONG, _USUAL = 1.9, 4 / 3  # side ratios: of images in a row, and of one
 _ALIKE: Final = 0.97  # correlation of grey values
 _LEAST_PART: Final = 64  # pixels of a side of a part of a sample: smaller ones are like anything
-_BAND: Final = 8  # rows read of each block of a larger one
 # Of each plane the last answer and the model it is about: a run asks before it starts and in it.
 _answers: WeakKeyDictionary[PlaneSource, tuple[str, bool]] = WeakKeyDictionary()
 
@@ -70,7 +68,7 @@ def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
 
 def _is_recognised(source: PlaneSource, model: Backbone) -> bool:
     """Return whether a plane is near the training's images, or each of several in a row is."""
-    pixels = _reduced(source)
+    pixels = glance(source)
     if is_near(_embedding(pixels, model), model.fingerprint):
         return True
     height, width = pixels.shape[:2]
@@ -83,24 +81,12 @@ def _is_recognised(source: PlaneSource, model: Backbone) -> bool:
 
 def embedding_of(image: npt.ArrayLike | PlaneSource, model: Backbone) -> FloatArray:
     """Return the model's embedding (e,) of a whole plane, squeezed into a square."""
-    return _embedding(_reduced(as_source(image)), model)
+    return _embedding(glance(as_source(image)), model)
 
 
 def _embedding(pixels: npt.NDArray[Any], model: Backbone) -> FloatArray:
     tensor = model.preprocess(pixels, keep_aspect=False)
     return np.asarray(model.embed_images(tensor)[0].float().cpu().numpy(), np.float32)
-
-
-def _reduced(source: PlaneSource) -> npt.NDArray[Any]:
-    """Read a plane at about `_SIDE` pixels; of a very large one some rows of each block."""
-    level = max(n for n, one in enumerate(source.levels) if min(one.shape) >= _SIDE or not n)
-    height, width = source.levels[level].shape
-    reduce = max(1, min(height, width) // _SIDE)
-    if height * width <= _WHOLE:
-        return read_reduced(source, level, (0, 0, height, width), reduce)
-    tops = range(0, height, reduce)
-    boxes = ((top, 0, min(top + _BAND, height), width) for top in tops)
-    return np.concatenate([read_reduced(source, level, box, reduce) for box in boxes])
 
 
 def distances(embeddings: FloatArray, references: FloatArray) -> FloatArray:

@@ -44,6 +44,7 @@ class LazyPlane:
         axes: tuple[int, int] | None = None,
         index: Sequence[int] = (),
         samples: bool = False,
+        nodata: float | None = None,
     ) -> None:
         first = levels[0]
         count = len(first.shape) - samples
@@ -62,6 +63,7 @@ class LazyPlane:
                     f"{size}; choose 0 to {size - 1}."
                 )
         self.dtype = np.dtype(first.dtype)
+        self._nodata = nodata
         shapes = [(int(a.shape[rows]), int(a.shape[columns])) for a in levels]
         height, width = shapes[0]
         if 0 in shapes[0]:
@@ -102,6 +104,17 @@ class LazyPlane:
                     a - top : c - top, b - left : d - left
                 ]
         return out
+
+    def no_value(self, values: Array) -> Array | None:
+        """Return where pixels (h, w) have no value; None if all have one.
+
+        Those of colours have none if none of the three has one, as in GDAL's mask of a data set.
+        """
+        if self._nodata is None:
+            return None
+        with np.errstate(over="ignore"):  # a number beyond float32
+            same: Array = values == self._nodata
+        return np.asarray(same[..., :3].all(-1)) if self._samples else same
 
     def _cut(self, level: int, box: Box) -> Array:
         array = self._arrays[level]

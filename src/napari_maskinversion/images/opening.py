@@ -18,11 +18,13 @@ import numpy as np
 from ..base.errors import InputError, MaskInversionError
 from ..base.reading import as_path, check_file
 from ..base.units import Georeference, Units
+from .channels import as_source, source_of
 from .decoding import PICTURES, Array, check_memory, decode, picture_notes, reading_errors
 from .ome_zarr import is_zarr, label_image, open_zarr
 from .other_formats import is_other_format, open_other_format
+from .plane_source import brightness_note
 from .stack import Stack, check_series, stack_of
-from .tiff import is_tiff, open_tiff
+from .tiff import is_tiff, open_tiff, without_nodata
 
 # Formats that are read piece by piece; all others are decoded whole.
 _LAZY_FORMATS: Final[
@@ -65,21 +67,18 @@ def image_notes(path: Path) -> tuple[str, ...]:
 class _FileArray:
     """An array in a file, read piece by piece; errors name the file.
 
-    Decoders raise nearly anything on damaged files.
+    Decoders raise nearly anything on damaged files. Of labels, no data (``nodata``) is 0.
     """
 
-    def __init__(self, array: Any, path: Path, what: str) -> None:
-        self._array, self._path, self._what = array, path, what
+    def __init__(self, array: Any, path: Path, what: str, nodata: float | None) -> None:
+        self._array, self._path, self._what, self._nodata = array, path, what, nodata
         self.shape, self.dtype = array.shape, array.dtype
-
-    @property
-    def chunks(self) -> Any:
-        return self._array.chunks
+        self.chunks = getattr(array, "chunks", None)
 
     def __getitem__(self, key: Any) -> Any:
         with reading_errors(self._path, self._what):
             check_memory(self._size_of(key), self._path, self._what)
-            return np.asarray(self._array[key])
+            return without_nodata(np.asarray(self._array[key]), self._nodata)
 
     def _size_of(self, key: Any) -> int:
         """Return the bytes of a selection, or of the chunk that has to be read for it."""
@@ -95,8 +94,11 @@ def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
         if fits(path):
             with reading_errors(path, what):
                 stack = open_lazily(path, series, colours)
+            nodata = None if colours else stack.nodata
             levels = tuple(
-                level if isinstance(level, np.ndarray) else _FileArray(level, path, what)
+                level
+                if isinstance(level, np.ndarray) and nodata is None
+                else _FileArray(level, path, what, nodata)
                 for level in stack.levels
             )
             return replace(stack, levels=levels)
@@ -112,23 +114,25 @@ def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
 def read_image(path: str | Path) -> Array:
     """Read an image to (H, W) or (H, W, 3), in a type the models take.
 
-    RGBA is composited onto black. uint8, bool, floats in 0..1 and 16-bit colours are kept. Other
-    types (12 bits in uint16, int32, other floats) have no range of their own: they are scaled from
-    their minimum and maximum to float32 in 0..1, as viewers do.
+    RGBA is composited onto black. uint8 and bool are kept; others become float32 in 0..1, as in a
+    run: colours of uint16 have the range of 8, 10, 12, 14 or 16 bits, the smallest that holds them.
+    Floats in 0..1 keep their range. Other types are stretched between percentiles 0.1 and 99.9.
+    NaN, and what the tag GDAL_NODATA names, is no value, and black.
 
     Warns
     -----
     UserWarning
-        If it is one of several images in the file, or viewers show it in another way.
+        If it is one of several images in the file, viewers show it in another way, or it is nearly
+        black or white.
 
     Raises
     ------
     InputError
-        If the file is missing, is not an image, has several planes, or contains NaN; names it.
+        If the file is missing, is not an image, or has several planes; names it.
     """
     file = as_path(path, "an image")
     array = read_plane(file)
-    for note in image_notes(file):
+    for note in filter(None, (*image_notes(file), brightness_note(as_source(array)))):
         warnings.warn(note, stacklevel=2)
     return array
 
@@ -146,33 +150,21 @@ def read_plane(path: Path) -> Array:
         )
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        count = int((~np.isfinite(array)).sum())
-        raise InputError(f"{path} contains {count} values that are not finite (NaN or infinity).")
     if array.dtype.kind not in "uifb":
         raise InputError(f"{path} has values of type {array.dtype}; an image has real numbers.")
-    known = array.dtype in (np.uint8, np.bool_) or (array.dtype == np.uint16 and array.ndim == 3)
-    if not known:
-        array = _stretch(array)
-    if array.ndim == 3 and array.shape[2] == 4:
-        array = _over_black(array)
-    return array
+    nodata = nodata_of(path, array.shape[:2])
+    if array.dtype in (np.uint8, np.bool_) and nodata is None and array.shape[2:] != (4,):
+        return array
+    try:
+        source = source_of(array, nodata)
+        return source.read(0, (0, 0, *source.shape))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
-def _stretch(array: Array) -> Array:
-    low, high = float(array.min()), float(array.max())
-    if array.dtype.kind == "f" and low >= 0 and high <= 1:
-        return array.astype(np.float32)
-    spread = max(high - low, np.finfo(float).tiny)
-    return np.asarray((array.astype(np.float64) - low) / spread, dtype=np.float32)
-
-
-def _over_black(array: Array) -> Array:
-    if array.dtype.kind == "f":
-        return np.asarray(array[:, :, :3] * array[:, :, 3:])
-    top = 1 if array.dtype.kind == "b" else np.iinfo(array.dtype).max
-    mixed = array[:, :, :3].astype(np.float32) * (array[:, :, 3:].astype(np.float32) / top)
-    return np.asarray(np.round(mixed), dtype=array.dtype)
+def nodata_of(file: Path | None, shape: tuple[int, ...]) -> float | None:
+    """Return what stands for no value in a file whose last two axes, of pixels, have this shape."""
+    return None if file is None else _about(file, shape[-2:])[1]
 
 
 def georeference_of(file: Path | None, shape: tuple[int, int]) -> Georeference | None:
@@ -195,16 +187,21 @@ def with_georeference(
 
 
 def _units_of(file: Path, shape: tuple[int, int]) -> Units | None:
+    return _about(file, shape)[0]
+
+
+def _about(file: Path, shape: tuple[int, ...]) -> tuple[Units | None, float | None]:
+    """Return units and nodata of a file; None if it has other planes or another reader."""
     try:
         about = file.stat()
         return _read(file, shape, about.st_mtime_ns, about.st_size)
     except (MaskInversionError, OSError):
-        return None  # opened by another reader
+        return None, None
 
 
 @lru_cache(maxsize=8)
-def _read(file: Path, shape: tuple[int, int], *_: int) -> Units | None:
+def _read(file: Path, shape: tuple[int, ...], *_: int) -> tuple[Units | None, float | None]:
     if not is_tiff(file):
-        return None
+        return None, None
     with open_image(file) as stack:
-        return stack.units if stack.shape == shape else None
+        return (stack.units, stack.nodata) if stack.shape == shape else (None, None)

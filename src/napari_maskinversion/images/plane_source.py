@@ -7,7 +7,8 @@ step s is centred on plane coordinate ``s * p + (s - 1) / 2``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,12 @@ Box = tuple[int, int, int, int]
 # Pixels read at once when a window is downsampled while it is read.
 STRIP: Final = 8_000_000
 _OVERVIEW: Final = 1024  # pixels of an overview's longer side, about
+_SIDE: Final = 256  # pixels of the shorter side at a glance; the demo model sees 128
+_WHOLE: Final = 50_000_000  # pixels of a level that is read whole
+_BAND: Final = 8  # rows read of each block of a larger one
+_DARK: Final = 0.1  # of white
+_FEW: Final = 0.01  # share of pixels: spots on black are a picture
+_glances: WeakKeyDictionary[PlaneSource, Array] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +112,6 @@ def nothing_to_see(value: object) -> str:
     )
 
 
-def as_source(image: npt.ArrayLike | PlaneSource) -> PlaneSource:
-    """Return a plane unchanged, and an array as a plane in memory."""
-    if hasattr(image, "levels") and hasattr(image, "read"):
-        return cast("PlaneSource", image)
-    return ArrayPlane(image)
-
-
 def read_reduced(source: PlaneSource, level: int, box: Box, reduce: int) -> Array:
     """Read a box of a level, averaging blocks of ``reduce`` x ``reduce`` pixels.
 
@@ -150,3 +150,31 @@ def overview(source: PlaneSource) -> Array:
     reduce = max(1, max(height, width) // _OVERVIEW)
     box = (0, 0, -(-height // reduce) * reduce, -(-width // reduce) * reduce)
     return read_reduced(source, level, box, reduce)
+
+
+def glance(source: PlaneSource) -> Array:
+    """Read a plane at about `_SIDE` pixels, once; of a very large one some rows of each block."""
+    if source not in _glances:
+        level = max(n for n, one in enumerate(source.levels) if min(one.shape) >= _SIDE or not n)
+        height, width = source.levels[level].shape
+        reduce = max(1, min(height, width) // _SIDE)
+        band = height if height * width <= _WHOLE else _BAND
+        tops = range(0, height, height if band == height else reduce)
+        boxes = ((top, 0, min(top + band, height), width) for top in tops)
+        parts = [read_reduced(source, level, box, reduce) for box in boxes]
+        _glances[source] = np.concatenate(parts)
+    return _glances[source]
+
+
+def brightness_note(source: PlaneSource) -> str:
+    """Return a line about a plane that is nearly black or white; reads as `glance` does."""
+    pixels = glance(source)
+    light = pixels if pixels.ndim == 2 else pixels[..., :3].max(2)
+    light = light / (255.0 if light.dtype == np.uint8 else 1.0)
+    for name, others in (("black", light > _DARK), ("white", light < 1 - _DARK)):
+        if others.mean() < _FEW:
+            return (
+                f"The image is nearly {name} as the model sees it (mean brightness "
+                f"{light.mean():.1%}); stretch its contrast."
+            )
+    return ""

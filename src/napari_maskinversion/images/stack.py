@@ -33,6 +33,7 @@ class Stack:
     notes: tuple[str, ...] = ()  # What its reader cannot know about its pixels, for the user
     # Whether the names of the axes are the usual ones of an array that has none
     guessed: bool = False
+    nodata: float | None = None  # The number that stands for no value, besides NaN
 
     def close(self) -> None:
         """Close the underlying file; planes cannot be read after this."""
@@ -121,13 +122,16 @@ class Stack:
                     f"{self.name} is a colour image; it has no channels to choose, so leave them "
                     "out."
                 )
-            return ColourPlane(LazyPlane(self.levels, axes=axes, index=place[:-1], samples=True))
+            place = place[:-1]
+            return ColourPlane(
+                LazyPlane(self.levels, axes=axes, index=place, samples=True, nodata=self.nodata)
+            )
         numbers = self._channel_numbers(channels)
         channels_of = []
         for number, colour in zip(numbers, default_colours(len(numbers)), strict=True):
             if "c" in self.axes:
                 place[self.axes.index("c")] = number
-            plane = LazyPlane(self.levels, axes=axes, index=tuple(place))
+            plane = LazyPlane(self.levels, axes=axes, index=tuple(place), nodata=self.nodata)
             channels_of.append(Channel(plane=plane, colour=colour, name=str(number)))
         return ChannelPlane(channels_of)
 

@@ -36,6 +36,7 @@ _UNREAD_COLOURS: Final = {_CMYK: "CMYK", _YCBCR: "YCbCr", 8: "L*a*b*", 9: "L*a*b
 _PLAIN_CODECS: Final = {1, 5, 8, 32773, 32946, 34925, 50000}
 # ExtraSamples: colours that have been multiplied with their opacity, and colours that have not.
 _MULTIPLIED, _OPACITY = 1, 2
+_NODATA: Final = 42113  # GDAL's tag, a number as text
 
 
 def is_tiff(path: Path) -> bool:
@@ -62,9 +63,10 @@ def read_tiff(path: Path, check_size: Callable[[int], None]) -> Any:
     ``check_size`` raises for more bytes than can be read.
     """
     with _opened(path) as file:
-        check_pages(file.series[0], path)
-        check_size(file.series[0].nbytes)
-        return file.asarray()
+        series = _series(file)[0]
+        check_pages(series, path)
+        check_size(series.nbytes)
+        return without_nodata(series.asarray(), nodata_of(series.keyframe))
 
 
 def _opened(path: Path) -> Any:
@@ -85,6 +87,28 @@ def _opened(path: Path) -> Any:
     return file
 
 
+def _series(file: Any) -> list[Any]:
+    """Return the images of a file; masks of GDAL (in COGs, too) are about others."""
+    return [one for one in file.series if not one.keyframe.is_mask] or list(file.series)
+
+
+def nodata_of(page: Any) -> float | None:
+    """Return the number that stands for no value; None without one."""
+    try:
+        return float(str(page.tags.valueof(_NODATA)).strip("\0 "))
+    except ValueError:
+        return None
+
+
+def without_nodata(labels: Any, nodata: float | None) -> Any:
+    """Return labels with 0 for no data."""
+    if nodata is None:
+        return labels
+    with np.errstate(over="ignore"):
+        nothing = np.isnan(labels) if np.isnan(nodata) else labels == nodata
+    return np.where(nothing, labels.dtype.type(0), labels)
+
+
 def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     """Open an image of a TIFF file with its pyramid, axes, channels and pixel size.
 
@@ -95,16 +119,17 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     import zarr
 
     file = _opened(path)
-    names = _series_names(file)
+    every = _series(file)
+    names = _series_names(file, every)
     check_series(path, number, names)
-    series = file.series[number]
+    series = every[number]
     check_pages(series, path)
     page = series.keyframe
     axes = tuple({"i": "page", "q": "page"}.get(a, a) for a in series.axes.lower())
     if len(set(axes)) < len(axes):
         axes = tuple(f"{a}{i}" if axes.count(a) > 1 else a for i, a in enumerate(axes))
     if series.dataoffset is not None and len(series.levels) == 1:
-        mapped = tifffile.memmap(path, series=number, mode="r")
+        mapped = tifffile.memmap(path, series=file.series.index(series), mode="r")
         levels: tuple[Any, ...] = (np.reshape(mapped, series.shape),)
     else:
         stores = [series.aszarr(level=number) for number in range(len(series.levels))]
@@ -135,6 +160,7 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         images=names,
         series=number,
         notes=_notes(page, path, colours=colours),
+        nodata=nodata_of(page),
     )
 
 
@@ -228,15 +254,15 @@ def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _series_names(file: Any) -> tuple[str, ...]:
+def _series_names(file: Any, every: list[Any]) -> tuple[str, ...]:
     """Return a name of each image of a file, from OME-XML or its size."""
     names = [element.get("Name") or "" for element in _ome_images(file)]
-    if len(names) != len(file.series):
+    if len(names) != len(every):
         names = [
             str(one.name) if str(one.name) not in ("", "Generic", "Uniform") else ""
-            for one in file.series
+            for one in every
         ]
-    sizes = [" x ".join(map(str, one.shape)) for one in file.series]
+    sizes = [" x ".join(map(str, one.shape)) for one in every]
     return tuple(name or size for name, size in zip(names, sizes, strict=True))
 
 

@@ -24,7 +24,8 @@ from ..diffusion.settings import PictureSettings
 from ..engine.compute.lazy_torch import device_name, free_memory
 from ..engine.models.registry import get_spec, own_model
 from ..engine.models.specs import MODELS
-from ..images.plane_source import PlaneSource, as_source, overview
+from ..images.channels import as_source
+from ..images.plane_source import PlaneSource, overview
 from ..results.region_result import RegionResult
 from ..results.settings import RunSettings
 from .labelling import label_regions, loaded_model

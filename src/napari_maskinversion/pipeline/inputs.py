@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..base.errors import InputError
+from ..base.errors import InputError, NoRegionsError
 from ..base.identity import file_sha256
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
@@ -76,7 +76,7 @@ def open_inputs(
             numbers = annotated.coco_numbers
         else:
             on_planes = _of_label_image(masks, stack, position, settings)
-            notes = " ".join(mask_notes(masks, series_of(masks, stack)))
+            notes = " ".join(mask_notes(masks))
         if groups and len(on_planes) > 1:
             raise InputError(
                 "--merge joins regions of one plane; choose it by --plane and leave --planes out."
@@ -175,7 +175,7 @@ def _on_planes(
     if gone:
         raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {path}.")
     if not on_planes:
-        raise InputError(f"{path} has no region on the chosen plane.")
+        raise NoRegionsError(f"{path} has no region on the chosen plane.")
     return on_planes
 
 

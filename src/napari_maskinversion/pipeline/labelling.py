@@ -13,7 +13,8 @@ from ..base.progress import listening
 from ..base.regions import Regions, as_array
 from ..base.units import Units, short_unit
 from ..engine.settings import InversionConfig
-from ..images.plane_source import PlaneSource, as_source
+from ..images.channels import as_source
+from ..images.plane_source import PlaneSource
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary

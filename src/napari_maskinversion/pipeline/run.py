@@ -15,7 +15,8 @@ from ..base.progress import tell
 from ..base.regions import Region, Regions
 from ..base.units import Units
 from ..engine.settings import InversionConfig
-from ..images.plane_source import ArrayPlane, PlaneSource, as_source
+from ..images.channels import as_source
+from ..images.plane_source import ArrayPlane, PlaneSource
 from ..images.windows import plan_windows, regions_in
 from ..language.captions.bank import CaptionBank, CaptionUse
 from ..language.labels.presets import unknown_to
@@ -278,4 +279,5 @@ def _result(
         cut_out=cut_out,
         source_label=region.name,
         source_id=region.source_id,
+        source_values=region.values,
     )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..base.errors import EmptyMaskError, InputError, MaskShapeError
+from ..base.errors import InputError, MaskShapeError, NoRegionsError
 from ..base.identity import Position
 from ..base.label_blocks import compact, crop_labels, read_blocks
 from ..base.regions import Region, Regions
@@ -116,7 +116,7 @@ def regions_by_plane(
             position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
             planes.append(PlaneRegions(position, regions))
     if not planes:
-        raise EmptyMaskError(
+        raise NoRegionsError(
             "The label image has no region on any plane: every pixel is 0."
             if only is None
             else "None of the chosen regions is on any plane of the label image."
@@ -223,11 +223,11 @@ def read_plane_regions(
                 flat = plane_of_labels(array, axes=axes, index=index)
                 regions = regions_of_labels(flat, only=only)
                 planes = [PlaneRegions(tuple(chosen.items()), regions)] if len(regions) else []
-        except EmptyMaskError as error:
-            raise EmptyMaskError(f"{path}: {error}") from None
+        except NoRegionsError as error:
+            raise NoRegionsError(f"{path}: {error}") from None
     if not planes:
         chosen_text = ",".join(f"{name}={place}" for name, place in chosen.items())
-        raise EmptyMaskError(f"{path} has no region on plane {chosen_text}.")
+        raise NoRegionsError(f"{path} has no region on plane {chosen_text}.")
     placed = []
     for plane in planes:
         # Drop axes of length 1 that only the labels have; add the chosen ones.

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ..base.errors import EmptyMaskError, InputError
+from ..base.errors import EmptyMaskError, InputError, NoRegionsError
 from ..base.reading import as_path, is_of_macos
 from ..base.regions import Region, Regions
 from ..images.decoding import LOSSY, PICTURES, Array, decode
@@ -71,7 +71,7 @@ def read_regions(
     file, shape = as_path(path, "regions"), (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
         regions = read_masks(file, shape, series=series or 0)
-        _warn(mask_notes(file, series or 0))
+        _warn(mask_notes(file))
         return regions
     annotations = read_annotations(file, shape, image=image, series=series)
     planes = annotations.planes
@@ -159,11 +159,10 @@ def _pictures(folder: Path) -> list[Path]:
     )
 
 
-def mask_notes(path: Path, series: int = 0) -> tuple[str, ...]:
-    """Return what is left out of a folder of masks, or missing in a zarr folder of labels."""
+def mask_notes(path: Path) -> tuple[str, ...]:
+    """Return what is left out of a folder of masks."""
     if is_zarr(path):
-        with open_labels(path, series) as stack:
-            return stack.notes
+        return ()
     results = (
         [file.name for file in _pictures(path) if holds_results(file)] if path.is_dir() else []
     )
@@ -179,7 +178,7 @@ def _labels(labels: ArrayLike, path: Path, image_shape: tuple[int, int]) -> Regi
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if not len(regions):
-        raise EmptyMaskError(f"{path} has no region: every pixel is 0.")
+        raise NoRegionsError(f"{path} has no region: every pixel is 0 or no data.")
     return regions
 
 

@@ -5,12 +5,15 @@ To add a column, add a `ColumnSpec` to `COLUMNS`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, Literal
 
+from ..base.validation import encodable
+from ..regions.annotations.json_files import to_json_types
 from .region_result import PhysicalSize, RegionResult, equivalent_diameter, physical_size
 from .run_info import RunInfo
 
@@ -23,6 +26,12 @@ CONFIDENCE: Final = (
     "not in it"
 )
 RANKED_LABELS: Final = 5  # labels of a region that the table lists
+# What files call other things, besides `COLUMNS`.
+_WRITTEN: Final = (
+    *("label", "score", "geometry", "fid", "image", "plane", "norm", "embedding", "attributes"),
+    *("decision", "accepted_label", "decided_at"),
+    *("name", "objecttype", "position", "classification", "measurements", "metadata"),
+)
 _FITS: Final = {True: "fits", False: "does not fit", None: ""}
 
 
@@ -142,6 +151,47 @@ def _ranked_labels(count: int) -> Iterator[ColumnSpec]:
                 explanation=f"Cosine similarity of the region and label {rank + 1}",
                 value=_ranked("similarities", rank),
             )
+
+
+def source_columns(info: RunInfo, regions: Rows) -> dict[str, str]:
+    """Return the column of each attribute that regions bring from their file.
+
+    One of a name that is taken, in letters of any size, has ``source_`` before it.
+    """
+    brought = dict.fromkeys(name for region in regions for name in region.source_values)
+    own = (*columns_of_any(info.axes), *_caption_columns(info, regions)) if brought else ()
+    taken = {*_WRITTEN, *(column.name for column in own)}
+    columns = {}
+    for name in brought:
+        column = str(encodable(name))
+        while column.lower() in taken:
+            column = f"source_{column}"
+        taken.add(column.lower())
+        columns[name] = column
+    return columns
+
+
+def _source_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
+    for name, column in source_columns(info, regions).items():
+        values = [one.source_values.get(name) for one in regions]
+        kinds = {type(value) for value in values if value is not None}
+        whole = kinds == {int} and max(map(abs, filter(None, values)), default=0) < 2**63
+        kind: Kind = "integer" if whole else "number" if kinds == {int, float} else "text"
+        kind = "number" if kinds == {float} else kind
+        plain = kinds == {bool} or kind != "text"
+
+        def cell(region: RegionResult, info: RunInfo, name: str = name, plain: bool = plain) -> Any:
+            value = region.source_values.get(name)
+            if plain or value is None or isinstance(value, str):
+                return value
+            return json.dumps(to_json_types(value), ensure_ascii=False)
+
+        yield ColumnSpec(
+            name=column,
+            explanation="Attribute of the region in the file that it came from",
+            kind=kind,
+            value=cell,
+        )
 
 
 def _caption_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
@@ -275,6 +325,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         value=lambda region, info: region.source_id,
         optional=True,
     ),
+    _source_columns,
     ColumnSpec(
         name="next_labels",
         title="then",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,7 @@ class RegionFacts:
     members: tuple[_Id, ...] = ()
     source_label: PlainText = ""  # Name and id in the file that it came from; "" for none
     source_id: PlainText = ""
+    source_values: Mapping[str, Any] = field(default_factory=dict)  # Its attributes there
     # Sentence that a decoder wrote from the embedding; "" for none
     generated_caption: PlainText = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -188,12 +188,12 @@ class Results:
         import pandas as pd
 
         info, regions = self.info, self.regions
-        return pd.DataFrame(
-            {
-                column.name: [encodable(column.value(region, info)) for region in regions]
-                for column in columns_of(info, regions)
-            }
-        )
+        cells: dict[str, Any] = {}
+        for column in columns_of(info, regions):
+            values = [encodable(column.value(region, info)) for region in regions]
+            gaps = column.kind == "integer" and None in values  # which would make floats of all
+            cells[column.name] = pd.array(values, dtype="Int64") if gaps else values
+        return pd.DataFrame(cells)
 
 
 def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) -> FloatArray:

@@ -257,13 +257,14 @@ def test_a_label_plane_serves_every_plane_of_a_stack_and_a_missing_plane_is_refu
         regions_of(viewer, image, short)
 
 
-def test_pixels_are_as_shown_contrast_limits_for_grey_clipped_for_float_colour():
+def test_pixels_are_as_shown_contrast_limits_for_grey_and_stretched_colour():
     viewer = ViewerModel()
     grey = viewer.add_image(np.array([[0, 50], [100, 200]], np.uint16), contrast_limits=(50, 150))
     np.testing.assert_allclose(pixels_of(viewer, grey), [[0, 0], [0.5, 1]])
-    colour = viewer.add_image(np.full((4, 4, 3), 1.5, np.float32), rgb=True)
-    assert pixels_of(viewer, colour).shape == (4, 4, 3)
-    assert pixels_of(viewer, colour).max() == 1
+    wide = np.linspace(-100, 1761, 9 * 8 * 3, dtype=np.float32).reshape(9, 8, 3)
+    colour = viewer.add_image(wide, rgb=True)
+    expected = (wide + 100) / 1861
+    np.testing.assert_allclose(pixels_of(viewer, colour), expected, atol=0.005)
     planes = viewer.add_image(np.zeros((4, 3, 3)), rgb=False)  # three planes, not a colour
     assert pixels_of(viewer, planes).shape == (3, 3)
 

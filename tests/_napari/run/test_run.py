@@ -57,7 +57,7 @@ def test_names_of_a_file_come_through_a_run_and_are_compared(
     labels = widget._viewer.layers["cells"]
     regions = Regions.from_labels(labels.data).only([1, 2, 3])
     items = tuple(
-        Annotation(region=region, label=name)
+        Annotation(region=region, label=name, values={"called": name.title()})
         for region, name in zip(regions, ("cat", "DOG", "bird"), strict=True)
     )
     write_coco(Annotations(shape=(160, 200), items=items, image="photo"), tmp_path / "a.json")
@@ -72,6 +72,7 @@ def test_names_of_a_file_come_through_a_run_and_are_compared(
         ("DOG", "2"),
         ("bird", "3"),
     ]
+    assert results.to_frame()["called"].tolist() == ["Cat", "Dog", "Bird"]
     # An export to COCO keeps the numbers of the categories.
     numbers = widget.session.record.source["category_ids"]
     assert numbers == {"cat": 1, "DOG": 2, "bird": 3}

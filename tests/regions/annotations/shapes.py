@@ -34,7 +34,7 @@ def annotations(draw):
             region=draw(regions(region_id=number)),
             label=draw(names),
             score=draw(st.none() | st.floats(-1, 1)),
-            values={"iou": draw(st.floats(0, 1)), "status": "ok"},
+            columns={"iou": draw(st.floats(0, 1)), "status": "ok"},
         )
         for number in range(1, count + 1)
     )

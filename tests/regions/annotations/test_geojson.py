@@ -73,7 +73,7 @@ def test_shapely_and_qupath_find_pixels_names_and_numbers(tmp_path):
         label="車",
         score=0.5,
         position=(("z", 2),),
-        values={"iou": 0.7, "margin": float("nan"), "status": "ok"},
+        columns={"iou": 0.7, "margin": float("nan"), "status": "ok"},
     )
     written = Annotations(shape=(2, 4), items=(item,), image="a.tif", colors={"車": "#ff8000"})
     write_geojson(written, path)
@@ -166,7 +166,11 @@ def test_properties_of_gis_software_are_names_ids_and_values(read):
     )
     assert [item.label for item in result.items] == ["house", "tree", "lawn"]
     assert [item.source_id for item in result.items] == ["17", "3", ""]
-    assert [dict(item.values) for item in result.items] == [{"height_m": 3.5}, {}, {}]
+    assert [dict(item.values) for item in result.items] == [
+        {"height_m": 3.5},
+        {},
+        {"name": "Annotation 5"},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from segment_anything import SamAutomaticMaskGenerator
 
 from napari_maskinversion.base.errors import Cancelled, ConfigError
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.images.plane_source import as_source
+from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.regions.sam.prompts import AutomaticConfig, Prompt
 from tests.listeners import collect
 

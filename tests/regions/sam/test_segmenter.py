@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from segment_anything import SamPredictor
 
+from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.images.opening import stack_of
-from napari_maskinversion.images.plane_source import ArrayPlane, Level, as_source
+from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.regions.cleanup import CleanUp
 from napari_maskinversion.regions.sam.prompts import Prompt
 from napari_maskinversion.regions.sam.resizing import resize_for_sam

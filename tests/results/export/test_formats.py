@@ -17,7 +17,8 @@ from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.regions.label_images import regions_of_labels
 from napari_maskinversion.results.export.annotations import to_annotations
-from napari_maskinversion.results.export.catalogue import FORMATS, export
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.export.catalogue import FORMATS, export, write_results
 from tests.scenes import label_image, regions
 
 from .bundles import GEO
@@ -202,3 +203,61 @@ def test_texts_that_utf_8_cannot_encode_are_written_with_another_sign(bundle, tm
     FORMATS[name].write(strange, tmp_path / FORMATS[name].file)
     if name == "csv":
         assert pd.read_csv(tmp_path / "regions.csv")["accepted_label"][0] == "b\ufffd"
+
+
+VALUES = (
+    {"height_m": 6.5, "Area": "large", "parcel": 17, "code": 3, "tags": ["a", {"b": 1}]}
+    | {"listed": True},
+    {"height_m": 9.0, "Area": "small", "parcel": None, "code": "A3", "listed": False},
+    {"listed": True},
+    {"parcel": 3, "region": "Bavaria", "name": "Äcker", "listed": True},
+)
+COLUMNS = {  # one of this name is ours, or a file's, if it has "source_"
+    "height_m": [6.5, 9.0, None, None],
+    "source_Area": ["large", "small", None, None],
+    "parcel": [17, None, None, 3],
+    "code": ["3", "A3", None, None],
+    "tags": ['["a", {"b": 1}]', None, None, None],
+    "listed": ["True", "False", "True", "True"],
+    "source_region": [None, None, None, "Bavaria"],
+    "source_name": [None, None, None, "Äcker"],
+}
+
+
+def test_attributes_that_regions_bring_come_out_again(bundle, tmp_path):
+    import anndata
+    import geopandas
+
+    regions = [
+        replace(one, source_values=values)
+        for one, values in zip(bundle.results.regions, VALUES, strict=True)
+    ]
+    brought = replace(bundle, results=replace(bundle.results, regions=tuple(regions)))
+    names = ("npz", "csv", "coco", "geojson", "parquet", "geopackage", "anndata", "json")
+    write_results(brought, tmp_path, names)
+    files = [tmp_path / FORMATS[name].file for name in names]
+    archive, csv, coco, geojson, parquet, geopackage, table, record = files
+    assert [one.source_values for one in open_archive(archive).results.regions] == list(VALUES)
+    frames = (
+        pq.read_table(parquet).to_pandas(),
+        pd.read_csv(csv),
+        geopandas.read_file(geopackage),
+    )
+    for frame in frames:
+        for name, values in COLUMNS.items():
+            cells = frame[name].astype(str) if name == "listed" else frame[name]
+            seen = [None if pd.isna(value) else value for value in cells]
+            assert seen == values, name
+    assert pq.read_schema(parquet).field("parcel").type == "int64"
+    assert {*COLUMNS} < {*anndata.read_h5ad(table).obs}
+    renamed = [
+        {name if name in COLUMNS else f"source_{name}": value for name, value in values.items()}
+        for values in VALUES
+    ]
+    attributes = json.loads(coco.read_text())["annotations"][3]["attributes"]
+    assert renamed[3].items() <= attributes.items()
+    assert json.loads(record.read_text("utf-8"))["regions"][0]["source"]["values"] == VALUES[0]
+    assert geopandas.read_file(geojson)["source_Area"].tolist()[:2] == ["large", "small"]
+    for file in (coco, geojson):  # results in files of ours are no attributes
+        again = read_annotations(file, (60, 80), geo=GEO).items
+        assert [dict(one.values) for one in again] == renamed

@@ -31,6 +31,7 @@ from ...images.stack import Stack
 from ...pipeline.inputs import open_inputs
 from ...regions.label_images import regions_by_plane, regions_of_labels
 from ...results.export.archive import open_archive
+from ..layers.label_layers import VALUES
 from ..run_requests.stored_results import painted
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class OpenedImage:
     # Of the whole image, where its layers are channels: decisions are about all of it
     identity: ImageIdentity | None = None
     labels: npt.NDArray[np.int32]  # Its regions, on the data of the layers
-    features: pd.DataFrame | None = None  # Names of the regions in their file
+    about: dict[str, Any] = field(default_factory=dict)  # What their file says, for their layer
     identities: tuple[RegionIdentity, ...] = ()  # The regions as the labels show them
     # Its results; ``table`` and ``results_of`` are those of its regions
     bundle: Bundle | None = None
@@ -129,7 +130,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         layers=layers,
         identity=whole,
         labels=labels,
-        features=_features(regions),
+        about=_about(regions),
         identities=_as_painted(regions, labels, axes, _names(stack)),
         bundle=bundle,
         table=table,
@@ -220,7 +221,7 @@ def _limits(stack: Stack, number: int) -> tuple[float, float]:
     middle = [int(side) // 2 for side in stack.levels[0].shape]
     index = [number if name == "c" else at for name, at in zip(stack.axes, middle, strict=True)]
     try:
-        return auto_limits(LazyPlane(stack.levels, axes=axes, index=index))
+        return auto_limits(LazyPlane(stack.levels, axes=axes, index=index, nodata=stack.nodata))
     except InputError:  # nothing to see; a run says so
         return 0.0, 1.0
 
@@ -236,18 +237,19 @@ def _scale(stack: Stack) -> tuple[list[float], tuple[str, ...]]:
     return scale, tuple(units.unit if name in sizes else "pixel" for name in names) * known
 
 
-def _features(regions: Sequence[tuple[Position, Region]]) -> Any:
-    """Return names of regions as a Labels layer has them; None without any."""
+def _about(regions: Sequence[tuple[Position, Region]]) -> dict[str, Any]:
+    """Return what the file of regions says about them, as a Labels layer has it."""
     import pandas as pd
 
-    named = [region for _, region in regions if region.name or region.source_id]
+    named = [one for _, one in regions if one.name or one.source_id or one.values]
     if not named:
-        return None
+        return {}
     rows = [{"index": 0, "label": "", "score": np.nan, "source_id": ""}]
     rows += [
         {"index": r.id, "label": r.name, "score": np.nan, "source_id": r.source_id} for r in named
     ]
-    return pd.DataFrame(rows)
+    values = {one.id: dict(one.values) for one in named}
+    return {"features": pd.DataFrame(rows), "metadata": {VALUES: values}}
 
 
 def _why_not_drawn(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:

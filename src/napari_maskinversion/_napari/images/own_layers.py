@@ -93,12 +93,11 @@ def show_image(
     """
     about = {FILE: str(opened.file), IDENTITY: opened.identity}
     images = [Image(layer.data, metadata=dict(about), **layer.options) for layer in opened.layers]
-    more = {} if opened.features is None else {"features": opened.features}
     labels = Labels(
         opened.labels,
         name=f"{opened.file.name}: regions",
         opacity=REGIONS_OPACITY,
-        **more,
+        **opened.about,
         **place_of(images[0]),
     )
     layers = viewer.layers

@@ -144,6 +144,7 @@ class ProjectDisk:
                     label=region.name,
                     position=position,
                     source_id=region.source_id,
+                    values=region.values,
                 )
                 for position, region in regions
             )

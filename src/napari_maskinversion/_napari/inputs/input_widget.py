@@ -181,8 +181,10 @@ def is_channels_first(image: Any) -> bool:
     if image is None or image.rgb or image.multiscale or image.ndim != 3:
         return False
     data = image.data
+    if not hasattr(data, "__array_function__"):  # others turn their axes otherwise
+        return False
     # NumPy and dask turn the axes without reading the data.
-    return data.shape[0] == _COLOURS and data.dtype.kind in "uf" and hasattr(data, "transpose")
+    return bool(data.shape[0] == _COLOURS and data.dtype.kind in "uf")
 
 
 def add_in_colour(viewer: Any, image: Any) -> Any:

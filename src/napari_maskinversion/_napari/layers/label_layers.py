@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PIXELS: Final = 2_000_000_000
+VALUES: Final = "attributes"
+"""Where a layer's metadata has the attributes that regions have in their file, by label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,12 @@ def layers_of(
 ) -> tuple[list[tuple[Any, dict[str, Any]]], int]:
     """Return data of Labels layers and what else to give them, and how many are in the first.
 
-    Their features hold names and scores; their metadata the file's words and numbers.
+    Their features hold names and scores; their metadata the file's words and numbers, and the
+    attributes of regions.
     """
     drawn = draw_label_layers(annotations.items, shape, place)
     metadata = {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
+    values = [{value: dict(item.values) for value, item in one.items} for one in drawn]
     names = [name] if len(drawn) == 1 else [f"{name} {n + 1}" for n in range(len(drawn))]
     layers = [
         (
@@ -102,22 +106,27 @@ def layers_of(
             {
                 "name": called,
                 "features": features_of(one),
-                "metadata": metadata,
+                "metadata": {**metadata, VALUES: own},
                 "opacity": REGIONS_OPACITY,
             },
         )
-        for called, one in zip(names, drawn, strict=True)
+        for called, one, own in zip(names, drawn, values, strict=True)
     ]
     return layers, len(drawn[0].items) if drawn else 0
 
 
-def source_names(features: Any) -> dict[int, tuple[str, str]]:
-    """Return name and id by label, for features of regions that come from a file; else nothing."""
+def source_facts(features: Any, metadata: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return fields of `Region` by label: what the file of the regions says; else nothing."""
     if features is None or not {"index", "label", "source_id"} <= set(features):
         return {}
     rows = zip(*(features[name] for name in ("index", "label", "source_id")), strict=True)
+    values = metadata.get(VALUES) or {}
     return {
-        label: (name if isinstance(name, str) else "", own if isinstance(own, str) else "")
+        label: {
+            "name": name if isinstance(name, str) else "",
+            "source_id": own if isinstance(own, str) else "",
+            "values": values.get(label, {}),
+        }
         for index, name, own in rows
         if (label := whole(index))
     }

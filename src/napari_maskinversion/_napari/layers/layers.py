@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.regions import as_array
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .rasterise import Shape
 
@@ -69,13 +72,41 @@ def file_of(image: Any) -> Path | None:
         return None
 
 
+class OtherArray:
+    """An array of torch, tensorstore, JAX, CuPy and others; its parts are NumPy's."""
+
+    def __init__(self, array: Any, name: str) -> None:
+        self.held, self._name = array, name
+        self.shape = tuple(int(side) for side in array.shape)
+        # torch.uint8, dtype("uint8"), <dtype: 'uint8'>
+        kind = re.search(r"bool|(u?int|float|complex)\d+", str(getattr(array, "dtype", "")))
+        if kind is None:
+            raise self._refusal("its values are of no type that NumPy knows")
+        self.dtype = np.dtype(kind[0])
+
+    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+        try:
+            return as_array(self.held[key])
+        except Exception as error:
+            raise self._refusal(" ".join(str(error).split())) from error
+
+    def _refusal(self, why: str) -> InputError:
+        return InputError(
+            f"Layer '{self._name}' has an array of {type(self.held).__module__} that cannot be "
+            f"read ({why}); give the layer numpy.asarray(data)."
+        )
+
+
 def levels_of(layer: Any) -> list[Any]:
     """Return a layer's arrays, finest first; one for a plain layer."""
     levels = list(layer.data) if getattr(layer, "multiscale", False) else [layer.data]
-    for data in levels:
+    for place, data in enumerate(levels):
         # Other array types of plugins, and data that is not an image.
         if len(getattr(data, "shape", ())) not in (layer.ndim, layer.ndim + 1):
             raise InputError(f"Layer '{layer.name}' holds no array of pixels.")
+        lazy = hasattr(data, "chunks") and isinstance(data.dtype, np.dtype)  # dask, zarr, xarray
+        if not (isinstance(data, np.ndarray) or lazy):
+            levels[place] = OtherArray(data, layer.name)
     return levels
 
 

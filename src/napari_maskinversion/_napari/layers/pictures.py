@@ -9,12 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ...base.errors import InputError
-from ...images.channels import Channel, ChannelPlane, ColourPlane
+from ...images.channels import Channel, ChannelPlane, ColourPlane, auto_limits
 from ...images.lazy_plane import LazyPlane
+from ...images.opening import nodata_of
 from ...images.plane_source import PlaneSource
 from .coordinates import Grid, Plane, Slice, ViewPoint, pixels_to_layer, plane_of, slice_of
 from .displayed_plane import SHADES, DisplayedLayer, DisplayedPlane, FloatArray
-from .layers import copied, levels_of
+from .layers import copied, file_of, levels_of
 
 Channels = Literal["layer", "displayed"]
 
@@ -30,6 +31,7 @@ class LayerCopy:
     pinned: bool  # Arrays in memory hold only the plane shown
     rgb: bool
     limits: tuple[float, float]
+    nodata: float | None  # The number that stands for no value in the layer's file
     gamma: float
     opacity: float
     blending: str
@@ -42,14 +44,21 @@ class LayerCopy:
         index = list(cut.index)
         if self.pinned and isinstance(self.levels[0], np.ndarray):
             index = [0] * len(index)
-        return LazyPlane(self.levels, axes=cut.axes, index=index, samples=self.rgb)
+        return LazyPlane(
+            self.levels, axes=cut.axes, index=index, samples=self.rgb, nodata=self.nodata
+        )
 
     def source(self, cut: Slice) -> PlaneSource:
         """Return the layer alone: its colours, or its contrast limits as black and white."""
         plane = self.lazy(cut)
         if self.rgb:
-            return ColourPlane(plane, (0.0, 1.0) if plane.dtype.kind == "f" else None)
+            return ColourPlane(plane)
         low, high = self.limits
+        # No value is neither the darkest nor the brightest one, as in limits of napari's own.
+        at = [self.nodata is not None and np.isclose(end, self.nodata) for end in (low, high)]
+        if any(at):
+            real = auto_limits(plane)
+            low, high = real[0] if at[0] else low, real[1] if at[1] else high
         limits = (low, high) if low < high else None
         channel = Channel(plane=plane, limits=limits, gamma=self.gamma, name=self.grid.name)
         return ChannelPlane([channel])
@@ -74,6 +83,7 @@ def copy_layer(
         pinned=pinned,
         rgb=bool(layer.rgb),
         limits=_limits(layer),
+        nodata=nodata_of(file_of(layer), grid.shape),
         gamma=float(layer.gamma),
         opacity=float(layer.opacity),
         blending=str(layer.blending),

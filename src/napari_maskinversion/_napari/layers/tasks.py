@@ -20,7 +20,7 @@ from ...base.regions import Regions
 from ...pipeline.run import PlaneTask
 from ...regions.label_images import areas_of_labels, plane_of_labels, regions_by_plane
 from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, plane_of, slice_of
-from .label_layers import source_names
+from .label_layers import source_facts
 from .layers import copied, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
 from .rasterise import Shape, lie_outside, rasterise, regions_on_plane
@@ -83,17 +83,17 @@ class ShapesCopy:
 class LabelsCopy:
     """A Labels layer; ``pinned`` where only the plane shown was copied.
 
-    ``names`` are name and id of each region in the file that it came from.
+    ``facts`` are what the file that a region came from says about it.
     """
 
     grid: Grid
     data: Any
     pinned: bool
-    names: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _names_of(layer: Any) -> dict[int, tuple[str, str]]:
-    return source_names(getattr(layer, "features", None))
+def _facts_of(layer: Any) -> dict[int, dict[str, Any]]:
+    return source_facts(getattr(layer, "features", None), getattr(layer, "metadata", {}))
 
 
 def copy_regions(
@@ -106,12 +106,12 @@ def copy_regions(
     data = levels_of(layer)[0]
     if not shown_only:
         data = copied(data, snapshot=snapshot)
-        return LabelsCopy(grid=grid, data=data, pinned=False, names=_names_of(layer))
+        return LabelsCopy(grid=grid, data=data, pinned=False, facts=_facts_of(layer))
     cut = slice_of(grid, view)
     cut.check(grid)
     data = copied(data, cut, snapshot=snapshot)
     pinned = isinstance(data, np.ndarray)
-    return LabelsCopy(grid=grid, data=data, pinned=pinned, names=_names_of(layer))
+    return LabelsCopy(grid=grid, data=data, pinned=pinned, facts=_facts_of(layer))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -237,14 +237,10 @@ class RunInput:
         return plane_of_labels(labels.data, axes=cut.axes, index=index)
 
     def _named(self, regions: Regions) -> Regions:
-        names = {} if isinstance(self.regions, ShapesCopy) else self.regions.names
-        if not names:
+        facts = {} if isinstance(self.regions, ShapesCopy) else self.regions.facts
+        if not facts:
             return regions
-        named = []
-        for region in regions:
-            name, own_id = names.get(region.id, ("", ""))
-            named.append(replace(region, name=name, source_id=own_id))
-        return Regions(regions.shape, named)
+        return Regions(regions.shape, [replace(one, **facts.get(one.id, {})) for one in regions])
 
     def _merged(self, regions: Regions) -> Regions:
         regions = self._named(regions)
@@ -310,4 +306,4 @@ def _feed(hasher: hashlib.blake2b, value: Any) -> None:
     else:
         # Lazy arrays are identified by object.
         lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
-        hasher.update(repr(id(value) if lazy else value).encode())
+        hasher.update(repr(id(getattr(value, "held", value)) if lazy else value).encode())

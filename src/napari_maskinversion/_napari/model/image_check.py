@@ -1,4 +1,4 @@
-"""Finds out whether the demo model knows the kind of the chosen image."""
+"""Finds out whether the chosen image can be seen, and whether the demo model knows its kind."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
 from ...engine.models.specs import DEMO
+from ...images.plane_source import brightness_note
 from ..layers.coordinates import ViewPoint, plane_of
 from ..layers.pictures import Picture, copy_picture
 from ..run_requests.preparing import background_of, image_layers
@@ -22,7 +23,7 @@ _QUIET: Final = 300  # milliseconds without a change
 
 
 class ImageCheck(Topic, QObject):
-    """Shows the demo model each image that is chosen with it, in a worker."""
+    """Looks at each image that is chosen, in a worker; the demo model does, too."""
 
     def __init__(
         self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
@@ -52,8 +53,7 @@ class ImageCheck(Topic, QObject):
     def _watch(self, image: Any) -> None:
         """Follow the pixels of the chosen image."""
         for layer, connect in ((self._watched, False), (image, True)):
-            if layer is not None:
-                emitter = layer.events.data
+            for emitter in () if layer is None else _looks(layer):
                 (emitter.connect if connect else emitter.disconnect)(self._renewed)
         self._watched = image
 
@@ -62,7 +62,7 @@ class ImageCheck(Topic, QObject):
         session = self._session
         if session.doubt is not None and session.doubt.image is session.image:
             session.doubt = None
-        self.checked = None
+        self.checked = session.looked_at = None
         self.later()
 
     def later(self, _: object = None) -> None:
@@ -71,13 +71,13 @@ class ImageCheck(Topic, QObject):
         if checked is None or not session.matches(checked, "image"):
             self.worker.drop()
             # Without PyTorch it would hold up the window's first seconds.
-            if session.image is not None and session.settings.model == DEMO and is_warm():
+            if session.image is not None and is_warm():
                 self._pause.throttle()
 
     def _start(self) -> None:
         snapshot = self._session.snapshot()
         view = ViewPoint.of(self._viewer)
-        if snapshot.image is None or snapshot.settings.model != DEMO:
+        if snapshot.image is None:
             return
         try:
             picture = copy_picture(
@@ -92,21 +92,27 @@ class ImageCheck(Topic, QObject):
             return  # a run will say it
         self.worker.start(partial(_look, snapshot, picture, view, self._store))
 
-    def _answered(self, answer: tuple[Snapshot, bool]) -> None:
-        self.checked, unknown = answer
+    def _answered(self, answer: tuple[Snapshot, bool, str]) -> None:
+        self.checked, unknown, note = answer
+        self._session.looked_at = self.checked, note
         if unknown:
             self._session.doubt = self.checked
 
 
+def _looks(layer: Any) -> tuple[Any, ...]:
+    return layer.events.data, layer.events.contrast_limits
+
+
 def _look(
     snapshot: Snapshot, picture: Picture, view: ViewPoint, store: ModelStore
-) -> tuple[Snapshot, bool]:
-    """Return whether the model does not know the image; in the worker."""
+) -> tuple[Snapshot, bool, str]:
+    """Return whether the demo model does not know the image, and a line; in the worker."""
     from ...images.known_images import is_unknown
 
     try:
         source = picture.source(plane_of(picture.grid, view), view)
-        settings = snapshot.settings
-        return snapshot, is_unknown(source, store.get(settings.model, settings.device))
+        note, settings = brightness_note(source), snapshot.settings
+        unknown = settings.model == DEMO and is_unknown(source, store.get(DEMO, settings.device))
+        return snapshot, unknown, note
     except MaskInversionError:
-        return snapshot, False  # a run will say it
+        return snapshot, False, ""  # a run will say it

@@ -43,6 +43,7 @@ class PanelHeader(Topic, QWidget):
         self.model = Note(name="Model")
         self.change = _button("Change...", "Change the model", "Choose another model and device")
         self.photographs = _button("", "Choose a model for photographs", "")
+        self.seen = Note(name="What the model sees")
         self.chip, above = QWidget(), line(self.model, self.change)
         for part in (self.chip, above):  # napari gives each widget a background of its own
             part.setObjectName("chip")
@@ -56,13 +57,15 @@ class PanelHeader(Topic, QWidget):
         grid.addWidget(self.keys, 1, 1)
         grid.setColumnStretch(0, 1)
         grid.setRowStretch(2, 1)  # a note below the regions moves no button
-        stack(self, top, self.chip, margins=(2, 0, 2, 4), spacing=2)
+        stack(self, top, self.seen, self.chip, margins=(2, 0, 2, 4), spacing=2)
         self.show_model()
 
     def bind(self) -> None:
         """Follow the session."""
         self.after("settings image doubt download record", self.show_model)
+        self.after("image looked_at", lambda _: self.seen.say(self._session.image_note))
         self.show_model()
+        self.seen.say(self._session.image_note)
 
     def set_colors(self, colors: Mapping[str, str]) -> None:
         """Follow the theme: "amber" behind the demo model's line, "on amber" for its text."""

@@ -23,7 +23,7 @@ from qtpy.QtWidgets import (
 )
 
 from ..widgets.dialogs import ToolDialog
-from ..widgets.sections import line, scrolled
+from ..widgets.sections import Note, line, scrolled
 
 TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore", "images": "Images"}
 _TOPICS: Final = ("model", "inputs", "vocabulary", "run", "results", "review", "explore", "images")
@@ -63,7 +63,11 @@ class Tabs(QTabWidget):
         layout = cast(QVBoxLayout, inside.layout())
         for topic in _topics():
             if getattr(topic, "TAB", "") == name:
-                layout.insertWidget(layout.count() - 1, topic.content(self._panel))  # above a space
+                try:
+                    content = topic.content(self._panel)
+                except Exception as error:  # the others work
+                    content = Note(f"This part does not work: {error}")
+                layout.insertWidget(layout.count() - 1, content)  # above a space
         self.filled.emit(name)
 
     @property

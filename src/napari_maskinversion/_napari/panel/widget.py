@@ -198,9 +198,12 @@ class MaskInversionWidget(Topic, QWidget):
             self._on_theme()
             listen(self._hear)
             self.closing.watch()
-            self.input.connect_viewer()
-            for name in _TOPICS.split():
-                getattr(self, name).follow()
+            topics = {name: getattr(self, name).follow for name in _TOPICS.split()}
+            for name, follow in {"input": self.input.connect_viewer, **topics}.items():
+                try:
+                    follow()
+                except Exception as error:  # the others work: an odd layer stops none of them
+                    self.session.say(f"The part '{name}' does not work: {error}", "error")
             self.follow()
 
     def bind(self) -> None:

@@ -10,7 +10,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
-from ..layers.label_layers import layers_of, source_names, whole
+from ..layers.label_layers import layers_of, source_facts, whole
 
 LayerData = tuple[Any, dict[str, Any], str]
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
@@ -86,13 +86,14 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
     names = ("t", "z")[-others:] if 0 < others <= 2 else tuple(f"axis{i}" for i in range(others))
     planes = regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
     texts, metadata = _names(about.get("features")), about.get("metadata") or {}
-    own = source_names(about.get("features"))
+    facts = source_facts(about.get("features"), metadata)
     items = [
         Annotation(
             region=region,
             label=texts.get(region.id, ""),
             position=_whole(plane.position),
-            source_id=own.get(region.id, ("", ""))[1],
+            source_id=facts.get(region.id, {}).get("source_id", ""),
+            values=facts.get(region.id, {}).get("values", {}),
         )
         for plane in planes
         for region in plane.regions

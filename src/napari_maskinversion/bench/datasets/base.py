@@ -6,7 +6,6 @@ To read another data set, write a subclass of `Dataset` and an entry in ``sets.y
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -100,13 +99,8 @@ def content_of(*files: Path, **other: Any) -> str:
 @contextmanager
 def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
     """Turn all errors of reading a file in the block into `BadRecordError`, but for memory."""
-    from PIL import Image
-
     try:
-        with warnings.catch_warnings():
-            # Pillow warns at half of the size that it refuses.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            yield
+        yield
     except Exception as error:
         # Decoders have errors of their own: zlib's and LZW's are RuntimeErrors.
         said = error.__cause__ if isinstance(error, InputError) and error.__cause__ else error
@@ -116,8 +110,6 @@ def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
             why = str(said)
         elif isinstance(said, FileNotFoundError):
             why = f"there is no {what} {said.filename or file}."
-        elif isinstance(said, Image.DecompressionBombError):
-            why = f"{file} is too large to be read whole ({said}). Cut it into tiles."
         else:
             why = f"{file} is broken or no image ({said})."
         raise BadRecordError(f"{record}: {why}") from None

@@ -164,11 +164,13 @@ class _Batch:
     out: Path
     skip_bad: bool
     problems: dict[str, str] = field(default_factory=dict)  # Why images failed, by name
+    bare: set[str] = field(default_factory=set)  # Names of images without regions
     finished: int = 0
 
     def check(self) -> None:
         """Say which images cannot be run."""
-        self.problems |= problems_of(self.plan, self.executor)
+        problems, self.bare = problems_of(self.plan, self.executor)
+        self.problems |= problems
         for name, problem in self.problems.items():
             say(f"{name}: {problem}")
         if self.problems and not self.skip_bad:
@@ -192,7 +194,7 @@ class _Batch:
     def run(self, *, is_here: bool) -> None:
         """Run the images that can be run."""
         write_failed(self.problems, self.out)
-        tasks = [task for task in self.plan.tasks if task.name not in self.problems]
+        tasks = [one for one in self.plan.tasks if one.name not in {*self.problems, *self.bare}]
         if not tasks:
             return
         work: Work = run_task
@@ -218,6 +220,9 @@ class _Batch:
             )
         if not report.problem:
             self.finished += 1
+            return
+        if report.bare:
+            progress.say(f"{report.name} is left out: {report.problem}")
             return
         if not self.skip_bad:
             text = f"{report.name}: {report.problem} Finished images are kept; --skip-bad goes on "

@@ -63,8 +63,11 @@ class Where:
         return Workers(count, gpus_for(device)) if count > 1 else Workers()
 
 
-def problems_of(work: Plan, executor: TaskExecutor) -> dict[str, str]:
-    """Read all images and regions; return by name why some cannot be run."""
+def problems_of(work: Plan, executor: TaskExecutor) -> tuple[dict[str, str], set[str]]:
+    """Read all images and regions; return by name why some cannot be run, and those left out.
+
+    Those without regions are left out, unless none has any: data sets have some on purpose.
+    """
     reports: dict[str, Report] = {}
 
     def keep(report: Report, _: BatchProgress) -> None:
@@ -73,8 +76,14 @@ def problems_of(work: Plan, executor: TaskExecutor) -> dict[str, str]:
     follow(work.tasks, executor, check_task, keep, title="Checked")
     in_order = [reports[task.name] for task in work.tasks]
     say_first([note for report in in_order for note in report.notes])
-    problems = {report.name: report.problem for report in in_order if report.problem}
-    return dict.fromkeys(work.bare, NO_REGIONS) | problems
+    failed = [report for report in in_order if report.problem]
+    bare = dict.fromkeys(work.bare, NO_REGIONS)
+    bare |= {report.name: report.problem for report in failed if report.bare}
+    problems = {report.name: report.problem for report in failed if not report.bare}
+    if len(bare) == len(work.tasks) + len(work.bare) + len(work.done):
+        return bare, set()
+    say_first([f"{name} is left out: {why}" for name, why in bare.items()])
+    return problems, set(bare)
 
 
 def follow(

@@ -17,7 +17,7 @@ ProjectPlace = Annotated[
     Path, typer.Argument(help="Project: a folder with project.yaml, or a file of another name.")
 ]
 _SAID: Final = 5  # lines in full
-NO_REGIONS: Final = "it has no regions; add them by --regions, or 'project add' with --regions"
+NO_REGIONS: Final = "it has no regions; add them by --regions, or 'project add' with --regions."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

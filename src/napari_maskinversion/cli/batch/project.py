@@ -131,12 +131,12 @@ def check_command(place: ProjectPlace) -> None:
     # In its own folder are no results: all images are to be looked at.
     work = plan(opened.with_results(opened.folder), captions=captions_hash(opened))
     with Workers() as executor:
-        problems = problems_of(work, executor)
+        problems, bare = problems_of(work, executor)
     for name, problem in problems.items():
         echo(f"{name}: {problem}")
     if problems:
         raise InputError(f"{counted(len(problems))} of {len(opened.project.images)} cannot be run.")
-    echo(f"{counted(len(work.tasks))} can be run.")
+    echo(f"{counted(sum(task.name not in bare for task in work.tasks))} can be run.")
 
 
 @project.command("export")

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...base.errors import InputError
-from ...base.regions import as_array
+from ...base.regions import as_array, top_of_bits
 
 # Interpolation and rounding in earlier steps leave float images slightly outside 0..1.
 _OVERSHOOT = 0.01
@@ -22,8 +22,9 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
 
     Resizing uint8 is ten times as fast as resizing floats, and it is what open_clip does.
 
-    The image is grey, RGB or RGBA, channels last. uint8 and uint16 are scaled by their range, bool
-    becomes 0 and 1, floats must be in 0..1. RGBA is blended over black, as on a black canvas.
+    The image is grey, RGB or RGBA, channels last. uint8 is scaled by its range, uint16 by that of
+    the bits it uses (`top_of_bits`), bool becomes 0 and 1, floats must be in 0..1. RGBA is blended
+    over black, as on a black canvas.
     """
     array = as_array(image)
     if array.ndim == 2:
@@ -49,7 +50,8 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
 def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     kind = array.dtype
     if kind == np.uint8 or kind == np.uint16:
-        return array.astype(np.float32) / np.float32(np.iinfo(kind).max)
+        top = top_of_bits(float(array.max())) if kind == np.uint16 else 255
+        return array.astype(np.float32) / np.float32(top)
     if kind == np.bool_:
         return array.astype(np.float32)
     if not np.issubdtype(kind, np.floating):

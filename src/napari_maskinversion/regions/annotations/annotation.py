@@ -33,8 +33,14 @@ class Annotation:
     label: str = ""  # "" for none
     score: float | None = None
     position: Position = ()  # Plane of the region, ``(("t", 3), ("z", 12))``; empty for a 2-D image
-    values: Mapping[str, Any] = field(default_factory=dict)  # The other columns of the table
+    values: Mapping[str, Any] = field(default_factory=dict)  # Its attributes in the file
+    columns: Mapping[str, Any] = field(default_factory=dict)  # Of the results table, no attributes
     source_id: str = ""  # Its id in the file; "" for none
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """All that is written about it: columns of the results, and its own attributes."""
+        return {**self.columns, **self.values}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +100,9 @@ class Annotations:
         """Regions by plane with their names, in the order in which planes first appear."""
         planes: dict[Position, list[Region]] = {}
         for item in self.items:
-            region = replace(item.region, name=item.label, source_id=item.source_id)
+            region = replace(
+                item.region, name=item.label, source_id=item.source_id, values=item.values
+            )
             planes.setdefault(item.position, []).append(region)
         return {position: Regions(self.shape, regions) for position, regions in planes.items()}
 

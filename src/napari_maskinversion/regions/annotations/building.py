@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...base.errors import InputError
+from ...base.errors import InputError, NoRegionsError
 from ...base.identity import Position
 from ...base.label_blocks import LARGEST
 from ...base.regions import Region
@@ -149,7 +150,12 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
     if image.name and name and not same_image(name, image.name):
         notes.insert(0, f"{path} says it is about {name}, and the image is {image.file}.")
     shape = size_of_images(parsed.images, path, image.shape)
-    drawn: Iterable[tuple[Drawn, list[Geometry]]] = _geometries(parsed.objects, notes)
+    objects = iter(parsed.objects)
+    first = next(objects, None)
+    if first is None:
+        of = f" of {image.file}" if image.file else ""
+        raise NoRegionsError(" ".join([f"{path} contains no region{of}.", *notes[:_MAX_NOTES]]))
+    drawn: Iterable[tuple[Drawn, list[Geometry]]] = _geometries(chain([first], objects), notes)
     if shape is None:
         drawn = list(drawn)
         shape = _shape_around(geometry for _, parts in drawn for geometry in parts)

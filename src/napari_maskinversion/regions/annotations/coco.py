@@ -41,6 +41,8 @@ from .polygons import check_crop, turned_box
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
+BROUGHT: Final = "attributes of the regions"
+"""Where files of ours list the attributes that are no results."""
 _BACKGROUND: Final = "_background_"  # an unused category of labelme's
 
 
@@ -108,6 +110,7 @@ class CocoPage:
     # For the key of an image: its annotations, each after what messages call it
     records: Mapping[Any, list[tuple[int, str, dict[str, Any]]]]
     notes: list[str]  # Annotations of no listed image
+    brought: Sequence[str]  # See `BROUGHT`
 
 
 def sorted_by_image(page: Any, path: Path) -> CocoPage:
@@ -127,7 +130,16 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
         reason = "names no image" if image is None else f"is on image {image}, which is not listed,"
         notes.append(f"{where} {reason} and was left out.")
     names, numbers = _categories(page.get("categories"), used, path)
-    return CocoPage(listed=listed, names=names, category_ids=numbers, records=records, notes=notes)
+    about = page.get("info") if isinstance(page.get("info"), dict) else {}
+    brought = about.get(BROUGHT)
+    return CocoPage(
+        listed=listed,
+        names=names,
+        category_ids=numbers,
+        records=records,
+        notes=notes,
+        brought=brought if isinstance(brought, list) else [],
+    )
 
 
 def _segments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -191,6 +203,9 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
         record = _Instance.of(members)
         own = record.id if isinstance(record.id, int) else None
+        values = record.attributes or record.model_extra or {}
+        if record.region is not None:  # a file of ours, with columns of results
+            values = {name: value for name, value in values.items() if name in page.brought}
         objects.append(
             Drawn(
                 where=where,
@@ -199,7 +214,7 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
                 id=own if record.region is None else record.region,
                 position=position,
                 score=record.score,
-                values=record.attributes or record.model_extra or {},
+                values=values,
                 source_id="" if record.id is None else str(record.id),
             )
         )

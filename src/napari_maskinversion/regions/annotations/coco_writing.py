@@ -13,7 +13,7 @@ from ...base.identity import Position
 from ...base.regions import Region
 from . import rle
 from .annotation import Annotation, Annotations, binary_mask
-from .coco import UNNAMED
+from .coco import BROUGHT, UNNAMED
 from .json_files import to_json_types, write_json
 from .polygons import outline, polygons_of, without_holes
 
@@ -88,6 +88,7 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
         "info": {
             "description": "Regions named by napari-maskinversion",
             "coordinates": "pixels; (0, 0) is the outer corner of the first one, y goes down",
+            BROUGHT: list(dict.fromkeys(name for item in items for name in item.values)),
             **about,
         },
         "licenses": [],
@@ -148,8 +149,8 @@ def _record(item: Annotation, shape: tuple[int, int], *, polygons: bool) -> dict
     }
     if item.score is not None and math.isfinite(item.score):
         record["score"] = item.score
-    if item.values:
-        record["attributes"] = to_json_types(item.values)
+    if item.attributes:
+        record["attributes"] = to_json_types(item.attributes)
     return record
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
-from pydantic import BeforeValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
@@ -29,7 +28,7 @@ from .polygons import outline, polygons_of
 OURS: Final = "napari-maskinversion"
 _AREAS: Final = ("Polygon", "MultiPolygon", "GeometryCollection")
 # Properties with the class of a feature, and with its id, in letters of any size.
-_LABELS: Final = ("label", "class", "class_name", "category", "type", "name")
+_LABELS: Final = ("label", "class", "class_name", "classification", "category", "type", "name")
 _IDS: Final = ("fid", "id")
 _PLANE_AXES: Final = ("c", "z", "t")
 _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
@@ -106,12 +105,14 @@ def _lists(rings: Any) -> list[list[list[float]]]:
 
 
 def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
-    values = to_json_types(item.values)
+    values = to_json_types(item.columns)
     numbers = {key: value for key, value in values.items() if type(value) in (int, float)}
     if item.score is not None and math.isfinite(item.score):
         numbers = {"score": float(item.score), **numbers}
     texts = {key: value for key, value in values.items() if isinstance(value, str) and value}
+    own = to_json_types(item.values).items()
     properties: dict[str, Any] = {
+        **{f"source_{name}" if name in _TAKEN else name: value for name, value in own},
         "objectType": "annotation",
         "name": f"region {item.region.id}",
         "region": item.region.id,
@@ -138,10 +139,12 @@ class _Class(Record):
 
 
 class _Properties(Record):
-    """What features of QuPath and of this program have; GIS software has any others."""
+    """What features of QuPath and of this program have; others are attributes."""
 
     classification: Loose[_Class | Name] = None
-    objectType: Any = None  # noqa: N815 - QuPath's names
+    objectType: Loose[  # noqa: N815 - QuPath's names
+        Literal["annotation", "detection", "cell", "tile", "tmaCore", "tma_core", "root", "unknown"]
+    ] = None
     region: Loose[int] = None
     position: Loose[dict[str, int]] = None
     measurements: Loose[dict[str, Any] | list[dict[str, Any]]] = None  # A list before QuPath 0.4
@@ -153,7 +156,16 @@ class _Properties(Record):
 class _Feature(Record):
     id: Loose[Id] = None
     geometry: Loose[dict[str, Any]] = None
-    properties: Annotated[_Properties, BeforeValidator(_Properties.of)] = _Properties()
+    properties: Loose[dict[str, Any]] = None
+
+    @cached_property
+    def about(self) -> _Properties:
+        """The properties that are read."""
+        return _Properties.of(self.properties)
+
+
+# An attribute of this name is written with "source_" before it.
+_TAKEN: Final = {*_Properties.model_fields, "name", "color", "isLocked"}
 
 
 def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
@@ -173,9 +185,11 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     named = list(_with_children(features, path, notes))
     # Those without an area are left out below, and their planes do not count.
     areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
-    places = dict(zip(map(id, areas), _positions(areas), strict=True))
+    places = dict(zip(map(id, areas), _positions(areas, ours=bool(ours)), strict=True))
     return Parsed(
-        objects=[_drawn(where, one, places.get(id(one), ()), geo) for where, one in named],
+        objects=[
+            _drawn(where, one, places.get(id(one), ()), geo, own=bool(ours)) for where, one in named
+        ],
         images=[
             ListedImage(
                 name=str(ours.get("image") or ""),
@@ -188,32 +202,41 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     )
 
 
-def _drawn(where: str, feature: _Feature, position: Position, geo: Georeference | None) -> Drawn:
-    about = feature.properties
+def _drawn(
+    where: str, feature: _Feature, position: Position, geo: Georeference | None, *, own: bool
+) -> Drawn:
+    about = feature.about
     label = about.classification
     if isinstance(label, _Class):
         label = label.name or ": ".join(map(str, label.names or []))
-    others = dict(about.model_extra or {})
-    keys = {key.lower(): key for key, value in others.items() if isinstance(value, int | str)}
-    # QuPath's objects, and ours, have names besides their class.
-    own = about.objectType is not None
-    named = next((keys[name] for name in _LABELS[: -1 if own else None] if name in keys), None)
-    if named is not None:
-        label = label or others.pop(named)
-    ids = [feature.id, *(others.pop(keys[name]) for name in _IDS if name in keys)]
+    read = {name for name in _Properties.model_fields if getattr(about, name) is not None}
+    read -= set() if own else {"region", "position"}
+    read |= {"color", "isLocked"} if about.objectType else set()
+    values = {name: v for name, v in (feature.properties or {}).items() if name not in read}
     numbers = about.measurements or {}
     if isinstance(numbers, list):
         numbers = {str(one.get("name")): one.get("value") for one in numbers}
-    columns = {**({} if own else others), **numbers, **(about.metadata or {})}
+    number, score = feature.id, numbers.get("score")
+    if own:  # its measurements and texts are results
+        values.pop("name", None)
+    else:
+        values |= {**numbers, **(about.metadata or {})}
+        score = values.pop("score", None)
+        keys = {key.lower(): key for key, value in values.items() if isinstance(value, int | str)}
+        # QuPath's objects have names besides their class.
+        named = [keys[key] for key in _LABELS[: -1 if about.objectType else None] if key in keys]
+        label = label or (values.pop(named[0]) if named else None)
+        numbered = [keys[key] for key in _IDS if key in keys]
+        number = values.pop(numbered[0]) if number is None and numbered else number
     return Drawn(
         where=where,
         geometry=partial(_geometry, feature.geometry, geo),
         label="" if label is None else str(label),
-        id=about.region,
+        id=about.region if own else None,
         position=position,
-        score=columns.pop("score", None),
-        values=columns,
-        source_id=next((str(one) for one in ids if one is not None), ""),
+        score=score,
+        values=values,
+        source_id="" if number is None else str(number),
     )
 
 
@@ -227,7 +250,7 @@ def _with_children(
     while todo:
         where, content = todo.pop()
         feature = _Feature.of(content)
-        children = feature.properties.childObjects or feature.properties.children or []
+        children = feature.about.childObjects or feature.about.children or []
         inner += len(children)
         nuclei += "nucleusGeometry" in (feature.model_extra or {})
         pairs = [(f"{where}, child {number}", child) for number, child in enumerate(children, 1)]
@@ -262,17 +285,16 @@ def _geometry(geometry: dict[str, Any] | None, geo: Georeference | None) -> Outl
     return Outline(polygons)
 
 
-def _positions(features: Sequence[_Feature]) -> list[Position]:
+def _positions(features: Sequence[_Feature], *, ours: bool) -> list[Position]:
     """Return the planes of features; QuPath's without axes on which all are 0."""
-    ours = [one.properties.position for one in features]
-    if None not in ours:
-        return [tuple((axis, max(0, at)) for axis, at in (one or {}).items()) for one in ours]
+    places = [one.about.position for one in features]
+    if ours and None not in places:
+        return [tuple((axis, max(0, at)) for axis, at in (one or {}).items()) for one in places]
     planes = [(one.geometry or {}).get("plane") for one in features]
-    places = [plane if isinstance(plane, dict) else {} for plane in planes]
+    where = [plane if isinstance(plane, dict) else {} for plane in planes]
     # QuPath's are -1 for all planes.
     own = [
-        {axis: max(0, at) for axis in "tz" if type(at := place.get(axis)) is int}
-        for place in places
+        {axis: max(0, at) for axis in "tz" if type(at := place.get(axis)) is int} for place in where
     ]
     axes = [axis for axis in "tz" if any(place.get(axis) for place in own)]
     return [tuple((axis, place.get(axis, 0)) for axis in axes) for place in own]

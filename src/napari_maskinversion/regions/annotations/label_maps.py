@@ -54,7 +54,7 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
                 "plane": dict(item.position),
                 "label": item.label,
                 "score": item.score,
-                **to_json_types(item.values),
+                **to_json_types(item.attributes),
             }
             for value, item in pairs
         ],

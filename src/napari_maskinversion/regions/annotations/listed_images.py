@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
-from ...base.errors import InputError, ManyImagesError, MaskShapeError
+from ...base.errors import InputError, ManyImagesError, MaskShapeError, NotListedError
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
@@ -127,7 +127,8 @@ def choose_images(
                 f"is about {len(names)} images ({some}) and none of them is called "
                 f"{image.file or 'as the image'}."
             )
-        raise ManyImagesError(f"{path} {fault}", _fitting(chosen, image.shape))
+        kind = ManyImagesError if best else NotListedError
+        raise kind(f"{path} {fault}", _fitting(chosen, image.shape))
     chosen = _of_series(chosen, path, image)
     if len({one.position for one in chosen}) < len(chosen):
         raise InputError(

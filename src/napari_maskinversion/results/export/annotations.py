@@ -16,6 +16,7 @@ from ...regions.annotations import coco_writing
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ...regions.annotations.geojson import write_geojson
 from ...regions.annotations.label_maps import map_files, write_label_maps
+from ..columns import source_columns
 from ..region_result import RegionResult
 from .bundle import Bundle, CompressedRegion, ExportFormat, Masks
 
@@ -30,18 +31,20 @@ def to_annotations(bundle: Bundle) -> Annotations:
     labels of the run. The other columns of the table become attributes.
     """
     results, info = bundle.results, bundle.results.info
-    rows = bundle.table().drop(columns="region").to_dict("records")
+    brought = source_columns(info, results.regions)
+    rows = bundle.table().drop(columns=["region", *brought.values()]).to_dict("records")
     items = []
     for region, row in zip(results.regions, rows, strict=True):
-        values = {str(name): value for name, value in row.items()}
-        label = export_label(region, values)
+        columns = {str(name): value for name, value in row.items()}
+        label = export_label(region, columns)
         items.append(
             Annotation(
                 region=_mask(region, bundle.masks).unpack(),
                 label=label,
                 score=_score(region.ranking, label),
                 position=region.position,
-                values=values,
+                values={brought[name]: value for name, value in region.source_values.items()},
+                columns=columns,
                 source_id=encodable(region.source_id),
             )
         )

@@ -200,7 +200,8 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         **_sizes(region, units),
         "plane": dict(region.position),
         "members": region.members,
-        "source": {"label": region.source_label, "id": region.source_id},
+        "source": {"label": region.source_label, "id": region.source_id}
+        | ({"values": region.source_values} if region.source_values else {}),
         "window": {
             "box_yxyx": window.box,
             "whole": window.whole,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.atomic_files import atomic_path
 from ...regions.annotations.json_files import to_json_types
-from ..columns import columns_of_any
+from ..columns import columns_of_any, source_columns
 from .bundle import Bundle, ExportFormat
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def part_of_many(bundle: Bundle, image: str) -> pa.Table:
     """Return the table of one image among many, with the columns that any image may have.
 
     All parts have the same columns and types, since most readers take those of the first part. A
-    column ``image`` has the name, ``plane`` the plane as ``--plane`` takes it.
+    column ``image`` has the name, ``plane`` the plane as ``--plane`` takes it, ``attributes`` the
+    JSON of those that the regions' file has.
     """
     import pyarrow as pa
 
@@ -58,7 +59,12 @@ def part_of_many(bundle: Bundle, image: str) -> pa.Table:
         columns[column.name] = (
             table[column.name].cast(kind) if there else pa.nulls(len(planes), kind)
         )
-    columns |= {name: table[name] for name in table.column_names if name not in columns}
+    brought = source_columns(bundle.results.info, bundle.results.regions).values()
+    own = [name for name in table.column_names if name not in columns and name not in brought]
+    columns |= {name: table[name] for name in own}
+    values = [one.source_values for one in bundle.results.regions]
+    texts = [json.dumps(to_json_types(one), ensure_ascii=False) for one in values]
+    columns["attributes"] = pa.array(texts, pa.string())
     about = {_ABOUT: table.schema.metadata[_ABOUT]}
     return pa.table(columns).replace_schema_metadata(about)
 

@@ -19,6 +19,7 @@ from .label_pyramid import NAME
 
 if TYPE_CHECKING:
     import geopandas as gpd
+    import pandas as pd
 
 
 def write_geopackage(bundle: Bundle, path: Path) -> None:
@@ -28,7 +29,7 @@ def write_geopackage(bundle: Bundle, path: Path) -> None:
     system.
     """
     annotations = to_annotations(bundle)
-    table = outlines_of(annotations, world=annotations.geo is not None)
+    table = _outlines(annotations, bundle.table())
     about = json.dumps(to_json_types(bundle.provenance()))
     # Its writer asks for the ending and keeps a journal beside the file.
     with (
@@ -52,25 +53,19 @@ def write_geopackage(bundle: Bundle, path: Path) -> None:
         file.replace(part)
 
 
-def outlines_of(annotations: Annotations, *, world: bool = False) -> gpd.GeoDataFrame:
+def _outlines(annotations: Annotations, table: pd.DataFrame) -> gpd.GeoDataFrame:
     """Return the outlines of regions with their columns."""
     import geopandas as gpd
 
-    geo = annotations.geo if world else None
+    geo = annotations.geo
     shapes: list[Any] = [outline(item.region) for item in annotations.items]
-    rows = [
-        {"region": item.region.id, "label": item.label, "score": item.score, **_plain(item.values)}
-        for item in annotations.items
-    ]
+    table.insert(1, "label", [item.label for item in annotations.items])
+    table.insert(2, "score", [item.score for item in annotations.items])
     return gpd.GeoDataFrame(
-        rows,
+        table,
         geometry=[to_world(shape, geo) for shape in shapes] if geo else shapes,
         crs=f"EPSG:{geo.epsg}" if geo and geo.epsg else None,
     )
-
-
-def _plain(values: Any) -> dict[str, Any]:
-    return {name: value for name, value in to_json_types(values).items() if name != "geometry"}
 
 
 FORMATS: Final = (

@@ -165,7 +165,7 @@ def _image_label(annotations: Annotations, elements: list[Element], version: str
         "colors": [{"label-value": value, "rgba": rgba} for value, rgba in colors.items()],
         "properties": [
             {"label-value": value, "label": item.label, "score": item.score}
-            | to_json_types(item.values)
+            | to_json_types(item.attributes)
             for value, item in items
         ],
     }
