@@ -10,8 +10,9 @@ from PIL import Image
 
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.images import known_images
+from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.images.known_images import is_near, unknown_image_note
-from napari_maskinversion.images.plane_source import ArrayPlane, as_source
+from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.images.sample_scenes import load_scene, scene_names
 from tests.scenes import demo_model
 

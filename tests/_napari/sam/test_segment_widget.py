@@ -511,7 +511,6 @@ def test_the_window_shows_all_of_its_controls_also_where_one_is_added(qtbot, pan
     dialog = panel.segment.dialog
     for chosen in (0, 1):  # without a checkpoint, and one to fetch
         part.checkpoint.setCurrentIndex(chosen)
-        qtbot.waitUntil(lambda: part.fetching.isVisible() == bool(chosen))
         qtbot.wait(50)  # for the layout
         for control in (part.add_boxes, part.file, part.next, part.erode, part.largest):
             assert control.visibleRegion().boundingRect() == control.rect()

@@ -235,9 +235,9 @@ class FindSection(ProgressSection):
         if self._shown is None or place < 0 or results is None:
             return -1
         finding, image, _ = self._shown
-        found = finding.region(place)
-        keys = [(one.id, one.position) for one in results.regions]
-        key = found.id, found.position
+        one = finding.region(place)
+        key = one.id, one.position
+        keys = [(other.id, other.position) for other in results.regions]
         return keys.index(key) if key in keys and self._session.image is image else -1
 
     def _row_changed(self, row: int) -> None:
