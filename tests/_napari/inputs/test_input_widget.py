@@ -57,6 +57,17 @@ def test_three_planes_become_one_colour_image_in_the_same_place(panel, viewer, q
     assert panel.three_planes.isVisible()
 
 
+def test_one_of_several_channels_is_offered_to_be_seen_with_the_others(panel, viewer, qtbot):
+    viewer.add_image(np.zeros((9, 9), np.uint8))
+    assert not panel.other_channels.isVisible()
+    channels = viewer.add_image(np.zeros((3, 20, 30), np.uint8), channel_axis=0)
+    assert panel.image.layer is channels[-1]
+    assert panel.other_channels.isVisible()
+    qtbot.mouseClick(panel.as_displayed, LEFT)
+    assert panel._session.scope.channels == "displayed"
+    assert not panel.other_channels.isVisible()
+
+
 @pytest.mark.parametrize(
     ("shape", "more"),
     [

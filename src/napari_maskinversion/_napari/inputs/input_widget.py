@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -53,6 +55,10 @@ class InputWidget(QWidget):
         self.in_colour.setToolTip("Add the three planes as one colour image, and hide the stack")
         self.in_colour.clicked.connect(self._use_as_colours)
         self.three_planes = line(Note("Three planes: red, green and blue?"), self.in_colour)
+        self.as_displayed = QPushButton("Use all")
+        self.as_displayed.setToolTip("The model sees all layers as they are displayed")
+        self.as_displayed.clicked.connect(self._use_as_displayed)
+        self.other_channels = line(Note("The model sees this channel alone."), self.as_displayed)
         self.scope = ScopeWidget(session)
         stack(
             self,
@@ -62,6 +68,7 @@ class InputWidget(QWidget):
                     ("Regions", line(self.regions, self.number, self.add, shares=(1, 0, 0))),
                     self.line,
                     self.three_planes,
+                    self.other_channels,
                 ]
             ),
         )
@@ -81,6 +88,7 @@ class InputWidget(QWidget):
             emitter.connect(self._edited)
         self._bindings.connect(self._session.events.layers, self._layer_changed)
         self._bindings.connect(self._session.events.scope, self.scope.show_scope)
+        self._bindings.connect(self._session.events.scope, self._offer)
         self._bindings.connect(self._session.events.settings, self.scope.show_settings)
         self.scope.show_settings(self._session.settings)
         self._refresh()
@@ -100,6 +108,16 @@ class InputWidget(QWidget):
         image = self._session.image
         if is_channels_first(image):
             self._session.choose(image=add_in_colour(self._viewer, image))
+
+    def _use_as_displayed(self) -> None:
+        self._session.scope = replace(self._session.scope, channels="displayed")
+
+    def _offer(self, _: Any = None) -> None:
+        """Offer what else may be meant by the image."""
+        image = self._session.image
+        self.three_planes.setVisible(is_channels_first(image))
+        alone = self._session.scope.channels == "layer"
+        self.other_channels.setVisible(alone and is_channel(image, self.image.suitable()))
 
     def count(self) -> None:
         """Show how many regions the plane has."""
@@ -139,6 +157,7 @@ class InputWidget(QWidget):
     def _refresh(self, added: Any = None) -> None:
         self._session.offer(self.image.suitable(), self.regions.suitable(), added)
         self._show_choice()
+        self._offer()
 
     def _show_choice(self) -> None:
         for combo, layer in zip((self.image, self.regions), self._session.layers, strict=True):
@@ -149,7 +168,7 @@ class InputWidget(QWidget):
         self._show_choice()
         self._watch(regions)
         self.scope.set_regions(regions)
-        self.three_planes.setVisible(is_channels_first(self._session.image))
+        self._offer()
         self.count()
 
     def _edited(self, event: Any = None) -> None:
@@ -174,6 +193,15 @@ def _is_image(layer: Any) -> bool:
     from napari.layers import Image
 
     return isinstance(layer, Image) and not is_ours(layer)
+
+
+def is_channel(image: Any, images: Sequence[Any]) -> bool:
+    """Return whether an image is one of several channels, which napari adds up."""
+    if image is None or image.rgb:
+        return False
+    size = image.extent.data.tolist()
+    same = [one for one in images if not one.rgb and one.extent.data.tolist() == size]
+    return len(same) > 1 and any(one.blending == "additive" for one in same)
 
 
 def is_channels_first(image: Any) -> bool:
