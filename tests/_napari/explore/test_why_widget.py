@@ -194,7 +194,14 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     answered.results.table.selectRow(0)
     assert not why.worker.busy
     assert f"{region.losses[4]:.3f}" in part.curve.text
-    # Closed, the heatmap is the region's own.
+    # On other tabs, and closed, the heatmap is the region's own.
+    answered.tabs.show_tab("explore")
+    step = heat(answered)
+    answered.tabs.show_tab("label")
+    np.testing.assert_array_equal(heat(answered), own)
+    answered.tabs.show_tab("explore")
+    np.testing.assert_array_equal(heat(answered), step)
+    assert not np.array_equal(step, own)
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
     qtbot.keyClick(answered.why.section.toggleButton(), Qt.Key.Key_Return)
     np.testing.assert_array_equal(heat(answered), own)

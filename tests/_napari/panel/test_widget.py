@@ -119,7 +119,7 @@ def test_a_region_out_of_sight_that_the_user_selects_is_brought_into_view(
     # One that is a dot on the screen is enlarged.
     camera.zoom = 0.1
     widget.results.table.selectRow(26)
-    assert camera.zoom == pytest.approx(4)  # 10 pixels are 40
+    assert camera.zoom == pytest.approx(8)  # 10 pixels are 80
     y0, x0, y1, x1 = widget.results.results.regions[26].bbox
     assert camera.center[-2:] == pytest.approx(((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2))
 

@@ -32,7 +32,7 @@ from .tasks import PlaneFinder
 Mask = Region | CompressedRegion
 Masks = Mapping[int, Mask]
 Box = tuple[int, int, int, int]
-_LEAST_SEEN, _ENLARGED = 4, 40  # pixels on the screen: smaller regions are enlarged
+_LEAST_SEEN, _ENLARGED = 14, 80  # pixels on the screen: smaller regions are enlarged
 
 
 class ResultsOnCanvas:
