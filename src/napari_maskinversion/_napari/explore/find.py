@@ -136,7 +136,7 @@ class FindSection(ProgressSection):
         super().bind()
         self.after("layers settings scope live", self.estimator.later)
         self.after("edits", self._edited)
-        self.after("tab", lambda tab: self._seen(tab == "explore" and self.section.isExpanded()))
+        self.after("tab", self._turned)
         self.after("row", self._row_changed)
 
     def stop(self) -> None:
@@ -245,8 +245,13 @@ class FindSection(ProgressSection):
         if row not in (-1, self._row_of(self.table.currentIndex().row())):
             self.table.setCurrentIndex(QModelIndex())
 
+    def _turned(self, tab: str) -> None:
+        """Show what was found again; on other tabs the canvas shows what the selected row says."""
+        if tab == "explore" and self.section.isExpanded():
+            self._show(self.table.currentIndex().row())
+
     def _seen(self, seen: bool) -> None:
-        """Show what was found while the section is in view, else what the selected row says."""
+        """Show what was found while the section is open, else what the selected row says."""
         results, row = self._session.results, self._session.row
         if seen or self._shown is None:
             self._show(self.table.currentIndex().row())

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...base.errors import InputError
 from ...base.regions import as_array
 from .coordinates import Grid, Slice, ViewPoint, slice_of
+from .label_layers import COVERED
 from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
@@ -128,8 +129,8 @@ def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any
     return part.copy()
 
 
-def count_regions(layer: Any, view: ViewPoint) -> int | None:
-    """Count the regions on the plane shown; None where counting would take too long."""
+def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | None:
+    """Count the regions of a run (see `Scope`); None where counting would take too long."""
     grid = Grid.of(layer, view)
     if is_shapes(layer):
         return len(shapes_on_plane(layer, grid, view))
@@ -138,10 +139,15 @@ def count_regions(layer: Any, view: ViewPoint) -> int | None:
     data = levels_of(layer)[0]
     if not isinstance(data, np.ndarray):
         return None
-    plane = copied(data, cut, snapshot=False)
-    if plane.size > _COUNTED_PIXELS:
+    part = copied(data, cut, snapshot=False) if planes == "shown" else data
+    if part.size > _COUNTED_PIXELS:
         return None
-    return _count_values(plane)
+    if planes != "each":
+        covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})
+        return _count_values(part) + sum(one.seen is None for one in covered.values())
+    sides = tuple(part.shape[axis] for axis in cut.axes)
+    each = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
+    return sum(map(_count_values, each))
 
 
 def _count_values(plane: Any) -> int:

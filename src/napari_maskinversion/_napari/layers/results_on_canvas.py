@@ -48,6 +48,7 @@ class ResultsOnCanvas:
         self._finder: PlaneFinder | None = None
         self._told = False
         self._inside = False
+        self.foreign = False  # Whether a region of other results than those of `know` is shown
         # The region with a border, its image and plane, and its pixels where `know` has them not
         self._marked: tuple[RegionResult | None, Any, Any, Mask | None] = (None, None, None, None)
 
@@ -83,6 +84,7 @@ class ResultsOnCanvas:
         ``of`` are image, planes and pixels of a region that is not of the results.
         """
         image, finder, mask = of or (self.image, self._finder, None)
+        self.foreign = of is not None
         plane = self._plane(image, finder, region.position)
         if plane is None:
             self.outline.remove()
@@ -139,6 +141,25 @@ class ResultsOnCanvas:
             return crop_reader(image, finder, mask, region.position)
         except InputError:
             return None
+
+    def row_at(self, regions: Sequence[RegionResult], world: Sequence[float]) -> int:
+        """Return the row of the smallest region at a point of the plane shown; -1 for none."""
+        image, finder, view = self.image, self._finder, ViewPoint.of(self.viewer)
+        if finder is None or image not in self.viewer.layers or self.viewer.dims.ndisplay != 2:
+            return -1
+        grid = Grid.of(image, view)
+        cut = slice_of(grid, view)
+        data = grid.to_data(np.asarray(world)[-grid.ndim :])
+        y, x = (round(float(data[axis])) for axis in cut.axes)
+        hit = []
+        for row, region in enumerate(regions):
+            y0, x0, y1, x1 = region.bbox
+            if not (y0 <= y < y1 and x0 <= x < x1):
+                continue
+            plane, mask = self._plane(image, finder, region.position), self._mask_of(region)
+            if plane is not None and plane.cut == cut and mask is not None:
+                hit += [(region.area, row)] * bool(mask.mask[y - y0, x - x0] > 0)
+        return min(hit)[1] if hit else -1
 
     def _mask_of(self, region: RegionResult) -> Region | None:
         """Return the pixels of a region; None while they are unknown."""
