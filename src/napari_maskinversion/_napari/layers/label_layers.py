@@ -15,7 +15,6 @@ from ...base.errors import InputError
 from ...base.identity import RegionIdentity, identify
 from ...base.regions import Region
 from ...regions.annotations.annotation import Annotation, Annotations, binary_mask
-from .placing import REGIONS_OPACITY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,8 +135,7 @@ def layer_of(
         VALUES: {value: dict(item.values) for value, item in drawn.items},
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }
-    about = {"name": name, "features": features_of(drawn), "metadata": metadata}
-    return drawn.pixels, {**about, "opacity": REGIONS_OPACITY}
+    return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}
 
 
 def source_facts(features: Any, metadata: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
