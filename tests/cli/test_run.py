@@ -309,12 +309,6 @@ def bad_mask(files):
     skimage.io.imsave(files / "bad.png", label_image(3, 30, 40), check_contrast=False)
 
 
-def empty_mask(files):
-    stack = np.zeros((2, 60, 80), np.uint8)
-    stack[0, 5:20, 5:20] = 255
-    tifffile.imwrite(files / "bad.tif", stack, photometric="minisblack")
-
-
 def constant_image(files):
     skimage.io.imsave(files / "bad.png", np.full((60, 80), 9, np.uint8), check_contrast=False)
 
@@ -360,7 +354,6 @@ def blocked_folder(files):
         (constant_image, {"image": "bad.png"}, (), "same value"),
         (None, {"masks": "gone.png"}, (), "no masks at"),
         (bad_mask, {"masks": "bad.png"}, (), "30 x 40 px but the image is 60 x 80"),
-        (empty_mask, {"masks": "bad.tif"}, (), "page 2"),
         (None, {"labels": " , "}, (), "no labels"),
         (None, {"labels": "gone.txt"}, (), "no label file"),
         (None, {}, ("--model", "ViT-B-61/openai"), "ViT-B-61"),

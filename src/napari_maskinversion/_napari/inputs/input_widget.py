@@ -14,6 +14,7 @@ from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 from ...base.errors import InputError
 from ...base.identity import Position, place_text
 from ..layers.coordinates import Grid, ViewPoint, plane_of
+from ..layers.label_layers import label_type
 from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is_shapes, levels_of
 from ..layers.placing import REGIONS_OPACITY, place_of
 from ..session import Session, Topic
@@ -267,5 +268,5 @@ def _new_layer(viewer: Any, image: Any) -> Any:
     name = f"{image.name}: regions"
     if prod(shape) > _MOST_PIXELS:
         return viewer.add_shapes(ndim=image.ndim, name=name, **place)
-    blank = np.zeros(shape, dtype=np.int32)
+    blank = np.zeros(shape, dtype=label_type(shape))
     return viewer.add_labels(blank, name=name, opacity=REGIONS_OPACITY, **place)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PIXELS: Final = 2_000_000_000
+_LARGE: Final = 16_000_000  # pixels; napari takes seconds to show more than that of 32 bits
 VALUES: Final = "attributes"
 """Where a layer's metadata has the attributes that regions have in their file, by label."""
 
@@ -60,7 +61,8 @@ def draw_label_layer(
             f"A label image of {size} px is too large for the viewer; use the command line."
         )
     values = list(zip(_values(items), items, strict=True))
-    pixels = np.zeros(shape, np.int32)
+    highest = max((value for value, _ in values), default=0)
+    pixels = np.zeros(shape, label_type(shape, highest))
     covered: dict[tuple[int, ...], dict[int, Covered]] = {}
     for value, item in sorted(values, key=lambda one: -one[1].region.area):
         pixels[place(item)][binary_mask(item.region)] = value
@@ -85,6 +87,11 @@ def uncovered(regions: Iterable[Region], covered: Mapping[int, Covered]) -> list
         if (now and identify(now)) == one.seen:
             there[label] = one.region
     return [there[label] for label in sorted(there)]
+
+
+def label_type(shape: Sequence[int], highest: int = 0) -> Any:
+    """Return the type of labels up to ``highest``, with room for as many again."""
+    return np.uint16 if math.prod(shape) > _LARGE and highest < 2**15 else np.int32
 
 
 def _values(items: Sequence[Annotation]) -> list[int]:
@@ -131,7 +138,7 @@ def layer_of(
     drawn = draw_label_layer(annotations.items, shape, place)
     metadata = {
         "vocabulary": list(annotations.labels),
-        **annotations.coco_numbers,
+        **annotations.coco_facts,
         VALUES: {value: dict(item.values) for value, item in drawn.items},
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.regions import as_array
+from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED
-from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
@@ -28,6 +28,7 @@ MOVES: Final = ("scale", "translate", "rotate", "shear", "affine", "units")
 COPIED_BYTES: Final = 64 * 2**20
 # Counting labels on a larger plane would slow down painting.
 _COUNTED_PIXELS: Final = 4_000_000
+_LOOKED_AT: Final = 300_000_000  # whether there is a region at all
 _TABLE: Final = 2**22  # largest label that is counted by a table
 
 
@@ -141,7 +142,7 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
         return None
     part = copied(data, cut, snapshot=False) if planes == "shown" else data
     if part.size > _COUNTED_PIXELS:
-        return None
+        return None if part.size > _LOOKED_AT or part.max() else 0
     if planes != "each":
         covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})
         return _count_values(part) + sum(one.seen is None for one in covered.values())

@@ -8,14 +8,22 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
-from ...base.errors import InputError, ManyImagesError, MaskShapeError, NotListedError
+from ...base.errors import (
+    InputError,
+    ManyImagesError,
+    MaskShapeError,
+    NotListedError,
+    if_turned,
+)
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
 
-# Label Studio puts eight digits before the names of files that it was given.
+# Label Studio puts eight digits before names, and _ for spaces; Roboflow adds digits after them.
 _PREFIX: Final = re.compile(r"[0-9a-f]{8}-(?=.)")
+_SUFFIX: Final = re.compile(r"(.+)_(\w+)\.rf\.\w+\.\w+")
 # How alike two names are: more than the parts of any path, and less than a file of the same name.
 _EXACT, _SAME_STEM = 1000.0, 0.5
 
@@ -63,7 +71,7 @@ def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None)
     if shape is not None and size != shape:
         raise MaskShapeError(
             f"{path} is about an image of {size[0]} x {size[1]} px; this one is {shape[0]} x "
-            f"{shape[1]} px."
+            f"{shape[1]} px.{if_turned(size, shape)}"
         )
 
 
@@ -79,8 +87,10 @@ def size_of_images(
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    # Some programs write letters and their accents apart, as macOS once did, or Windows' slashes.
-    return PureWindowsPath(composed(name)).parts
+    # Some programs write letters and their accents apart, as macOS once did, Windows' slashes, or
+    # the address of the image with the keys of its store; Label Studio "?d=" before its own files.
+    name = urlsplit(name).path if "://" in name else name.rpartition("?d=")[2]
+    return PureWindowsPath(unquote(composed(name))).parts
 
 
 def same_image(one: str, other: str) -> bool:
@@ -101,7 +111,13 @@ def _likeness(one: str, other: str) -> float:
     first, second = PureWindowsPath(parts[-1]), PureWindowsPath(others[-1])
     if first.stem == second.stem and not (first.suffix and second.suffix):
         return _SAME_STEM
-    return _SAME_STEM / 2 if _PREFIX.sub("", first.name) == second.name else 0
+    return _SAME_STEM / 2 if _uploaded(first.name) == _uploaded(second.name) else 0
+
+
+def _uploaded(name: str) -> str:
+    """Return a name as it was before an upload, as far as it can be told."""
+    name = _SUFFIX.sub(r"\1.\2", _PREFIX.sub("", unquote(name)))
+    return re.sub(r"[^-\w.]", "", name.replace(" ", "_")).lower()
 
 
 def choose_images(

@@ -1,0 +1,227 @@
+"""The image of a project in the viewer: only its own layers come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from napari.layers import Image, Labels
+
+from ...base.errors import InputError
+from ..layers.coordinates import Grid, ViewPoint, slice_of
+from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
+from ..layers.pictures import Channels, copy_picture
+from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
+from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
+from ..run_requests.preparing import image_layers
+from ..run_requests.stored_results import stored_record
+from ..session import Scope, Session
+from .project_disk import SavedRegions
+
+if TYPE_CHECKING:
+    from .opening import OpenedImage
+
+
+@dataclass(slots=True, eq=False)
+class ShownImage:
+    """An image of a project in the viewer.
+
+    Its regions are those of its own layer, of layers that the panel made for it (from a file, by
+    Segment), and of layers of the user that were chosen for it.
+    """
+
+    viewer: Any
+    session: Session
+    name: str
+    images: list[Any]  # The image, or its channels
+    labels: Any
+    saved: SavedRegions  # Its regions as they are on the disk
+    also: list[Any] = field(default_factory=list)  # The user's layers that were chosen for it
+    # What the model is shown: the one image, or its channels together
+    channels: Channels = field(init=False)
+    _look: tuple[object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.channels = "displayed" if len(self.images) > 1 else "layer"
+        self._look = _look_of(self.images)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is the image that the panel works on."""
+        return self.session.image in self.images
+
+    def is_seen_as_opened(self, scope: Scope) -> bool:
+        """Return whether a run sees what one without a window would see of the image."""
+        if scope.channels != self.channels or _look_of(self.images) != self._look:
+            return False
+        visible = [image for image in image_layers(self.viewer) if image.visible]
+        return self.channels == "layer" or visible == self.images
+
+    @property
+    def made(self) -> list[Any]:
+        """The layers that the panel has made for it."""
+        return [one for one in self.viewer.layers if self.session.is_made_for(one, self.images)]
+
+    @property
+    def region_layers(self) -> list[Any]:
+        """The layers that hold its regions; its own one comes first, and always."""
+        made = [layer for layer in self.made if is_regions(layer)]
+        also = [layer for layer in self.also if layer in self.viewer.layers and layer not in made]
+        others = [one for one in (*made, *also) if one is not self.labels and not is_ours(one)]
+        return [self.labels, *others]
+
+    def show_results(self, opened: OpenedImage, scope: Scope) -> None:
+        """Show its results, if there are any."""
+        if opened.bundle is None or opened.table is None:
+            return
+        view = ViewPoint.of(self.viewer)
+        grid, labels = Grid.of(self.images[0], view), Grid.of(self.labels, view)
+        record = stored_record(
+            self.session.snapshot(),
+            self.images[0],
+            self.labels,
+            opened.bundle,
+            PlaneFinder(view, grid, labels, len(grid.shape) > 2),
+            identities=opened.results_of,
+            painted_as=opened.identities if opened.is_whole else (),
+            table=opened.table,
+        )
+        self.session.show(record.changed(snapshot=replace(record.snapshot, scope=scope)))
+
+    def lose(self, image: Any) -> bool:
+        """Go on without an image that was removed; return whether a channel is left."""
+        rest = [one for one in self.images if one is not image]
+        if rest:
+            self.session.made_for(rest[0], *self.made)
+            self.images = rest
+        return bool(rest)
+
+    def remove(self) -> None:
+        """Remove its layers from the viewer; those of the user stay."""
+        remove_layers(self.viewer, (*self.made, *self.images, self.labels))
+
+    def check_planes(self, layer: Any) -> None:
+        """Refuse regions that the image cannot keep."""
+        view = _usual_view(self.viewer, self.images[0])
+        grid, picture = Grid.of(layer, view), Grid.of(self.images[0], view)
+        if is_shapes(layer):  # each shape counts on the plane of the image where it lies
+            return
+        planes = ((1,) * grid.ndim + picture.shape)[-grid.ndim :]
+        for axis in slice_of(grid, view).others:
+            if grid.shape[axis] > planes[axis]:
+                raise InputError(
+                    f"'{layer.name}' has {grid.shape[axis]} planes but {self.name} has "
+                    f"{planes[axis]}. What you draw there is not saved with the image; choose "
+                    "other regions."
+                )
+
+    def copy_regions(self) -> list[list[RunInput]]:
+        """Copy the regions of each regions layer, on all planes."""
+        view = _usual_view(self.viewer, self.images[0])
+        picture = copy_picture(self.images[0], view, shown_only=False, snapshot=False)
+        copies = []
+        for layer in self.region_layers:
+            parts = []
+            for at, shown_only in _planes(layer, picture.grid, view):
+                regions = copy_regions(layer, at, shown_only=shown_only)
+                planes: Literal["shown", "each"] = "shown" if shown_only else "each"
+                whole = RunInput(view=at, picture=picture, regions=regions, planes=planes)
+                if isinstance(regions, ShapesCopy):
+                    # One by one: a shape that lies outside the image spoils no other.
+                    ones = [replace(regions, shapes=(shape,)) for shape in regions.shapes]
+                    parts += [replace(whole, regions=one) for one in ones]
+                else:
+                    parts.append(whole)
+            copies.append(parts)
+        return copies
+
+
+def _look_of(images: Sequence[Any]) -> tuple[object, ...]:
+    """Return what changes the pixels that a run makes of an image, or of its channels."""
+    return tuple(
+        (*image.contrast_limits, image.gamma, *(_mixing(image) if len(images) > 1 else ()))
+        for image in images
+        if not image.rgb
+    )
+
+
+def _mixing(channel: Any) -> tuple[object, ...]:
+    colors = channel.colormap.colors.tobytes()
+    return channel.visible, channel.opacity, channel.blending, colors
+
+
+def show_image(
+    viewer: Any, session: Session, opened: OpenedImage, before: ShownImage | None
+) -> ShownImage:
+    """Add an image of a project to the viewer, with its results, and choose it.
+
+    It lies directly above the one ``before``: layers of the user stay above it, and the heatmap
+    need not be moved.
+    """
+    about = {FILE: str(opened.file), IDENTITY: opened.identity}
+    images = [Image(layer.data, metadata=dict(about), **layer.options) for layer in opened.layers]
+    labels = Labels(
+        opened.labels,
+        name=f"{opened.file.name}: regions",
+        opacity=REGIONS_OPACITY,
+        **opened.about,
+        **place_of(images[0]),
+    )
+    layers = viewer.layers
+    with session.kept_choice():
+        place = _above(layers, [] if before is None else before.images)
+        for number, image in enumerate(images):
+            layers.insert(place + number, image)
+        above = _above(layers, [] if before is None else [before.labels])
+        layers.insert(max(place + len(images), above), labels)
+    for image in images:
+        session.made_for(image, labels)
+    shown = ShownImage(
+        viewer, session, opened.name, images, labels, SavedRegions(opened.identities)
+    )
+    channels = shown.channels
+    scope = replace(session.scope, channels=channels, limited=False, ids="", merge=False)
+    shown.show_results(opened, scope)  # once its layers are chosen
+    session.choose(image=images[0], regions=labels)
+    if session.scope.channels != channels:
+        session.scope = replace(session.scope, channels=channels)
+    return shown
+
+
+def _above(layers: Any, those: Sequence[Any]) -> int:
+    """Return the place above the highest of those layers; the top without any."""
+    places = [layers.index(one) for one in those if one in layers]
+    return max(places) + 1 if places else len(layers)
+
+
+def _usual_view(viewer: Any, image: Any) -> ViewPoint:
+    """Return the view on rows and columns of an image, however the viewer turns its axes."""
+    view, names = ViewPoint.of(viewer), tuple(map(str, image.axis_labels))
+    shift = len(view.point) - image.ndim
+    rows, columns = (
+        names.index(name) if name in names else image.ndim - before
+        for name, before in (("y", 2), ("x", 1))
+    )
+    displayed = (shift + rows, shift + columns)
+    point = tuple(0.0 if axis in displayed else at for axis, at in enumerate(view.point))
+    return replace(view, point=point, displayed=displayed, labels=(*view.labels[:shift], *names))
+
+
+def _planes(layer: Any, image: Grid, view: ViewPoint) -> Iterator[tuple[ViewPoint, bool]]:
+    """Yield the view of each plane of a layer that is copied by itself, or one of all planes."""
+    grid = Grid.of(layer, view)
+    others = list(slice_of(grid, view).others)
+    if is_shapes(layer):
+        corners = [np.round(np.asarray(one, float)[:, others]) for one in layer.data]
+        flat = [one[0] for one in corners if (one == one[0]).all()]
+        places = list(dict.fromkeys(tuple(map(int, place)) for place in flat))
+    elif all(grid.shape[axis] == 1 for axis in others):
+        places = [(0,) * len(others)]  # a plane of the image, or all of it
+    else:
+        yield view, False
+        return
+    finder = PlaneFinder(view, image, grid, True)
+    for place in places:
+        yield finder.view_at([("", at) for at in place]), True
