@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "input",
     "window",
     "planes",
-    defaults={"inversion.alpha": EXPRESSION_ALPHA, "window": "whole"},
+    defaults={"inversion.alpha": EXPRESSION_ALPHA},
     help={
         "inversion.alpha": "How much of its surroundings a region's embedding keeps. For "
         "descriptions, the paper found about 5 best (RefCOCO: 42 % right at 0, 56 % at 5, 21 % at "
@@ -54,8 +54,7 @@ def find_command(
 ) -> None:
     """Rank the regions of an image by how well words fit them, best first.
 
-    The model sees the whole image with each region, because descriptions often mention places in
-    it. Use --window auto for small regions of large images.
+    Use --window whole for words about places in the image, unless its regions are small.
     """
     templates = choose_templates(template or ("none",))
     check_expression(expression, templates)

@@ -101,6 +101,7 @@ def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_pat
     for point in ([0, 0], [3, 5]):
         np.testing.assert_allclose(layer.data_to_world(point), image.data_to_world(point))
     assert layer.name == "a"
+    assert layer.opacity < 0.5  # the heatmap lies below
     assert {k: v for k, v in names_of(layer).items() if k} == {1: "車", 9: "Äpfel, rote"}
     assert layer.features["score"].iloc[1] == 0.5
     assert layer.metadata["vocabulary"] == ["車", "Äpfel, rote"]
