@@ -336,7 +336,7 @@ def _positions(features: Sequence[_Feature], *, ours: bool) -> list[Position]:
 
 GEOJSON: Final = AnnotationFormat(
     name="GeoJSON",
-    suffixes=(".geojson", ".json"),
+    suffixes=(".geojson", ".json", ".geojsonl", ".geojsons", ".ndjson", ".jsonl"),
     content="a collection of features",
     markers=((b'"FeatureCollection"',), (b'"Feature"',)),
     load=read_json,
