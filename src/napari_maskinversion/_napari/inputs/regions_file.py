@@ -22,7 +22,7 @@ from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, re
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
 from ..layers.label_layers import COVERED, layer_of
 from ..layers.layers import file_of, path_of
-from ..layers.placing import box_transform, selection_kept
+from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..session import Session, Topic
 from ..widgets.dialogs import file_filter
 from ..workers.notify import inform, refuse, refusing
@@ -90,7 +90,8 @@ class RegionsFileController(Topic, QObject):
             return
         with selection_kept(self._viewer), self._session.kept_choice():
             pixels, about = outcome.layer
-            made = self._viewer.add_labels(pixels, **about, **outcome.place())
+            about |= {"opacity": REGIONS_OPACITY, **outcome.place()}
+            made = self._viewer.add_labels(pixels, **about)
         self._session.made_for(outcome.target.layer, made)
         here = self._session.choose_for(outcome.target.layer, made)
         name = outcome.target.layer.name
