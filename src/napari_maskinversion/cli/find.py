@@ -73,7 +73,7 @@ def find_command(
 
 
 def _print_matches(results: Results, ranked: list[RegionMatch], expression: str) -> None:
-    title = f"{expression} ({len(results)} regions, model {results.info.model})"
+    title = f"{expression} ({results.count_text}, model {results.info.model})"
     table = Table(title=escape(title))
     for name in ("place", "region", *results.info.axes, "similarity", "margin"):
         table.add_column(escape(name), justify="right")

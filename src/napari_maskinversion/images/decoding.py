@@ -101,6 +101,12 @@ def _tiff(path: Path) -> Array:
 
 def _picture(path: Path, *, colours: bool) -> Array:
     with open_picture(path) as picture:
+        if picture.mode in ("RGB", "RGBA", "LA") and "16B" in str(picture.tile):
+            import imagecodecs
+
+            # Pillow keeps 8 of 16 bits: those of 12 would be nearly black.
+            array = np.asarray(imagecodecs.png_decode(path.read_bytes()))
+            return array[..., [0, 0, 0, 1]] if colours and picture.mode == "LA" else array
         mode = _AS_COLOUR.get(picture.mode) if colours else None
         if colours and picture.mode == "P" and "transparency" in picture.info:
             mode = "RGBA"

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.regions import as_array
+from ...images.opening import nodata_of
+from ...images.tiff import without_nodata
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .rasterise import Shape
 
@@ -141,7 +143,7 @@ def count_regions(layer: Any, view: ViewPoint) -> int | None:
     plane = copied(data, cut, snapshot=False)
     if plane.size > _COUNTED_PIXELS:
         return None
-    return _count_values(plane)
+    return _count_values(without_nodata(plane, nodata_of(file_of(layer), grid.shape)))
 
 
 def _count_values(plane: Any) -> int:
