@@ -2,7 +2,8 @@
 
 import gc
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from itertools import count
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -40,15 +41,42 @@ from .review.reviewing import switch_on
 preload_torch()
 
 
+_STARTED = count()
+_COLLECTED = 8  # tests
+
+
 @pytest.fixture(autouse=True)
-def quick_collection():
+def quick_collection(request):
     """Let the collector pass over what imports and earlier tests left.
 
-    napari's fixture collects several times a test, and each of its applications leaves thousands
-    of menu entries behind; a collection would take longer from test to test.
+    With torch and napari, searching all objects takes half a second. napari's fixture does so
+    several times a test, and each of its applications leaves thousands of menu entries behind.
     """
-    gc.collect()
+    if "make_napari_viewer" in request.fixturenames or next(_STARTED) % _COLLECTED == 0:
+        gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def uncollected():
+    """Let the collector pass over all that is there now."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def plugins_discovered_once(monkeypatch):
+    """Look for installed plugins once: napari does so for each page of preferences."""
+    discover = PluginManager.discover
+
+    def once(self, *arguments, clear=False, **options):
+        known = "napari-maskinversion" in self and not (arguments or clear)
+        return 0 if known else discover(self, *arguments, clear=clear, **options)
+
+    monkeypatch.setattr(PluginManager, "discover", once)
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +144,8 @@ class SharedWindow:
                 viewer.window.remove_dock_widget(dock)  # shuts down a panel
                 if inner is not None:
                     inner.deleteLater()
-            viewer.layers.clear()
+            with uncollected():
+                viewer.layers.clear()
             viewer.dims.reset()
             viewer.theme = "dark"
             viewer.window._qt_window.hide()
@@ -187,10 +216,11 @@ def dock(qapp, viewer):
         return panel
 
     yield make
-    for panel in made:
-        if isalive(panel):  # its window may be closed
-            panel.shut_down()
-            panel.deleteLater()
+    with uncollected():
+        for panel in made:
+            if isalive(panel):  # its window may be closed
+                panel.shut_down()
+                panel.deleteLater()
     delete_later()
 
 

@@ -239,6 +239,7 @@ def test_results_of_live_mode_keep_their_image_but_new_regions_are_taken(session
     ready.add(image=True)
     assert session.image is image
     assert session.record is record
+    session.notice = None  # of the new image
     drawn = ready.add()
     assert session.regions is drawn
 
@@ -250,7 +251,7 @@ def test_regions_that_were_removed_are_not_chosen_again_with_their_image(session
     ready.remove(regions)
     session.choose(image=other, regions=cells)
     session.choose(image=image)
-    assert session.regions is cells
+    assert session.regions is None  # nor are those of the other image
     assert session.record is None
 
 
@@ -321,13 +322,63 @@ def test_a_second_image_is_named_with_a_button_that_chooses_it(session, ready):
     assert session.added is None
 
 
+def test_regions_are_not_taken_to_an_image_that_was_added_later(session, ready):
+    regions, _ = session.regions, run(session)
+    second = ready.add(image=True)
+    session.choose_added()
+    assert session.layers == (second, None)
+    assert session.next_step is NextStep.DRAW_REGIONS
+    drawn = ready.add()  # offered at once
+    assert session.regions is drawn
+    session.choose(regions=regions)  # unless the user says so
+    assert session.layers == (second, regions)
+
+
+def test_a_new_image_nobody_chose_brings_no_regions_of_the_one_before(session, ready):
+    ready.add()  # these belong to the first image, too
+    second = ready.add(image=True)
+    assert session.layers == (second, None)
+
+
+def test_regions_that_come_with_an_image_wait_for_it_and_do_not_lie_on_the_chosen_one(
+    session, ready
+):
+    session.choose(image=session.image)
+    first = session.layers
+    second, its_regions = ready.add(image=True), ready.add()
+    assert session.layers == first
+    session.choose_added()
+    assert session.layers == (second, its_regions)
+
+
+def test_channels_share_their_regions(session, viewer):
+    red, green = viewer.add(image=True), viewer.add(image=True)
+    regions = viewer.add()
+    green.blending = "additive"  # the lower one is none
+    session.choose(image=red)
+    assert session.layers == (red, regions)
+    other = viewer.add(image=True)
+    session.choose(image=other)
+    assert session.layers == (other, None)
+
+
+def test_regions_that_are_drawn_beside_those_with_results_are_offered(session, ready):
+    run(session)
+    drawn = ready.add()
+    assert session.regions is not drawn
+    assert session.notice.text == "Layer 'layer' was added; 'layer' stays chosen."
+    session.choose_added()
+    assert session.regions is drawn
+    assert session.notice is None
+
+
 # -- workers ----------------------------------------------------------------------------------
 
 
 def test_a_snapshot_stays_as_it_was(session, ready):
     before = session.snapshot()
-    image = session.image
-    session.choose(image=ready.add(image=True))
+    image, regions = session.layers
+    session.choose(image=ready.add(image=True), regions=regions)
     session.vocabulary = Vocabulary(("fish",))
     assert before.image is image
     assert before.vocabulary is ANIMALS

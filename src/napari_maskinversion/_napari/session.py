@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -20,6 +20,7 @@ from psygnal import EventedModel
 from pydantic import ConfigDict, PrivateAttr
 
 from ..base.errors import ConfigError
+from ..base.identity import Position, RegionKey, place_text
 from ..results.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -256,13 +257,21 @@ class ResultRecord:
     reopened: bool = False
     settled: bool = False  # Whether they can be reviewed: no other ones follow at once
 
+    @property
+    def plane(self) -> Position | None:
+        """The plane of the image that they are of; None for all planes, or if it is unknown."""
+        if self.finder is None or self.finder.all_planes:
+            return None
+        position: Position = self.finder.plane(()).position
+        return position
+
     def changed(self, **values: Any) -> ResultRecord:
         """Return a record of the same run with other values."""
         return replace(self, **values)
 
 
 SWITCH: Final = "switch"
-"""Action of the notice about an image that was added."""
+"""Action of the notice about an image, or regions, that were added while others stay chosen."""
 NOTHING: Final[Callable[[], Any]] = lambda: None  # noqa: E731 - stands in for a weak reference
 
 
@@ -289,7 +298,8 @@ class Session(EventedModel):
 
     image_ref: Any = NOTHING
     regions_ref: Any = NOTHING
-    region_count: int | None = None  # Regions on the plane shown; None where they are not counted
+    region_count: int | None = None  # Regions of the next run; None where they are not counted
+    plane: Any = None  # Position of the image's plane in view; None without an image
     # Count changes of the regions or of the plane shown, and of the selection in the layer
     edits: int = 0
     picks: int = 0
@@ -313,6 +323,7 @@ class Session(EventedModel):
     place: int = -1  # The row at which the next review goes on; -1 for the first one in order
     review: Any = None  # The review that is open, and what one can be opened of; set by the review
     reviewable: Any = None
+    reviewing: bool = False  # Whether keys decide everywhere in the window; set by the review
     # Whether a review is being opened, or will be if there are decisions: none can be made about
     # the image yet, and its decisions may be locked; set by the review
     review_opening: bool = False
@@ -322,7 +333,9 @@ class Session(EventedModel):
     decisions: int = 0
     # Regions that were changed, added or removed since the results were made
     changed_regions: frozenset[Any] = frozenset()
-    image_changed: bool = False  # Whether the image's pixels have changed since then
+    # Whether the image, as it is displayed, has changed since then; and whether its pixels have
+    image_changed: bool = False
+    pixels_changed: bool = False
     # Whether other regions are selected than those that a limited run had
     others_picked: bool = False
     tab: str = ""  # The tab in view
@@ -338,19 +351,29 @@ class Session(EventedModel):
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
     # Choices of the user: a layer that is added does not take their place.
     _chosen: set[str] = PrivateAttr(default_factory=set)
-    # Regions layers that are in the viewer.
-    _there: weakref.WeakSet[Any] = PrivateAttr(default_factory=weakref.WeakSet)
+    # Images and regions layers that are in the viewer, the lowest first.
+    _images_there: Sequence[Callable[[], Any]] = PrivateAttr(default=())
+    _there: Sequence[Callable[[], Any]] = PrivateAttr(default=())
+    # The image that a regions layer was last chosen with: regions are not taken to another one.
+    _owners: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = PrivateAttr(
+        default_factory=weakref.WeakKeyDictionary
+    )
     # Layers that the panel made for an image, with that image or its channels.
     _made: weakref.WeakKeyDictionary[Any, list[Callable[[], Any]]] = PrivateAttr(
+        default_factory=weakref.WeakKeyDictionary
+    )
+    # Of each regions layer those of single planes, which come back with their plane.
+    _planes: weakref.WeakKeyDictionary[Any, dict[Position, ResultRecord]] = PrivateAttr(
         default_factory=weakref.WeakKeyDictionary
     )
     # Records of all images, by regions layer: choosing an image again brings its results back.
     _records: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, ResultRecord]] = (
         PrivateAttr(default_factory=weakref.WeakKeyDictionary)
     )
-    # What had changed since then when other results took their place, by the run's snapshot.
     _added: Callable[[], Any] = PrivateAttr(default_factory=lambda: NOTHING)
     _keeping: bool = PrivateAttr(default=False)  # layers are added for the user
+    # What had changed since then when other results took their place, by the run's snapshot; and
+    # the row that was selected.
     _changes: weakref.WeakKeyDictionary[Snapshot, dict[str, Any]] = PrivateAttr(
         default_factory=weakref.WeakKeyDictionary
     )
@@ -403,17 +426,27 @@ class Session(EventedModel):
     def choose(self, *, image: Any = None, regions: Any = None) -> None:
         """Choose layers for the user: they stay when other layers are added.
 
-        An image brings back its regions: those with results, else those made for it.
+        An image brings back its regions: those with results, else those made for it, else those
+        that belong to no other image.
         """
         if image is not None:
             self._chosen.add("image")
         if regions is not None:
             self._chosen.add("regions")
-        if image is not None and regions is None and image is not self.image:
-            regions = self._regions_of(image, self._there)
-        self._take(image or self.image, regions or self.regions)
-        if image is not None and self.notice is not None and self.notice.action == SWITCH:
+        elif image is not None and image is not self.image:
+            regions = self._regions_of(image)
+            if regions is None:  # the next ones to be added are taken
+                self._chosen.discard("regions")
+        else:
+            regions = self.regions
+        self._take(image or self.image, regions)
+        if self.notice is not None and self.notice.action == SWITCH:
             self.notice = None
+
+    def choose_added(self) -> None:
+        """Choose what was added last while another one stayed chosen."""
+        added = self.added
+        self.choose(**{"image" if _among(added, self._images) else "regions": added})
 
     def choose_for(self, image: Any, regions: Any) -> bool:
         """Choose regions that were made for an image, unless another one is chosen now."""
@@ -447,36 +480,73 @@ class Session(EventedModel):
         A choice stays while its layer is there. Otherwise the layer that was ``added`` is taken, or
         the last one.
         """
-        self._there = weakref.WeakSet(regions)
+        self._images_there = [weakref.ref(layer) for layer in images]
+        before, self._there = self._regions_there, [weakref.ref(layer) for layer in regions]
+        if _among(added, images) and self.image is not None and not self._keeping:
+            for layer in before:
+                self._owners.setdefault(layer, self.image_ref)
         image = self._still("image", self.image, images, added)
         layer = self._still("regions", self.regions, regions, added)
         if image is not self.image and layer is self.regions:
-            layer = self._regions_of(image, regions) or layer
+            layer = self._regions_of(image)
         self._take(image, layer)
-        if _among(added, images) and added is not image and not self._keeping:
-            self._added = _reference(added)
-            self.say(f"Image '{added.name}' was added; '{image.name}' stays chosen.", action=SWITCH)
+        for what, those, chosen in (("Image", images, image), ("Layer", regions, layer)):
+            if _among(added, those) and added is not chosen and not self._keeping:
+                self._say_added(what, added, chosen)
+
+    def _say_added(self, what: str, added: Any, chosen: Any) -> None:
+        if what == "Layer" and self._waiting is not None:
+            return  # they may be those of the image that waits
+        self._added = _reference(added)
+        self.say(f"{what} '{added.name}' was added; '{chosen.name}' stays chosen.", action=SWITCH)
+
+    @property
+    def _waiting(self) -> Any:
+        """The image that was added, while the user is asked about it."""
+        asked = self.notice is not None and self.notice.action == SWITCH
+        return self.added if asked and _among(self.added, self._images) else None
+
+    @property
+    def _images(self) -> list[Any]:
+        return [layer for one in self._images_there if (layer := one()) is not None]
+
+    @property
+    def _regions_there(self) -> list[Any]:
+        return [layer for one in self._there if (layer := one()) is not None]
 
     @property
     def added(self) -> Any:
-        """The image that was added last while another one stayed chosen; None if it is gone."""
+        """The layer that was added last while another one stayed chosen; None if it is gone."""
         return self._added()
 
     def _still(self, name: str, now: Any, layers: Sequence[Any], added: Any) -> Any:
         there = _among(now, layers)
         if not there:
             self._chosen.discard(name)
-        if _among(added, layers) and name not in self._chosen:
+        waits = there and name == "regions" and self._waiting is not None
+        if _among(added, layers) and name not in self._chosen and not waits:
             return added
         return now if there else (layers[-1] if layers else None)
 
-    def _regions_of(self, image: Any, there: Iterable[Any]) -> Any:
-        """Return the last layer with results on an image, else the last one made for it."""
+    def _regions_of(self, image: Any) -> Any:
+        """Return the last layer with results on an image, else the last one made for it, ..."""
+        there = self._regions_there
         computed = [] if image is None else list(self._records.get(image, ()))
         made = [layer for layer in self._made if self.is_made_for(layer, [image])]
-        return next((one for one in reversed(made + computed) if _among(one, there)), None)
+        free = [layer for layer in there if self._may_lie_on(layer, image)]
+        return next((one for one in reversed(free + made + computed) if _among(one, there)), None)
+
+    def _may_lie_on(self, regions: Any, image: Any) -> bool:
+        """Return whether regions belong to an image, to no other one, or to another channel."""
+        owner = self._owners.get(regions, NOTHING)()
+        if owner is image or not _among(owner, self._images):
+            return True
+        upper = [one for one in self._images if one is owner or one is image][-1]
+        return bool(getattr(upper, "blending", "") == "additive")  # napari adds up channels
 
     def _take(self, image: Any, regions: Any) -> None:
+        if image is not None and regions is not None:
+            self._owners[regions] = _reference(image)
         if image is self.image and regions is self.regions:
             return
         kept = self._records.get(image) if image is not None else None
@@ -566,6 +636,8 @@ class Session(EventedModel):
         if image is not None and (without or regions is not None):
             kept = self._records.setdefault(image, weakref.WeakKeyDictionary())
             kept[_NO_LAYER if without else regions] = record
+            if regions is not None and record.plane is not None:
+                self._planes.setdefault(regions, {})[record.plane] = record
         if self.image is not None and (
             image is not self.image
             or not (without or self.regions is None or regions is self.regions)
@@ -587,10 +659,28 @@ class Session(EventedModel):
         """Select a region by its row."""
         self._together = {"picked": picked, "row": row}
 
+    def turn_to(self, plane: Position | None) -> None:
+        """Take another plane of the image into view; results that it has come back."""
+        self.plane = plane
+        kept = self._planes.get(self.regions, {}) if self.regions is not None else {}
+        record = kept.get(plane) if self.elsewhere and plane is not None else None
+        if record is not None and record.snapshot.image is self.image and not self.run.running:
+            self.show(record)
+
+    @property
+    def elsewhere(self) -> str:
+        """The plane of the results shown, if it is not the one in view; else ""."""
+        record: ResultRecord | None = self.record
+        there = None if record is None or self.live else record.plane
+        other = there is not None and self.plane is not None and there != self.plane
+        return place_text(there) if there is not None and other else ""
+
     def forget_results(self) -> None:
         """Drop the results shown."""
         if self.record is not None:
             snapshot = self.record.snapshot
+            if snapshot.regions is not None:
+                self._planes.get(snapshot.regions, {}).pop(self.record.plane, None)
             kept = self._records.get(snapshot.image) if snapshot.image is not None else None
             if kept is not None:
                 kept.pop(snapshot.regions or _NO_LAYER, None)
@@ -601,7 +691,8 @@ class Session(EventedModel):
         if same_run(before, record):
             return {"record": record}
         if before is not None:
-            self._changes[before.snapshot] = {name: getattr(self, name) for name in _UNCHANGED}
+            names = (*_UNCHANGED, "row")
+            self._changes[before.snapshot] = {name: getattr(self, name) for name in names}
         changes = {} if record is None else self._changes.get(record.snapshot, {})
         # The record comes last: its followers select a row.
         return {"row": -1, "picked": False, "decided": 0, **_UNCHANGED, **changes, "record": record}
@@ -650,6 +741,30 @@ class Session(EventedModel):
             regions=len(self.changed_regions),
         )
 
+    @property
+    def changed_rows(self) -> frozenset[int]:
+        """Rows of regions that were changed or removed since; of a changed image, all."""
+        every, keys = self.image_changed, self.changed_regions
+        regions = enumerate(() if self.results is None else self.results.regions)
+        return frozenset(
+            row for row, one in regions if every or RegionKey(one.id, one.position) in keys
+        )
+
+    def outdated(self, rows: Collection[int] | None = None) -> str:
+        """Why results, or rows of them, can be neither exported nor decided; "" if they can.
+
+        They can while only the image's contrast or colours have changed.
+        """
+        rows = range(len(self.results or ())) if rows is None else rows
+        several = self.changed_rows.intersection(rows)
+        since = "since these suggestions were made. Press Update, or undo the change."
+        if several and self.pixels_changed:
+            return f"The image has changed {since}"
+        if several and not self.image_changed:
+            what = "regions have" if len(several) > 1 else "region has"
+            return f"{len(several):,} {what} changed {since}"
+        return ""
+
     # -- what to do ---------------------------------------------------------------------------
 
     @property
@@ -663,7 +778,7 @@ class Session(EventedModel):
             return NextStep.DRAW_REGIONS
         if self.vocabulary is None:
             return NextStep.CHOOSE_WORDS
-        if not self.results:
+        if not self.results or self.elsewhere:
             return NextStep.SUGGEST
         if self.stale and not self.live:
             return NextStep.UPDATE
@@ -671,8 +786,8 @@ class Session(EventedModel):
             return NextStep.CONTINUE
         if not self.undecided:
             return self._after_all
-        reviewing = self.tab == "review" and self.reviewed is not None
-        return NextStep.DECIDE if reviewing else NextStep.REVIEW
+        here = self.tab == "review" and self.reviewing and self.reviewed is not None
+        return NextStep.DECIDE if here else NextStep.REVIEW
 
     @property
     def _after_all(self) -> NextStep:
@@ -708,6 +823,7 @@ class Session(EventedModel):
 _UNCHANGED: Final[Mapping[str, Any]] = {
     "changed_regions": frozenset(),
     "image_changed": False,
+    "pixels_changed": False,
     "others_picked": False,
 }
 _BY_VALUE: Final = ("settings", "scope", "vocabulary")

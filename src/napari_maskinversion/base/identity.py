@@ -44,8 +44,15 @@ class RegionKey:
 
     def __str__(self) -> str:
         """Return it as users write it: ``7 at t 3, z 12``."""
-        place = ", ".join(f"{axis} {index}" for axis, index in self.position)
+        place = place_text(self.position)
         return f"{self.id} at {place}" if place else str(self.id)
+
+
+def place_text(position: Position) -> str:
+    """Return a plane as users write it: ``t 3, z 12``, or ``plane 5`` if axes have no names."""
+    if len(position) == 1 and position[0][0].startswith("axis "):
+        return f"plane {position[0][1]}"
+    return ", ".join(f"{axis}{':' * axis.startswith('axis ')} {at}" for axis, at in position)
 
 
 @dataclass(frozen=True, slots=True)

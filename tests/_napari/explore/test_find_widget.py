@@ -178,9 +178,9 @@ def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
 
 def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, run_to_end, counted):
     grey = panel.input.image.layer.data.mean(axis=2).astype(np.uint8)
-    layer = panel._viewer.add_image(grey, name="grey")
-    panel.input.image.choose(layer)
-    part = panel.finder
+    regions, layer = panel.session.regions, panel._viewer.add_image(grey, name="grey")
+    panel.session.choose(image=layer, regions=regions)
+    part, session = panel.finder, panel.session
     panel.model.form.set_values({"inversion.steps": 1})
     part.alpha.setValue(panel.session.settings.inversion.alpha)
     part.whole.setChecked(False)
@@ -191,6 +191,13 @@ def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, ru
         press(qtbot, part.find)
         found(qtbot, panel)
         assert len(counted["runs"]) == runs  # the table keeps those of the first limits
+        if limits == (0, 30):  # what is shown elsewhere is what the selected row has
+            own, heatmap = session.results.regions[session.row], panel.canvas.heatmap.layer
+            assert not is_map_of(heatmap, own)
+            panel.reveal("label")
+            assert is_map_of(heatmap, own)
+            assert heatmap.visible
+            panel.reveal("explore")
 
 
 def is_map_of(layer, region):

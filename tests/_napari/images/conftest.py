@@ -1,13 +1,18 @@
-"""A project of three small images, and an empty window with the panel."""
+"""A project of three small images, one with suggestions, and an empty window with the panel."""
+
+import shutil
 
 import numpy as np
 import pytest
 import skimage.io
-from qtpy.compat import isalive
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.images.images_work import suggest_work
+from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.batch.decided import summarize
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, write_project
+from napari_maskinversion.regions.reading import read_regions
+from tests._napari.tasks import do
 from tests.scenes import label_image, picture
 
 WAIT = 60_000
@@ -20,21 +25,43 @@ def save(path, pixels):
     return path
 
 
+def make_project(folder):
+    """Make a project of three images; the third has no regions."""
+    images = []
+    for number in (1, 2, 3):
+        name = f"cell-{number}.png"
+        save(folder / "images" / name, picture(64, 64, number))
+        if number < 3:
+            save(folder / "masks" / name, label_image(number, 64, 64))
+        regions = f"masks/{name}" if number < 3 else None
+        images.append(ProjectImage(name=name, image=f"images/{name}", regions=regions))
+    made = Project(labels=("car", "dog"), settings=FAST, images=tuple(images))
+    write_project(made, folder / "project.yaml")
+    return folder
+
+
 @pytest.fixture
 def project(tmp_path):
     """The folder of a project of three images; the third has no regions."""
-    images = []
-    for number in (1, 2, 3):
-        save(tmp_path / "images" / f"cell-{number}.png", picture(64, 64, number))
-        regions = None
-        if number < 3:
-            save(tmp_path / "masks" / f"cell-{number}.png", label_image(number, 64, 64))
-            regions = f"masks/cell-{number}.png"
-        name = f"cell-{number}.png"
-        images.append(ProjectImage(name=name, image=f"images/{name}", regions=regions))
-    made = Project(labels=("car", "dog"), settings=FAST, images=tuple(images))
-    write_project(made, tmp_path / "project.yaml")
-    return tmp_path
+    return make_project(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def computed_once(tmp_path_factory):
+    """Such a project with suggestions, for copies of it."""
+    folder = make_project(tmp_path_factory.mktemp("computed"))
+    do(lambda: suggest_work(OpenProject.read(folder), "cpu", ModelStore()))
+    return folder
+
+
+@pytest.fixture
+def computed(qtbot, panel, tmp_path, computed_once):
+    """The folder of such a project, with suggestions, and open in the panel."""
+    folder = tmp_path / "computed"
+    shutil.copytree(computed_once, folder)
+    open_project(qtbot, panel, folder)
+    assert panel.session.results
+    return folder
 
 
 @pytest.fixture
@@ -43,14 +70,25 @@ def opened(project):
 
 
 @pytest.fixture
-def panel(make_napari_viewer):
-    """The panel docked in an empty window."""
-    viewer = make_napari_viewer()
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="test")
-    yield made
-    if isalive(made):  # a test may close the window
-        made.shut_down()
+def panel(dock):
+    """The panel on an empty viewer, with the words of its last state."""
+    return dock(words=None)
+
+
+@pytest.fixture(autouse=True)
+def one_model(monkeypatch):
+    """Load each model once for all panels."""
+    load = ModelStore.get
+
+    def get(self, name, device):
+        if (name, device) not in _LOADED:
+            _LOADED[name, device] = load(self, name, device)
+        return _LOADED[name, device]
+
+    monkeypatch.setattr(ModelStore, "get", get)
+
+
+_LOADED = {}
 
 
 def ids(labels):
@@ -69,29 +107,64 @@ def go(qtbot, panel, name):
 
 def on_disk(qtbot, panel):
     """Wait until nothing is left to be written."""
-    images = panel.images
-    for later in (images.regions.later, images._words_later, images._place_later):
-        later.flush()
-    qtbot.waitUntil(lambda: not images.writing.busy, timeout=WAIT)
+    panel.images.flush()
+    qtbot.waitUntil(lambda: not panel.images.keeper.writing.busy, timeout=WAIT)
 
 
 def suggested(qtbot, panel):
     """Suggest for all images."""
     panel.images.part.suggest.click()
-    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    settled(qtbot, panel)
     qtbot.waitUntil(lambda: panel.session.results is not None, timeout=WAIT)
 
 
-def accept_all(qtbot, panel, *words):
-    """Accept all suggestions of some words in all images, however unsure."""
+def accept(panel, word):
+    """Press Accept for all suggestions of a word, however unsure."""
     part = panel.images.part
     part.limit.setValue(0)
+    part.word.setCurrentText(word)
+    part.accept.click()
+
+
+def settled(qtbot, panel):
+    """Wait until the work on all images is over."""
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+
+
+def accept_all(qtbot, panel, *words):
+    """Accept all suggestions of some words in all images."""
     for word in words:
-        part.word.setCurrentText(word)
-        part.accept.click()
-        qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+        accept(panel, word)
+        settled(qtbot, panel)
+
+
+def undo_all(qtbot, panel):
+    """Press Undo of the work on all images."""
+    panel.images.part.undo.click()
+    settled(qtbot, panel)
+
+
+def review(qtbot, panel):
+    """Switch the review on."""
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=WAIT)
+    return panel.review.state
+
+
+def decided(folder):
+    """Return how many regions of each image are decided, on the disk."""
+    opened = OpenProject.read(folder)
+    return [summarize(opened, name).decided for name in ("cell-1.png", "cell-2.png")]
 
 
 def paint(layer, value, box):
     y0, x0, y1, x1 = box
     layer.data_setitem(tuple(np.mgrid[y0:y1, x0:x1].reshape(2, -1)), value)
+
+
+def kept(project, name):
+    """Return the regions of an image as they are on the disk: pixels by id."""
+    file = OpenProject.read(project).regions(name)
+    if file is None:
+        return {}
+    return {one.id: one.area for one in read_regions(file, (64, 64), image=name)}

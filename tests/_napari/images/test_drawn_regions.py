@@ -3,9 +3,6 @@
 import errno
 import json
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -14,35 +11,32 @@ import pytest
 import skimage.io
 
 from napari_maskinversion._napari.images import images_controller
+from napari_maskinversion._napari.images.opening import open_project_image
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import opened
-from napari_maskinversion.batch.opened import OpenProject, read_place
+from napari_maskinversion.batch.opened import OpenProject, Place, write_place
 from napari_maskinversion.batch.project import read_project
-from napari_maskinversion.regions.reading import read_regions
 from tests.scenes import picture
 
-from .conftest import WAIT, accept_all, go, ids, on_disk, open_project, paint, save, suggested
+from .conftest import WAIT, accept_all, go, ids, kept, on_disk, open_project, paint, save, suggested
 
 SQUARE = [[40, 5], [40, 20], [55, 20], [55, 5]]
 FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
 
 
-def kept(project, name):
-    """Return the regions of an image as they are on the disk: pixels by id."""
-    file = OpenProject.read(project).regions(name)
-    if file is None:
-        return {}
-    return {one.id: one.area for one in read_regions(file, (64, 64), image=name)}
-
-
 @pytest.fixture
-def third(qtbot, panel, project):
-    """The window at the third image, which has no regions."""
+def third(qtbot, panel, project, monkeypatch):
+    """The window at the third image, which has no regions; nothing is computed ahead."""
+    monkeypatch.setattr(images_controller, "ahead_work", read_ahead)
+    write_place(project / "project.yaml", Place(image=THIRD))
     open_project(qtbot, panel, project)
-    go(qtbot, panel, THIRD)
     return panel
+
+
+def read_ahead(project, name, *_, **__):
+    return open_project_image(project, name)
 
 
 def label_file(folder):
@@ -173,7 +167,7 @@ def test_removing_a_layer_from_a_file_removes_its_regions(qtbot, third, project)
     on_disk(qtbot, third)
     assert len(kept(project, THIRD)) == 3
     third._viewer.layers.remove(third._viewer.layers["nuclei"])
-    qtbot.waitUntil(lambda: not third.images.regions.is_kept)
+    qtbot.waitUntil(lambda: not third.images.keeper.is_kept)
     on_disk(qtbot, third)
     assert list(kept(project, THIRD)) == [7]
 
@@ -198,20 +192,19 @@ def test_a_disk_that_refuses_keeps_the_user_at_the_image_until_its_regions_are_k
     causes.append(OSError(errno.ENOSPC, "No space left on device"))
     third.open_images([project])  # nor does another project take its place
     qtbot.waitUntil(lambda: not third.images.finding.busy, timeout=WAIT)
-    qtbot.waitUntil(lambda: not third.images.writing.busy, timeout=WAIT)
+    qtbot.waitUntil(lambda: not third.images.keeper.writing.busy, timeout=WAIT)
     assert ids(third.images.shown.labels.data) == [1]
     assert "not saved: free some space, then save it again" in third.foot.status.text()
     assert third.foot.help.text() == "Save again"
     monkeypatch.setattr(opened.coco_writing, "write_coco", write)
     third.foot.help.click()
-    qtbot.waitUntil(lambda: third.images.regions.is_kept, timeout=WAIT)
+    qtbot.waitUntil(lambda: third.images.keeper.is_kept, timeout=WAIT)
     assert kept(project, THIRD) == {1: 100}
     go(qtbot, third, SECOND)
 
 
 def test_what_is_drawn_while_the_next_image_is_read_is_kept(qtbot, third, project):
-    third.images.ahead.drop()
-    third.images._ready.clear()
+    third.images.forget_ahead()
     third.images.go(FIRST)
     paint(third.images.shown.labels, 1, (4, 4, 14, 14))
     qtbot.waitUntil(lambda: third.session.project.current == FIRST, timeout=WAIT)
@@ -219,22 +212,12 @@ def test_what_is_drawn_while_the_next_image_is_read_is_kept(qtbot, third, projec
     assert kept(project, THIRD) == {1: 100}
 
 
-@pytest.mark.parametrize("closed", ["by its cross", "by a script"])
-def test_closing_the_window_loses_no_stroke_no_word_and_no_place(
-    qtbot, third, project, closed, own_config_folder
-):
-    third.vocabulary.text.setPlainText("car\ncat")
+def test_what_is_drawn_while_nobody_follows_is_written_later(qtbot, third, project):
+    third.images.stop()
     paint(third.session.regions, 1, (4, 4, 14, 14))
-    third.tabs.show_tab("explore")
-    if closed == "by its cross":
-        third._viewer.window._qt_window.close()
-    else:
-        third._viewer.close()
+    third.images.follow()
+    on_disk(qtbot, third)
     assert kept(project, THIRD) == {1: 100}
-    assert read_project(project).labels == ("car", "cat")
-    assert read_place(project / "project.yaml").image == THIRD
-    state = json.loads(next(own_config_folder.rglob("panel.json")).read_text())
-    assert state["tab"] == "explore"
 
 
 @pytest.fixture
@@ -242,11 +225,11 @@ def late(monkeypatch):
     """What is computed ahead ends once this event is set."""
     gate, work = threading.Event(), images_controller.ahead_work
 
-    def slow(project, name, model, *, computed):
+    def slow(*arguments, computed):
         while not gate.is_set():
             time.sleep(0.01)
             show("...")
-        return work(project, name, model, computed=computed)
+        return work(*arguments, computed=computed)
 
     monkeypatch.setattr(images_controller, "ahead_work", slow)
     yield gate
@@ -307,51 +290,3 @@ def test_the_suggestions_of_the_shown_image_come_before_the_next_image_is_prepar
     panel.images.computed(FIRST)  # as work on all images tells
     panel.images.recount()
     assert panel.images._preparing == FIRST
-
-
-def test_captions_of_a_project_are_left_to_batch(qtbot, panel, project):
-    (project / "captions.txt").write_text("a car\na dog\n")
-    file = project / "project.yaml"
-    file.write_text(file.read_text() + "captions: captions.txt\n")
-    open_project(qtbot, panel, project)
-    assert "'batch' adds the project's captions" in panel.foot.status.text()
-
-
-KILLED = """
-import os, signal, sys, time
-from pathlib import Path
-import napari, numpy as np
-from qtpy.QtWidgets import QApplication
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-
-viewer = napari.Viewer(show=False)
-panel = MaskInversionWidget(viewer)
-viewer.window.add_dock_widget(panel, name="test")
-
-
-def wait(done):
-    end = time.monotonic() + 60
-    while not done() and time.monotonic() < end:
-        QApplication.processEvents()
-        time.sleep(0.01)
-
-
-panel.open_images([Path(sys.argv[1])])
-wait(lambda: panel.images.shown is not None)
-panel.images.go("cell-3.png")
-wait(lambda: panel.session.project.current == "cell-3.png")
-for region in (1, 2):
-    box = np.mgrid[8 * region : 8 * region + 5, 0:10].reshape(2, -1)
-    panel.session.regions.data_setitem(tuple(box), region)
-    wait(lambda: panel.images.regions.is_kept)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_kill_9_loses_nothing_that_the_pause_after_a_stroke_has_written(project):
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLED, str(project)], check=False, timeout=120, capture_output=True
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
-    assert kept(project, THIRD) == {1: 50, 2: 50}
-    assert not list(project.rglob("*.part"))

@@ -38,8 +38,7 @@ def slowed(monkeypatch):
 
 def test_an_image_that_was_left_before_it_was_read_is_never_shown(qtbot, panel, project, slowed):
     open_project(qtbot, panel, project)
-    panel.images.ahead.drop()
-    panel.images._ready.clear()
+    panel.images.forget_ahead()
     read = slowed(images_controller, "open_image_work", lambda _, name: name == "cell-2.png")
     kept = slowed(ProjectDisk, "keep_regions")
     shown = []
@@ -48,7 +47,8 @@ def test_an_image_that_was_left_before_it_was_read_is_never_shown(qtbot, panel, 
     paint(panel.session.regions, 99, (40, 2, 46, 9))
     panel.images.go("cell-3.png")  # waits for the region
     read.set()
-    qtbot.wait(500)
+    qtbot.waitUntil(lambda: panel.images.reader.idle, timeout=WAIT)
+    qtbot.wait(50)  # it would be shown
     kept.set()
     qtbot.waitUntil(lambda: panel.session.project.opening == "", timeout=WAIT)
     on_disk(qtbot, panel)

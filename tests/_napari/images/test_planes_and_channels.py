@@ -147,57 +147,49 @@ def test_an_image_without_one_of_its_channels_is_still_the_projects(qtbot, panel
     on_disk(qtbot, panel)
     assert session.project.current == SECOND
     assert areas(OpenProject.read(project)) == {**before, (99, ()): 2}
-    assert shown.region_layers(viewer, session) == [labels]
+    assert shown.region_layers == [labels]
     viewer.layers.remove(shown.images[0])
     assert panel.images.shown is None
 
 
+def shown_alone(panel):
+    panel.session.scope = replace(panel.session.scope, channels="layer")
+
+
+def shown_with_another(panel):
+    panel._viewer.add_image(picture(64, 64, 9), name="mine", opacity=0.5)
+    panel.session.choose(image=panel.images.shown.images[0])
+
+
+def looking(**look):
+    def change(panel):
+        for name, value in look.items():
+            setattr(panel.images.shown.images[1], name, value)
+
+    return change
+
+
 @pytest.mark.parametrize(
-    ("look", "is_kept"),
+    ("change", "is_kept"),
     [
-        ({}, True),
-        ({"visible": False}, False),
-        ({"contrast_limits": (0, 99)}, False),
-        ({"colormap": "gray"}, False),
+        (looking(), True),
+        (looking(visible=False), False),
+        (looking(contrast_limits=(0, 99)), False),
+        (looking(colormap="gray"), False),
+        (lambda panel: panel._viewer.layers.remove(panel.images.shown.images[1]), False),
+        (shown_with_another, False),
+        (shown_alone, False),
     ],
-    ids=["as it was opened", "hidden", "contrast", "colour"],
+    ids=["as opened", "hidden", "contrast", "colour", "removed", "another image", "one alone"],
 )
 @pytest.mark.parametrize("kind", ["channels"], indirect=True)
 def test_results_are_the_projects_only_where_all_channels_look_as_they_were_opened(
-    qtbot, panel, project, look, is_kept
+    qtbot, panel, project, change, is_kept
 ):
     open_project(qtbot, panel, project)
-    for name, value in look.items():
-        setattr(panel.images.shown.images[1], name, value)
+    change(panel)
     run(qtbot, panel)
     assert (archive_file(OpenProject.read(project), "cell-1.tif") is not None) == is_kept
-
-
-@pytest.mark.parametrize("kind", ["channels"], indirect=True)
-def test_results_without_a_channel_are_not_the_projects(qtbot, panel, project):
-    open_project(qtbot, panel, project)
-    panel._viewer.layers.remove(panel.images.shown.images[1])
-    run(qtbot, panel)
-    assert archive_file(OpenProject.read(project), "cell-1.tif") is None
-
-
-@pytest.mark.parametrize("kind", ["channels"], indirect=True)
-def test_results_with_an_image_of_the_users_among_the_channels_are_not_the_projects(
-    qtbot, panel, project
-):
-    open_project(qtbot, panel, project)
-    panel._viewer.add_image(picture(64, 64, 9), name="mine", opacity=0.5)
-    panel.session.choose(image=panel.images.shown.images[0])
-    run(qtbot, panel)
-    assert archive_file(OpenProject.read(project), "cell-1.tif") is None
-
-
-@pytest.mark.parametrize("kind", ["channels"], indirect=True)
-def test_results_of_one_channel_alone_are_not_the_projects(qtbot, panel, project):
-    open_project(qtbot, panel, project)
-    panel.session.scope = replace(panel.session.scope, channels="layer")
-    run(qtbot, panel)
-    assert archive_file(OpenProject.read(project), "cell-1.tif") is None
 
 
 @pytest.mark.parametrize("kind", ["channels"], indirect=True)

@@ -1,17 +1,13 @@
 """What the panel writes for a project, without a window."""
 
 import errno
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.images.images_work import (
-    Computed,
-    ModelLoader,
-    Suggested,
-    suggest_work,
-)
+from napari_maskinversion._napari.images.images_work import About, suggest_work
 from napari_maskinversion._napari.images.opening import (
     count_regions,
     is_computed,
@@ -20,13 +16,13 @@ from napari_maskinversion._napari.images.opening import (
 from napari_maskinversion._napari.images.project_disk import (
     Edits,
     ProjectDisk,
-    SavedRegions,
     defaults,
 )
 from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import image_run
+from napari_maskinversion.batch import opened as batch_opened
 from napari_maskinversion.batch.finished import read_finished, write_finished
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
@@ -39,12 +35,12 @@ from .conftest import save
 
 def suggest(project, stop=lambda value: False):
     """Suggest for all, as the button does."""
-    return do(lambda: suggest_work(project, ModelLoader(project, "cpu", ModelStore())), stop)
+    return do(lambda: suggest_work(project, "cpu", ModelStore()), stop)
 
 
 def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(project):
     opened = OpenProject.read(project)
-    ended, told = suggest(opened, stop=lambda value: isinstance(value, Computed))
+    ended, told = suggest(opened, stop=lambda value: isinstance(value, About))
     assert ended is None  # stopped after the first image
     assert is_computed(opened.task("cell-1.png"))
     ended, told = suggest(opened)
@@ -91,11 +87,6 @@ def test_suggest_for_all_stops_at_a_full_disk_and_goes_on_with_more_room(project
     assert (ended.done, ended.disk_full) == (2, "")
 
 
-def test_one_line_tells_how_the_work_on_all_ended():
-    assert "Press Suggest for all to continue" in Suggested(done=4, total=10, stopped=True).text
-    assert Suggested(done=4, total=10, stopped=True).text.startswith("4 of 10 images")
-
-
 def test_an_image_is_opened_with_its_regions_and_then_with_its_results(opened):
     bare = open_project_image(opened, "cell-1.png")
     assert bare.bundle is None
@@ -109,12 +100,7 @@ def test_an_image_is_opened_with_its_regions_and_then_with_its_results(opened):
 
 
 def test_regions_of_another_size_are_told_and_the_image_is_shown(project, opened):
-    import shutil
-
-    import skimage.io
-
-    wide = np.ones((32, 99), np.uint8)
-    skimage.io.imsave(project / "masks" / "cell-1.png", wide, check_contrast=False)
+    save(project / "masks" / "cell-1.png", np.ones((32, 99), np.uint8))
     shown = open_project_image(opened, "cell-1.png")
     assert "32" in shown.problem
     assert not shown.labels.any()
@@ -199,12 +185,14 @@ def test_a_threshold_in_the_file_of_words_lasts_until_it_is_changed(
     assert again.vocabulary.threshold == threshold
 
 
-def test_settings_are_kept_where_regions_bring_their_own_words(project):
+def test_settings_are_kept_without_words_and_without_those_of_the_machine(project):
     disk = ProjectDisk(OpenProject.read(project))
     words = disk.project.vocabulary
-    disk.set_words(None, disk.project.settings.changed({"inversion.alpha": 3.0}))
+    settings = disk.project.settings.changed({"device": "cpu", "inversion.alpha": 3.0})
+    disk.set_words(None, settings)
     again = OpenProject.read(project)
     assert again.project.settings["inversion.alpha"] == 3.0
+    assert "device" not in again.project.settings
     assert again.vocabulary == words
 
 
@@ -212,8 +200,20 @@ EXACT = {"model": "models/own.safetensors", "architecture": "ViT-B-32", "inversi
 SHOWN = {"model": "demo", "architecture": None, "inversion.alpha": 0.12}
 
 
-def edited(project, words, **changes):
-    """Keep changes that were made where the panel shows other values than the project has."""
+@pytest.mark.parametrize(
+    ("settings", "words", "labels", "stored"),
+    [
+        ({}, {}, ("car", "dog"), {}),
+        ({"inversion.steps": 7}, {}, ("car", "dog"), {"inversion.steps": 7}),
+        ({}, {"labels": ("car", "cat"), "colors": ()}, ("car", "cat"), {}),
+        ({}, {"threshold": 0.3}, ("car", "dog"), {"threshold": 0.3}),
+        # Another model is kept without the architecture of the one before.
+        ({"model": "ViT-B-16/openai"}, {}, ("car", "dog"), {"model": "ViT-B-16/openai"}),
+    ],
+)
+def test_only_what_was_changed_is_kept_where_the_panel_shows_other_values(
+    project, settings, words, labels, stored
+):
     file = project / "project.yaml"
     own = {**read_project(file).settings, **EXACT, "threshold": 0.23456}
     write_project(read_project(file).model_copy(update={"settings": own}), file)
@@ -221,34 +221,14 @@ def edited(project, words, **changes):
     shown = disk.project.settings.changed(SHOWN)
     first = Vocabulary(("car", "dog"), threshold=0.235, colors=("#ff0000", ""))
     edits = Edits(shown, first)
-    for step in ({}, changes):
-        if edits.note(shown.changed(step), words(first) if step is changes else first):
+    for now, then in ((shown, first), (shown.changed(settings), replace(first, **words))):
+        if edits.note(now, then):
             disk.set_words(*edits.made_in(disk.project.settings))
-    return own, read_project(file)
-
-
-def test_what_nobody_changed_of_a_project_stays_as_it_is(project):
-    before, after = edited(project, lambda words: words)
-    assert after.settings == before
-    assert (after.labels, after.colors) == (("car", "dog"), {})
-
-
-def test_of_settings_and_words_only_what_was_changed_is_kept(project):
-    before, after = edited(project, lambda words: words, **{"inversion.steps": 7})
-    assert after.settings == {**before, "inversion.steps": 7}
-    assert after.colors == {}
-    before, after = edited(project, lambda words: replace(words, labels=("car", "cat"), colors=()))
-    assert after.settings == {**before, "inversion.steps": 7}
-    assert after.labels == ("car", "cat")
-    before, after = edited(project, lambda words: replace(words, threshold=0.3))
-    assert after.settings == {**before, "inversion.steps": 7, "threshold": 0.3}
-    assert after.labels == ("car", "cat")
-
-
-def test_another_model_is_kept_without_the_architecture_of_the_one_before(project):
-    before, after = edited(project, lambda words: words, model="ViT-B-16/openai")
-    del before["architecture"]
-    assert after.settings == {**before, "model": "ViT-B-16/openai"}
+    after = read_project(file)
+    if "model" in settings:
+        del own["architecture"]
+    assert after.settings == {**own, **stored}
+    assert (after.labels, after.colors) == (labels, {})
 
 
 def test_a_change_that_is_taken_back_is_taken_back_in_the_project(project):
@@ -259,29 +239,6 @@ def test_a_change_that_is_taken_back_is_taken_back_in_the_project(project):
         edits.note(shown.changed({"inversion.alpha": alpha}), None)
         disk.set_words(*edits.made_in(disk.project.settings))
     assert OpenProject.read(project).settings == shown
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_whether_the_disk_was_full_is_known_of_regions_that_were_not_kept(
-    project, monkeypatch, number
-):
-    def refuse(*_, **__):
-        raise InputError("It could not be written.") from OSError(number, "No")
-
-    disk = ProjectDisk(OpenProject.read(project))
-    monkeypatch.setattr(disk, "save_regions", refuse)
-    kept = disk.keep_regions(1, "cell-1.png", [], SavedRegions(()))
-    assert kept.problem == "It could not be written."
-    assert kept.is_disk_full == (number == errno.ENOSPC)
-
-
-def test_settings_of_the_machine_are_not_those_of_the_project(project):
-    disk = ProjectDisk(OpenProject.read(project))
-    settings = disk.project.settings.changed({"device": "cpu", "inversion.alpha": 3.0})
-    disk.set_words(disk.project.vocabulary, settings)
-    stored = OpenProject.read(project).project.settings
-    assert stored["inversion.alpha"] == 3.0
-    assert "device" not in stored
 
 
 def test_a_new_project_takes_words_and_settings_of_the_panel(project, opened):
@@ -300,17 +257,14 @@ def test_an_image_is_done_once_and_open_again(project):
     assert OpenProject.read(project).done == frozenset()
 
 
-@pytest.mark.parametrize("name", ["cell-1.png"])
-def test_a_full_disk_is_told_and_the_earlier_project_stays(project, name, monkeypatch):
-    from napari_maskinversion.batch import opened as module
-
-    disk = ProjectDisk(OpenProject.read(project))
+def test_a_full_disk_is_told_and_the_earlier_project_stays(project, monkeypatch):
+    disk, name = ProjectDisk(OpenProject.read(project)), "cell-1.png"
     before = (project / "project.yaml").read_bytes()
 
     def refuse(*_):
         raise InputError("project.yaml could not be written (No space left on device).")
 
-    monkeypatch.setattr(module, "write_project", refuse)
+    monkeypatch.setattr(batch_opened, "write_project", refuse)
     with pytest.raises(InputError, match="No space"):
         disk.set_states({name: True})
     assert (project / "project.yaml").read_bytes() == before

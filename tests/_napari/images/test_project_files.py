@@ -94,3 +94,10 @@ def test_only_files_of_projects_and_folders_are_taken_for_projects(project):
     assert is_project(project)
     assert is_project(project / "project.yaml")
     assert not is_project(project / "masks" / "cell-1.png")
+
+
+def test_captions_of_a_project_are_left_to_batch(project):
+    (project / "captions.txt").write_text("a car\na dog\n")
+    file = project / "project.yaml"
+    file.write_text(file.read_text() + "captions: captions.txt\n")
+    assert "'batch' adds the project's captions" in open_place([project], WORDS).note

@@ -20,10 +20,10 @@ def viewer():
 def panel(qtbot, viewer):
     made = InputWidget(viewer, Session())
     qtbot.addWidget(made)
-    made.connect_viewer()
+    made.follow()
     made.show()
     yield made
-    made.disconnect_viewer()
+    made.stop()
 
 
 def test_counting_the_same_number_of_regions_again_changes_nothing(panel, viewer):

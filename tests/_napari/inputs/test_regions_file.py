@@ -1,6 +1,7 @@
 """Regions from file: onto the image that is open, where it lies, under its names."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,8 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.inputs.regions_file import RegionsFileController
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion._napari.run_requests.preparing import prepare
+from napari_maskinversion._napari.session import Scope, Session
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.images.opening import open_image
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
@@ -41,7 +43,7 @@ def panel(qtbot, monkeypatch, messages):
     session = Session()
     chosen = InputWidget(viewer, session)
     qtbot.addWidget(chosen)
-    chosen.connect_viewer()
+    chosen.follow()
     control = RegionsFileController(viewer, session, chosen, chosen)
 
     def press(path, image=None):
@@ -54,7 +56,7 @@ def panel(qtbot, monkeypatch, messages):
 
     yield SimpleNamespace(viewer=viewer, input=chosen, press=press, control=control)
     control.stop()
-    chosen.disconnect_viewer()
+    chosen.stop()
 
 
 def save(path, write=write_coco, items=ITEMS, image="photo.png", **more):
@@ -115,6 +117,16 @@ def test_regions_are_not_chosen_for_an_image_that_was_chosen_meanwhile(
     assert panel.input.image.layer.name == "other"
     assert panel.input.regions.layer is mine
     assert messages[-1].endswith("Choose 'photo' to use them.")
+
+
+def test_a_file_is_looked_for_beside_the_image(panel, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *ask: asked.append(ask) or ("", ""))
+    (tmp_path / "photo.tif").touch()
+    with layer_source(path=str(tmp_path / "photo.tif")):
+        panel.input.image.choose(panel.viewer.add_image(np.zeros(SHAPE)))
+    panel.control.ask()
+    assert asked[0][2] == str(tmp_path)
 
 
 def test_of_several_images_the_one_with_the_name_is_taken(panel, tmp_path, monkeypatch):
@@ -198,15 +210,49 @@ def test_an_image_of_another_size_is_told(panel, tmp_path, messages, write):
     assert len(panel.viewer.layers) == count
 
 
-def test_regions_that_overlap_lose_no_pixel_and_that_is_said(panel, tmp_path, messages):
+@pytest.mark.parametrize("planes", ["shown", "largest", "each"])
+def test_regions_that_overlap_are_one_set_of_whole_regions(panel, tmp_path, messages, planes):
     over = drawn(".......", "..###..", "..#.#..", region_id=4)
-    layer = panel.press(save(tmp_path / "a.json", items=(*ITEMS, Annotation(region=over))))
-    np.testing.assert_array_equal(layer.data == 1, full(RING, SHAPE))
-    np.testing.assert_array_equal(panel.viewer.layers["a 2"].data == 4, full(over, SHAPE))
-    assert layer.name == "a 1"
-    assert (
-        "3 regions of a.json. Some overlap, so they lie in 2 layers; 'a 1' with 2" in messages[-1]
-    )
+    twin = replace(RING, id=5)
+    items = [Annotation(region=one) for one in (RING, DOT, over, twin)]
+    image = panel.viewer.layers["photo"]
+    if planes != "shown":
+        image = panel.viewer.add_image(np.zeros((2, *SHAPE)), name="stack")
+        items = [replace(one, position=(("axis 0", 1),)) for one in items]
+        panel.viewer.dims.set_point(0, 1)
+    layer = panel.press(save(tmp_path / "a.json", items=items), image)
+    shown = layer.data if planes == "shown" else layer.data[1]
+    assert layer.name == "a"
+    assert panel.input.number.text() == "4"
+    assert "Some overlap: the smaller ones lie on top, and each is used whole." in messages[-1]
+    session = panel.input._session
+    session.scope = Scope(planes=planes)
+
+    def used():
+        (task,) = prepare(panel.viewer, session).tasks()
+        return {region.id: full(region, SHAPE) for region in task.regions}
+
+    for item in items:
+        np.testing.assert_array_equal(used()[item.region.id], full(item.region, SHAPE))
+    hidden = 1 if (shown == 5).any() else 5
+    shown[shown == 4] = 0  # somebody erases one, and paints at another
+    shown[6, :2] = [9, 0]
+    layer.refresh()
+    now = used()
+    assert set(now) == {1, 5, 9}
+    np.testing.assert_array_equal(now[hidden], full(RING, SHAPE))
+    np.testing.assert_array_equal(now[9], shown == 9)
+    session.scope = Scope(planes=planes, limited=True, ids="9")
+    assert set(used()) == {9}
+
+
+def test_overlapping_regions_are_whole_where_their_layer_was_moved(panel, tmp_path):
+    over = drawn(".......", "..###..", "..#.#..", region_id=4)
+    layer = panel.press(save(tmp_path / "a.json", items=(*ITEMS[:1], Annotation(region=over))))
+    layer.translate = layer.data_to_world((1, 0))  # one row down
+    (task,) = prepare(panel.viewer, panel.input._session).tasks()
+    for region, before in zip(task.regions, (RING, over), strict=True):
+        np.testing.assert_array_equal(full(region, SHAPE)[1:], full(before, SHAPE)[:-1])
 
 
 @pytest.mark.parametrize(("write", "name"), [(write_coco, "a.json"), (write_label_maps, "a.tif")])

@@ -35,9 +35,9 @@ def part(qtbot, scene):
     viewer.add_labels(scene[1], name="cells")
     made = InputWidget(viewer, Session())
     qtbot.addWidget(made)
-    made.connect_viewer()
+    made.follow()
     yield made
-    made.disconnect_viewer()
+    made.stop()
 
 
 def regions_to_run(part):
@@ -196,6 +196,37 @@ def test_a_row_of_another_plane_turns_to_it(opened, run_to_end, messages):
         first = (30 / 4 - 1) / 2, (40 / 5 - 1) / 2
         np.testing.assert_allclose(heat.data_to_world((0, 0, 0)), image.data_to_world((z, *first)))
         assert f"z {z}" in widget.results.sizes.text()
+
+
+def test_results_belong_to_their_plane_and_come_back_with_it(opened, run_to_end, qtbot):
+    widget = opened()
+    viewer, session, foot = widget._viewer, widget.session, widget.foot
+    viewer.layers.clear()
+    viewer.add_image(np.random.rand(4, 30, 40), name="stack")
+    labels = stack()
+    labels[3, 2:6, 2:6] = 3
+    viewer.add_labels(labels)
+
+    def turn(plane, title):
+        viewer.dims.set_point(0, plane)
+        qtbot.waitUntil(lambda: foot.button.text() == title, timeout=20_000)
+
+    turn(1, "Suggest words for 1 region")
+    run_to_end(widget)
+    first = session.results
+    assert widget.results.plane.text() == "Regions on plane 1"
+    turn(3, "Suggest words for 2 regions")
+    assert session.results is first
+    assert widget.results.plane.text() == "Regions on plane 1; plane 3 is shown"
+    assert "The suggestions are for plane 1." in foot.status.text()
+    run_to_end(widget)
+    assert len(session.results) == 2
+    turn(1, "Review 1 suggestion")
+    assert session.results is first
+    widget.input.scope.planes.setCurrentIndex(1)
+    qtbot.waitUntil(lambda: widget.input.line.text() == "3 regions on all planes", timeout=20_000)
+    widget.input.scope.planes.setCurrentIndex(2)
+    qtbot.waitUntil(lambda: widget.input.line.text() == "4 regions on all planes", timeout=20_000)
 
 
 # -- units --------------------------------------------------------------------------------------

@@ -92,5 +92,11 @@ def test_the_border_hides_where_its_plane_or_its_image_is_not_shown(border):
     assert not made.visible
     viewer.dims.ndisplay = 2
     assert made.visible
+    above = viewer.add_image(np.zeros((3, 40, 60)), scale=(1, 2, 2), translate=(0, 5, 7))
+    assert not made.visible  # it would lie on another image
+    viewer.layers.move(1, 0)
+    assert made.visible
+    viewer.layers.remove(above)
+    assert made.visible
     viewer.layers.remove(image)
     assert not made.visible

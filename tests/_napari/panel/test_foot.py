@@ -76,7 +76,7 @@ class Made(list):
 def record_of(session, count, total):
     results = Made(count, session.vocabulary)
     about = {"snapshot": session.snapshot(), "total": total, "reopened": False}
-    return SimpleNamespace(results=results, **about)
+    return SimpleNamespace(results=results, plane=None, **about)
 
 
 def test_after_cancel_comes_the_rest_and_after_an_edit_both_at_once(session):
@@ -91,7 +91,7 @@ def test_after_cancel_comes_the_rest_and_after_an_edit_both_at_once(session):
 
 def test_in_the_review_the_button_accepts_or_goes_on(session):
     session.record = record_of(session, 43, 43)
-    session.tab, session.decided = "review", 12
+    session.tab, session.decided, session.reviewing = "review", 12, True
     assert step_of(session).action == "review"  # it is not open yet
     review = SimpleNamespace(results=session.results, acceptable="red blood cell", row=3)
     session.review = review

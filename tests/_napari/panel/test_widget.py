@@ -56,7 +56,7 @@ def test_the_line_names_the_plane_of_a_stack(viewer, dock, qtbot):
     viewer.dims.axis_labels = ("t", "z", "y", "x")
     widget = dock()
     viewer.dims.set_point((0, 1), (3, 12))
-    qtbot.waitUntil(lambda: widget.input.line.text() == "1 region on this plane (t 3, z 12)")
+    qtbot.waitUntil(lambda: widget.input.line.text() == "1 region on t 3, z 12")
 
 
 def test_layers_are_offered_as_they_come_and_go(widget):

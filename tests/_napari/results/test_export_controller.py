@@ -45,10 +45,18 @@ def switch_review(qtbot, widget):
     qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
 
 
+def entries(menu):
+    """The entries of a menu and of the menus in it, by title."""
+    found = {}
+    for action in menu.actions():
+        found |= entries(action.menu()) if action.menu() else {action.text(): action}
+    return found
+
+
 def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     qtbot, ran, tmp_path, monkeypatch, scene, messages
 ):
-    actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
+    actions = entries(ran.exports.part.export.menu())
     for entry in FORMATS.values():
         assert any(text.startswith(entry.title.split(" (")[0]) for text in actions), entry.title
     (tmp_path / "coco.json").write_text("mine")
@@ -84,7 +92,7 @@ def test_formats_of_maps_are_saved_and_without_their_packages_refused(
     assert layer["region"].tolist() == ran.results.results.ids
     monkeypatch.setattr("napari_maskinversion.results.export.bundle.find_spec", lambda _: None)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: pytest.fail("asked"))
-    actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
+    actions = entries(ran.exports.part.export.menu())
     actions["GeoPackage, for QGIS (.gpkg)..."].trigger()
     assert 'install the extra: pip install "napari-maskinversion[spatial]"' in messages[-1]
 
@@ -186,6 +194,9 @@ def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scen
     image.data = np.roll(scene[0], 3, axis=0)
     reopen(qtbot, ran, path)
     assert "belong to another image: photo, of the same size with other pixels" in messages[-1]
+    assert ran.foot.button.text() == "Update the suggestions"
+    save(qtbot, ran, "csv", tmp_path)
+    assert "The image has changed" in messages[-1]
     image.data = scene[0][:80]
     shown = ran.results.results
     reopen(qtbot, ran, path)
@@ -202,7 +213,7 @@ def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scen
 def test_suggestions_join_the_columns_of_the_layer(ran, messages):
     layer = ran._viewer.layers["cells"]
     layer.features = pd.DataFrame({"index": [0, 1, 2], "suggestion": ["", "mine", "mine too"]})
-    actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
+    actions = entries(ran.exports.part.export.menu())
     for _ in range(2):  # a second time the columns are the same
         actions["Into the regions' layer"].trigger()
     features = layer.features.set_index("index")

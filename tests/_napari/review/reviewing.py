@@ -55,7 +55,8 @@ def show(qtbot, widget, results):
     """Show results as if a run had ended with them."""
     session = widget.session
     snapshot = session.snapshot()
-    session.show(record_of(widget).changed(results=results, table=None, snapshot=snapshot))
+    made = record_of(widget).changed(results=results, table=None, snapshot=snapshot)
+    session.show(made.changed(fingerprint=None))  # the image may be another one
     if widget.review.keeper.state is None:
         switch_on(qtbot, widget)
     qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)

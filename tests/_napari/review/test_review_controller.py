@@ -3,6 +3,13 @@
 import numpy as np
 import pytest
 from napari.layers import Image
+from napari.utils._proxies import ReadOnlyWrapper
+from napari.utils._test_utils import MouseEvent
+from napari.utils.interactions import (
+    mouse_move_callbacks,
+    mouse_press_callbacks,
+    mouse_release_callbacks,
+)
 from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
@@ -109,10 +116,10 @@ def test_decisions_of_an_earlier_day_count_before_the_review_is_opened(qtbot, op
     assert second.tabs.tabText(1) == "Review 2/50"
     assert second.foot.button.text() == "Review 48 suggestions"
     # Nothing else is as in a review that the user has opened.
-    assert not second.review.keys.everywhere
+    assert not second.session.reviewing
     assert (selected(second), heatmap.opacity) == (1, OPACITY)
     qtbot.mouseClick(second.foot.button, Qt.MouseButton.LeftButton)
-    assert second.review.keys.everywhere
+    assert second.session.reviewing
     assert (selected(second), heatmap.opacity) == (3, DIMMED)
 
 
@@ -164,6 +171,123 @@ def test_nothing_is_decided_about_an_image_that_is_hidden(qtbot, reviewing, phot
     image.visible = True
     press(qtbot, canvas(reviewing), "A")
     assert states(reviewing) == {1: ("accepted", "dog")}
+
+
+def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_path, messages):
+    image, marks = (reviewing._viewer.layers[name] for name in ("cells", "marks"))
+    session, model = reviewing.session, reviewing.results.model
+    before = image.data
+
+    def status(row):
+        place = [column.name for column in model.columns].index("status")
+        return model.data(model.index(row, place))
+
+    marks.paint((4, 4), 2)  # over the border of region 1
+    qtbot.waitUntil(lambda: session.changed_rows == {0, 1}, timeout=20_000)
+    assert (status(0), status(2)) == ("outdated", "doubtful")
+    press(qtbot, canvas(reviewing), "A")
+    assert "1 region has changed since these suggestions were made" in messages[-1]
+    reviewing.results.table.selectRow(2)
+    press(qtbot, canvas(reviewing), "A")
+    assert set(states(reviewing)) == {3}
+    export(reviewing, tmp_path, "csv")
+    assert "2 regions have changed" in messages[-1]
+    marks.undo()
+    image.contrast_limits_range = image.contrast_limits = (0, 200)  # to see better
+    qtbot.waitUntil(lambda: session.changed_rows == set(range(50)), timeout=20_000)
+    assert session.outdated() == ""
+    image.data = before[::-1].copy()
+    qtbot.waitUntil(lambda: session.pixels_changed, timeout=20_000)
+    press(qtbot, canvas(reviewing), "RU")
+    assert "The image has changed" in messages[-1]
+    assert states(reviewing) == {}  # taken back is what was decided before
+    export(reviewing, tmp_path, "csv", "npz")
+    assert list(tmp_path.glob("regions.csv")) == []
+    image.data = before
+    qtbot.waitUntil(lambda: not session.pixels_changed, timeout=20_000)
+    export(reviewing, tmp_path, "csv")
+    assert list(tmp_path.glob("regions.csv"))
+
+
+def test_keys_decide_wherever_the_focus_is_as_long_as_it_says_reviewing(
+    window, qtbot, reviewing, run_to_end
+):
+    viewer, part = reviewing._viewer, reviewing.review.part
+    main = viewer.window._qt_window
+    reviewing.reveal("label")
+    reviewing.reveal("review")
+    controls = viewer.window._qt_viewer.controls.widgets[viewer.layers["marks"]]
+    for place in (main, reviewing.tabs.tabBar(), reviewing.foot.button, controls):
+        press(qtbot, place, "A")
+    assert set(states(reviewing)) == {1, 2, 3, 4}
+    reviewing.input.regions.choose(viewer.add_labels(np.zeros((160, 200), int), name="others"))
+    assert part.switch.text() == "Review"  # there is nothing to review
+    press(qtbot, main, "A")
+    reviewing.input.regions.choose(viewer.layers["marks"])
+    qtbot.waitUntil(lambda: part.switch.text() == "Reviewing: Esc ends", timeout=20_000)
+    press(qtbot, main, "A")
+    assert set(states(reviewing)) == {1, 2, 3, 4, 5}
+    run_to_end(reviewing)  # Again
+    qtbot.waitUntil(lambda: reviewing.review.state is not None, timeout=20_000)
+    press(qtbot, main, "R")
+    assert states(reviewing)[6] == ("rejected", "")
+    press(qtbot, main, ["Escape", "A"])
+    assert 7 not in states(reviewing)
+    assert reviewing.foot.button.text() == "Review 44 suggestions"
+    assert "A accepts" not in reviewing.foot.status.text()
+
+
+def test_a_review_goes_on_where_nothing_is_decided_yet_and_says_why_to_look(qtbot, reviewing):
+    session, part = reviewing.session, reviewing.review.part
+    assert part.flag.text().startswith("Doubtful: ")
+    press(qtbot, canvas(reviewing), "N")
+    assert part.flag.text() == "Low resolution"
+    reviewing.results.table.selectRow(0)
+    session.ask("accept word", ("dog", 0.0))  # of many images, on another tab
+    assert selected(reviewing) == 2
+    press(qtbot, canvas(reviewing), ["Escape"])
+    reviewing.results.table.selectRow(2)
+    qtbot.mouseClick(reviewing.foot.button, Qt.MouseButton.LeftButton)
+    press(qtbot, canvas(reviewing), "2")
+    assert states(reviewing)[3] == ("accepted", "dog")
+    assert states(reviewing)[4] == ("accepted", "dog")
+
+
+def click(viewer, y, x, moved=0):
+    """Press the mouse at a place of the canvas, move it, and let go."""
+    for kind, callbacks in (
+        ("mouse_press", mouse_press_callbacks),
+        ("mouse_move", mouse_move_callbacks),
+        ("mouse_release", mouse_release_callbacks),
+    ):
+        event = MouseEvent(kind, button=1, position=(y, x), pos=np.array([0.0, 0.0]))
+        if kind != "mouse_press":
+            event.pos = np.array([0.0, float(moved)])
+        callbacks(viewer, ReadOnlyWrapper(event, exceptions=("handled",)))
+
+
+def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene):
+    labels = scene[1].copy()
+    labels[:50, :60] = 99  # around others, which are smaller
+    labels[3:13, 3:13] = 1
+    widget = opened(labels)
+    switch_on(qtbot, widget)
+    viewer, marks = widget._viewer, widget.session.regions
+    viewer.layers.selection.active = marks
+    click(viewer, 64, 22)
+    assert (selected(widget), widget.review.state.row) == (42, widget.results.row)
+    click(viewer, 5, 5)
+    assert selected(widget) == 1
+    click(viewer, 45, 55, moved=1)  # a hand trembles
+    assert selected(widget) == 99
+    marks.mode = "pick"
+    click(viewer, 5, 5)
+    assert selected(widget) == 1
+    click(viewer, 45, 55, moved=30)  # the picture was dragged
+    click(viewer, 159, 199)  # there is no region
+    marks.mode = "paint"
+    click(viewer, 45, 55)
+    assert selected(widget) == 1
 
 
 def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing, scene):

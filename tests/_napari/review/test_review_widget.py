@@ -738,8 +738,9 @@ def restarted(opened, qtbot, tmp_path, scene):
         other = tmp_path / "other.png"
         imsave(other, scene[0][::-1])
         widget = opened()
+        regions = widget.session.regions
         (layer,) = widget._viewer.open(str(other), plugin="napari")
-        widget.input.image.choose(layer)
+        widget.session.choose(image=layer, regions=regions)
         widget.review.part.form.set_values({"order": "given"})
         widget.review.part.form["learn"].setChecked(True)
         return widget

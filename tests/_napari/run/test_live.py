@@ -66,7 +66,7 @@ def test_new_regions_come_and_removed_ones_leave(qtbot, live, inverted):
     cells.fill((20, 20), 0)
     settled(qtbot, live)
     assert shown(live) == [2, 7]
-    assert live.results.model.frame["region"][live.results.row] == 2  # still the one selected
+    assert live.results.model.frame["region"][live.results.row] == 7  # the one drawn last
     assert inverted == [7]
     cells.undo()
     settled(qtbot, live)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,9 +22,7 @@ from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .images_work import (
-    Computed,
-    Decided,
-    ModelLoader,
+    About,
     Suggested,
     accept_work,
     export_work,
@@ -38,10 +37,8 @@ class AcrossImages(QObject):
     def __init__(self, images: Any, session: Session, store: ModelStore) -> None:
         super().__init__(images)
         self._images, self._session, self._store = images, session, store
-        self._last: Accepted | None = None
-        self._asked = Accepted(word="")  # what is being taken back
-        self._here: tuple[str, list[RegionKey]] = ("", [])
-        self._left_out: dict[str, str] = {}  # why the image under review was
+        self._last: Accepted | None = None  # what *Undo* takes back
+        self._then: Callable[[Any], None] = inform  # takes what the work has made
         self._waiting: Callable[[], None] | None = None  # for a review that is being opened
         self.worker = Worker("single", "The work on all images", parent=self)
         self.worker.progressed.connect(self._progressed)
@@ -50,31 +47,33 @@ class AcrossImages(QObject):
         self.worker.ended.connect(self._ended)
         part = images.part
         part.suggest.clicked.connect(lambda _=False: self.suggest())
-        part.accept.clicked.connect(lambda _=False: self.accept(*part.together))
-        part.undo.clicked.connect(lambda _=False: self.take_back())
-        part.exporting.connect(lambda name: self.ask_export([name]))
+        part.accept.clicked.connect(
+            lambda _=False: self._once_open(partial(self._accept, *part.together))
+        )
+        part.undo.clicked.connect(lambda _=False: self._once_open(self._take_back))
+        part.exporting.connect(self._ask_export)
 
     def stop(self) -> None:
         """Stop the work; what is finished is kept."""
         self.worker.cancel()
         self.worker.drop()
-        self._give_up()
+        self._waiting = None
         self._session.many = None
 
     def forget(self) -> None:
         """Stop the work, and forget what was accepted last: another project is open."""
         self.stop()
-        self._last = None
-        self._images.part.undo.setEnabled(False)
+        self._keep_last(None)
 
     def cancel(self) -> None:
         """Stop at the next step."""
         self.worker.cancel()
-        self._give_up()
-        if self._session.many is not None:
+        if self._waiting is not None:
+            self.stop()
+        elif self._session.many is not None:
             self._session.many = replace(self._session.many, stopping=True)
 
-    # -- what the user does -------------------------------------------------------------------
+    # -- suggest and export -------------------------------------------------------------------
 
     def suggest(self) -> None:
         """Compute all images that have no suggestions yet."""
@@ -84,86 +83,111 @@ class AcrossImages(QObject):
         if self._session.vocabulary is None and project.project.labels is None:
             refuse("Choose words first; they are used for all images.", "words")
             return
+        self._images.keeper.use_words()
+        self._images.forget_ahead()  # it would compute one of them, too
+        work = partial(suggest_work, device=self._session.settings.device, store=self._store)
+        self._begin(work, self._suggested)
 
-        self._images.use_words()
+    def _suggested(self, suggested: Suggested) -> None:
+        (refuse if suggested.problems or suggested.disk_full else inform)(suggested.text)
+        self._images.recount()
 
-        def begin() -> None:
-            self._images.ahead.drop()  # it would compute one of them, too
-            now = self._images.project
-            model = ModelLoader(now, self._session.settings.device, self._store)
-            self._begin(partial(_settled, self._images, partial(suggest_work, model=model)))
-
-        self._images.settle(begin)
-
-    def accept(self, word: str, confidence: float) -> None:
-        """Accept a word in all images, where it is suggested with at least a confidence."""
-        if word:
-            self._once_open(partial(self._accept, word, confidence))
-
-    def _accept(self, word: str, confidence: float) -> None:
-        project = self._images.project
-        if project is None:
-            return
-        here = self._open_here()
-        stale = self._session.stale.text if here else ""
-        self._left_out = {here: f"the suggestions are old ({stale})"} if stale else {}
-        before = self._decisions_here()
-        if here and not stale:
-            self._session.ask("accept word", (word, confidence))
-        self._here = here, [key for key in self._decisions_here() if key not in before]
-        names = [name for name in project.by_name if name != here]
-        work = partial(accept_work, names=names, word=word, confidence=confidence)
-
-        def begin() -> None:
-            self._begin(partial(_settled, self._images, work, computed=False))
-
-        self._images.settle(begin)
-
-    def take_back(self) -> None:
-        """Take back what was accepted last."""
-        self._once_open(self._take_back)
-
-    def _take_back(self) -> None:
-        project, last, here = self._images.project, self._last, self._open_here()
-        if project is None or last is None:
-            return
-        regions = dict(last.regions)
-        before = self._decisions_here()
-        if here:
-            self._session.ask("take back", (list(regions.pop(here, ())), last.word))
-        after = self._decisions_here()
-        self._last = None
-        self._here = here, [key for key in before if key not in after]
-        self._images.part.undo.setEnabled(False)
-        self._asked = rest = replace(last, regions=regions)
-        self._begin(lambda: _TakenBack(take_back_work(project, rest)))
-
-    def ask_export(self, formats: list[str]) -> None:
+    def _ask_export(self, name: str) -> None:
         """Ask for a folder and write one export of all images there."""
         project, part = self._images.project, self._images.part
         if project is None:
             return
         folder = QFileDialog.getExistingDirectory(part, "Export all images to folder")
-        if folder and may_replace(part, [Path(folder) / FILES[name] for name in formats]):
-            self.export(Path(folder), formats)
+        if folder and may_replace(part, [Path(folder) / FILES[name]]):
+            self.export(Path(folder), [name])
 
     def export(self, folder: Path, formats: list[str]) -> None:
         """Write one export of all images, in place of files of these names."""
         accepted = bool(self._images.part.accepted_only.isChecked())
+        work = partial(export_work, out=folder, formats=formats, accepted_only=accepted)
+        self._begin(partial(work, overwrite=True), inform)
 
-        def begin() -> None:
-            work = partial(
-                export_work, out=folder, formats=formats, accepted_only=accepted, overwrite=True
-            )
-            self._begin(partial(_settled, self._images, work))
+    # -- accept and take back -----------------------------------------------------------------
 
-        self._images.settle(begin)
+    def _accept(self, word: str, confidence: float) -> None:
+        """Accept a word in all images, where it is suggested with at least a confidence."""
+        project, session = self._images.project, self._session
+        if project is None or not word:
+            return
+        here = self._open_here()
+        stale = session.stale.text if here else ""
+        before = self._decisions_here()
+        if here and not stale:
+            session.ask("accept word", (word, confidence))
+        own = [key for key in self._decisions_here() if key not in before]
+        names = [name for name in project.by_name if name != here]
+
+        def accepted(others: Accepted) -> None:
+            left_out = {here: f"the suggestions are old ({stale})"} if stale else {}
+            regions = {**others.regions, **({here: own} if own else {})}
+            problems = {**left_out, **others.problems}
+            self._accepted(replace(others, regions=regions, problems=problems), here)
+
+        work = partial(accept_work, names=names, word=word, confidence=confidence)
+        self._begin(work, accepted, computed=False)
+
+    def _accepted(self, accepted: Accepted, here: str) -> None:
+        self._keep_last(accepted)
+        self._images.recount()
+        shown = self._images.shown
+        if shown is not None and not here and shown.name in accepted.regions:
+            self._session.ask("show decisions")  # made while the image had no review
+        text = (
+            f"Accepted as {accepted.word}: {_several(accepted.count, 'region')} of "
+            f"{_several(len(accepted.regions), 'image')}. Undo on this tab takes all of them back."
+            if accepted.count
+            else f"Nothing is suggested as {accepted.word} so surely."
+        )
+        if accepted.problems:
+            one, why = next(iter(accepted.problems.items()))
+            text += f" {len(accepted.problems):,} left out, such as {one}: {why.rstrip('.')}."
+        inform(text)
+
+    def _take_back(self) -> None:
+        """Take back what was accepted last."""
+        last, here = self._last, self._open_here()
+        if self._images.project is None or last is None:
+            return
+        regions = dict(last.regions)
+        before = self._decisions_here()
+        if here:
+            self._session.ask("take back", (list(regions.pop(here, ())), last.word))
+        own = len(before) - len(self._decisions_here())
+        self._keep_last(None)
+        rest = replace(last, regions=regions)
+        work = partial(take_back_work, accepted=rest)
+        self._begin(work, partial(self._taken_back, rest, own), computed=False)
+
+    def _taken_back(self, asked: Accepted, own: int, taken: Accepted) -> None:
+        self._images.recount()
+        text = f"Undecided again: {_several(taken.count + own, 'region')}."
+        left = set(taken.problems)
+        if taken.stopped:
+            left |= asked.regions.keys() - taken.regions.keys()
+        kept = {name: keys for name, keys in asked.regions.items() if name in left}
+        if kept:
+            self._keep_last(replace(asked, regions=kept))
+        if taken.problems:
+            one, why = next(iter(taken.problems.items()))
+            count = len(taken.problems)
+            text += f" {count:,} images could not be changed, such as {one}: {why}."
+        elif kept:
+            text += " Undo on this tab takes back the rest."
+        (refuse if taken.problems else inform)(text)
+
+    def _keep_last(self, accepted: Accepted | None) -> None:
+        self._last = accepted
+        self._images.part.undo.setEnabled(accepted is not None and accepted.count > 0)
 
     def _open_here(self) -> str:
         """Return the project's image whose review is open: this window locks its decisions."""
-        shown, session = self._images.shown, self._session
-        reviewed = session.reviewed is not None and shown is not None
-        return shown.name if reviewed and session.image in shown.images else ""
+        own = self._images.keeper.own
+        return own.name if own is not None and self._session.reviewed is not None else ""
 
     def _decisions_here(self) -> tuple[RegionKey, ...]:
         """Return the decided regions of the open review, which makes decisions there itself."""
@@ -173,7 +197,7 @@ class AcrossImages(QObject):
     # -- how it goes --------------------------------------------------------------------------
 
     def _once_open(self, act: Callable[[], None]) -> None:
-        """Do something once no review is being opened, unless that is cancelled."""
+        """Decide about regions once no review is being opened, unless that is cancelled."""
         session = self._session
         if self.worker.busy or self._waiting is not None:
             return
@@ -189,81 +213,34 @@ class AcrossImages(QObject):
         """Do what has waited for a review."""
         act = self._waiting
         if act is not None and not opening:
-            self._give_up()
+            self._waiting = self._session.many = None
             act()
 
-    def _give_up(self) -> None:
-        """Wait no longer."""
-        if self._waiting is not None:
-            self._waiting = None
-            self._session.many = None
-
-    def _begin(self, work: Callable[[], Any]) -> None:
-        if self._waiting is None and self.worker.start(work):
+    def _begin(
+        self, work: Callable[..., Any], then: Callable[[Any], None], *, computed: bool = True
+    ) -> None:
+        """Begin to work on the project as it is once all of it is on the disk."""
+        self._images.flush()
+        settled = partial(_settled, self._images, work, computed=computed)
+        if self._waiting is None and self.worker.start(settled):
+            self._then = then
             self._session.notice = None
             self._session.many = ManyImages("Starting ...")
         else:
             refuse("Wait until the work on all images is over, or cancel it.")
 
     def _progressed(self, value: Any) -> None:
-        if isinstance(value, Computed):
+        if isinstance(value, ManyImages):
+            if self._session.many is not None:
+                self._session.many = replace(value, stopping=self._session.many.stopping)
+        elif isinstance(value, About) and value.summary is None:
             self._images.computed(value.name)
-        elif isinstance(value, Decided):
+        elif isinstance(value, About):
             self._images.decided(value.name, value.summary)
-        elif isinstance(value, ManyImages) and self._session.many is not None:
-            self._session.many = replace(value, stopping=self._session.many.stopping)
 
-    def _done(self, result: Any) -> None:
+    def _done(self, made: Any) -> None:
         self._session.many = None
-        if isinstance(result, Suggested):
-            (refuse if result.problems or result.disk_full else inform)(result.text)
-            self._images.recount()
-        elif isinstance(result, Accepted):
-            self._accepted(result)
-        elif isinstance(result, _TakenBack):
-            self._images.recount()
-            self._taken_back(result.accepted)
-        else:
-            inform(str(result))
-
-    def _accepted(self, accepted: Accepted) -> None:
-        name, keys = self._here
-        regions = {**accepted.regions, **({name: keys} if keys else {})}
-        problems = {**self._left_out, **accepted.problems}
-        self._last = accepted = replace(accepted, regions=regions, problems=problems)
-        self._images.part.undo.setEnabled(accepted.count > 0)
-        self._images.recount()
-        shown = self._images.shown
-        if shown is not None and not name and shown.name in regions:
-            self._session.ask("show decisions")  # made while the image had no review
-        text = (
-            f"Accepted as {accepted.word}: {_several(accepted.count, 'region')} of "
-            f"{_several(len(regions), 'image')}. Undo on this tab takes all of them back."
-            if accepted.count
-            else f"Nothing is suggested as {accepted.word} so surely."
-        )
-        if accepted.problems:
-            one, why = next(iter(accepted.problems.items()))
-            text += f" {len(accepted.problems):,} left out, such as {one}: {why.rstrip('.')}."
-        inform(text)
-
-    def _taken_back(self, accepted: Accepted) -> None:
-        count = accepted.count + len(self._here[1])
-        text = f"Undecided again: {_several(count, 'region')}."
-        asked, left = self._asked.regions, set(accepted.problems)
-        if accepted.stopped:
-            left |= asked.keys() - accepted.regions.keys()
-        kept = {name: asked[name] for name in asked if name in left}
-        if kept:
-            self._last = replace(self._asked, regions=kept)
-            self._images.part.undo.setEnabled(True)
-        if accepted.problems:
-            one, why = next(iter(accepted.problems.items()))
-            count = len(accepted.problems)
-            text += f" {count:,} images could not be changed, such as {one}: {why}."
-        elif kept:
-            text += " Undo on this tab takes back the rest."
-        (refuse if accepted.problems else inform)(text)
+        self._then(made)
 
     def _ended(self) -> None:
         self._session.many = None
@@ -273,18 +250,9 @@ def _several(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-class _TakenBack:
-    """What was taken back; an `Accepted` with another meaning."""
-
-    def __init__(self, accepted: Accepted) -> None:
-        self.accepted = accepted
-
-
-def _settled(images: Any, work: Callable[..., Any], *, computed: bool = True) -> Any:
+def _settled(images: Any, work: Callable[..., Any], *, computed: bool) -> Any:
     """Wait until the project, and what is being computed, is on the disk; then work on that."""
-    import time
-
-    while not (images.writing.idle and (images.ahead.idle or not computed)):
+    while not (images.keeper.writing.idle and (images.ahead.idle or not computed)):
         time.sleep(0.01)
         show(ManyImages("Starting ..."))
     return work(images.project)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtCore import (
+    QAbstractTableModel,
+    QEvent,
+    QModelIndex,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    Signal,
+)
+from qtpy.QtGui import QColor, QFont, QIcon, QImage, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -16,11 +25,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...batch.decided import Summary
 from ...batch.exporting import TITLES
 from ..widgets.keys import IMAGES, PANEL, named, pressed
 from ..widgets.sections import MARGINS, Note, combo_box, line, select_row, stack, table_view
-from .images_model import ImagesModel
-from .thumbnails import SIDE
+from .images_work import SIDE
 
 NOTHING: Final = (
     "Work through a folder of images, one after the other. Open one here, or drop it on this panel."
@@ -33,6 +42,152 @@ OPEN: Final = {
 }
 _ROWS: Final = 7  # in view
 _CONFIDENCE: Final = 90  # percent
+COLUMNS: Final = ("Image", "Regions", "Decided", "Flags")
+_TIPS: Final = (
+    "The image; Return opens it",
+    "Regions of the image",
+    "Regions that you have decided about",
+    "Undecided regions whose suggestion is doubtful, or does not fit",
+)
+_DONE: Final = "\N{CHECK MARK}"
+
+
+class ImagesModel(QAbstractTableModel):
+    """Name with a small picture, regions, decided regions and flags of each image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: tuple[str, ...] = ()
+        self._rows: dict[str, int] = {}
+        self._done: frozenset[str] = frozenset()
+        self._current = ""
+        self._summaries: dict[str, Summary] = {}
+        self._icons: dict[str, QIcon] = {}
+        blank = QPixmap(SIDE, SIDE)
+        blank.fill(QColor(0, 0, 0, 0))
+        self._blank = QIcon(blank)
+
+    # -- what is known ------------------------------------------------------------------------
+
+    def show_project(self, names: Sequence[str], done: frozenset[str], current: str) -> None:
+        """Show the images of a project; another list forgets what was known."""
+        if tuple(names) != self.names:
+            self.beginResetModel()
+            self.names = tuple(names)
+            self._rows = {name: row for row, name in enumerate(self.names)}
+            self._summaries = {n: s for n, s in self._summaries.items() if n in self._rows}
+            self._icons = {n: i for n, i in self._icons.items() if n in self._rows}
+            self._done, self._current = done, current
+            self.endResetModel()
+            return
+        changed = (done ^ self._done) | {current, self._current}
+        self._done, self._current = done, current
+        for name in changed:
+            self._changed(name)
+
+    def forget(self) -> None:
+        """Forget pictures and counts: another project has been opened."""
+        self._summaries.clear()
+        self._icons.clear()
+        self.show_project((), frozenset(), "")
+
+    def row_of(self, name: str) -> int:
+        """Return the row of an image; -1 without one."""
+        return self._rows.get(name, -1)
+
+    def unknown(self, first: int, last: int) -> list[str]:
+        """Return the images among some rows of which something is not known yet."""
+        names = self.names[max(first, 0) : last + 1]
+        return [name for name in names if name not in self._summaries or name not in self._icons]
+
+    def set_summary(self, name: str, summary: Summary) -> None:
+        """Show the counts of an image."""
+        if self._summaries.get(name) != summary:
+            self._summaries[name] = summary
+            self._changed(name)
+
+    def summary(self, name: str) -> Summary | None:
+        """Return the counts of an image, if they are known."""
+        return self._summaries.get(name)
+
+    def drop_summary(self, name: str) -> None:
+        """Count an image again when it is in view."""
+        self._summaries.pop(name, None)
+
+    def set_picture(self, name: str, pixels: Any) -> None:
+        """Show a small picture (h, w, 3); None for an image that has none."""
+        icon = self._blank
+        if pixels is not None:
+            height, width, _ = pixels.shape
+            rgb = QImage.Format.Format_RGB888
+            image = QImage(pixels.tobytes(), width, height, 3 * width, rgb).copy()
+            icon = QIcon(QPixmap.fromImage(image))
+        self._icons[name] = icon
+        self._changed(name)
+
+    def _changed(self, name: str) -> None:
+        row = self.row_of(name)
+        if row >= 0:
+            self.dataChanged.emit(self.index(row, 0), self.index(row, len(COLUMNS) - 1))
+
+    # -- Qt -----------------------------------------------------------------------------------
+
+    def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
+        """Return the number of images."""
+        return 0 if parent is not None and parent.isValid() else len(self.names)
+
+    def columnCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
+        """Return the number of columns."""
+        return 0 if parent is not None and parent.isValid() else len(COLUMNS)
+
+    def headerData(self, section: int, orientation: Any, role: int = 0) -> Any:  # noqa: N802
+        """Return a title, or what it means."""
+        if orientation == Qt.Orientation.Horizontal and 0 <= section < len(COLUMNS):
+            if role == Qt.ItemDataRole.DisplayRole:
+                return COLUMNS[section]
+            if role == Qt.ItemDataRole.ToolTipRole:
+                return _TIPS[section]
+        return None
+
+    def data(self, index: QModelIndex, role: int = 0) -> Any:
+        """Return what a cell shows."""
+        if not index.isValid():
+            return None
+        name, column = self.names[index.row()], index.column()
+        if role == Qt.ItemDataRole.DisplayRole:
+            return self._text(name, column)
+        if role == Qt.ItemDataRole.DecorationRole and column == 0:
+            return self._icons.get(name, self._blank)
+        if role == Qt.ItemDataRole.SizeHintRole and column == 0:
+            return QSize(SIDE, SIDE)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            summary = self._summaries.get(name, Summary())
+            return f"{name}: {summary.problem}" if summary.problem else name
+        if role == Qt.ItemDataRole.FontRole and name == self._current:
+            font = QFont()
+            font.setBold(True)
+            return font
+        if role == Qt.ItemDataRole.TextAlignmentRole and column:
+            return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return f"{COLUMNS[column]}: {self._text(name, column)}"
+        return None
+
+    def _text(self, name: str, column: int) -> str:
+        if column == 0:
+            return name
+        summary = self._summaries.get(name)
+        if summary is None:
+            return _DONE if column == 2 and name in self._done else ""
+        if summary.problem:
+            return "problem" if column == 1 else ""
+        if summary.regions is None:
+            return ""
+        if column == 1:
+            return f"{summary.regions:,}"
+        if column == 2:
+            return f"{summary.decided:,} {_DONE}" if name in self._done else f"{summary.decided:,}"
+        return f"{summary.flagged:,}" if summary.suggested else ""
 
 
 class ImagesWidget(QWidget):
@@ -49,53 +204,38 @@ class ImagesWidget(QWidget):
         self.title = Note(name="Project")
         self.model = ImagesModel()
         self.list = table_view(self.model, "Images of the project")
-        self.open = QPushButton("Open...")
-        self.previous, self.next = QPushButton("Previous"), QPushButton("Next")
-        self.suggest = QPushButton("Suggest for all")
-        self.word, self.limit = combo_box(name="Word to accept in all images"), QSpinBox()
-        self.accept, self.undo = QPushButton("Accept"), QPushButton("Undo")
-        self.export = QPushButton("Export all...")
-        self.body = QWidget()
-        self._build()
-        self.show_project("", ())
-
-    def _build(self) -> None:
-        menu = QMenu(self.open)
-        for name, title in OPEN.items():
-            menu.addAction(title).triggered.connect(lambda _=False, n=name: self.opening.emit(n))
-        self.open.setMenu(menu)
-        self.open.setToolTip("Open a folder of images, some images, or a project")
-        self._build_list()
-        keys = named(PANEL)
-        for button, name, step in (
-            (self.previous, "previous image", -1),
-            (self.next, "next image", 1),
-        ):
-            button.setToolTip(f"{keys[name].what} ({keys[name].shown})")
-            button.setAccessibleName(keys[name].what)
-            button.clicked.connect(lambda _=False, n=step: self.moved.emit(n))
-        self.suggest.setToolTip("Compute all images without suggestions; you can stop and continue")
-        self.word.setToolTip("Accept this word in all images, for undecided regions")
+        self.open = _button("Open...", "Open a folder of images, some images, or a project")
+        self.open.setMenu(_menu(self.open, OPEN, self.opening))
+        self.previous, self.next = self._step("Previous", -1), self._step("Next", 1)
+        self.suggest = _button(
+            "Suggest for all",
+            "Compute all images without suggestions; you can stop and continue",
+        )
+        self.word = combo_box(
+            name="Word to accept in all images",
+            tip="Accept this word in all images, for undecided regions",
+        )
+        self.limit = QSpinBox()
         self.limit.setRange(0, 100)
         self.limit.setValue(_CONFIDENCE)
         self.limit.setSuffix(" %")
         self.limit.setAccessibleName("Lowest confidence in all images")
         self.limit.setToolTip("with at least this confidence")
-        self.accept.setToolTip("Accept the word in all images, in one step")
+        self.accept = _button("Accept", "Accept the word in all images, in one step")
         self.accept.setAccessibleName("Accept in all images")
-        self.undo.setToolTip("Undo what was last accepted in all images")
+        self.undo = _button("Undo", "Undo what was last accepted in all images")
         self.undo.setAccessibleName("Undo in all images")
         self.undo.setEnabled(False)
-        exports = QMenu(self.export)
-        for name, title in TITLES.items():
-            exports.addAction(f"{title}...").triggered.connect(
-                lambda _=False, n=name: self.exporting.emit(n)
-            )
+        self.export = _button(
+            "Export all...", "One file or data set for all images with suggestions"
+        )
+        titles = {name: f"{title}..." for name, title in TITLES.items()}
+        exports = _menu(self.export, titles, self.exporting)
         exports.addSeparator()
         self.accepted_only: Any = exports.addAction("Accepted regions only")
         self.accepted_only.setCheckable(True)
         self.export.setMenu(exports)
-        self.export.setToolTip("One file or data set for all images with suggestions")
+        self.body = QWidget()
         stack(
             self.body,
             self.list,
@@ -107,8 +247,17 @@ class ImagesWidget(QWidget):
         )
         head = line(self.title, self.open, shares=(1, 0))
         stack(self, head, self.body, margins=MARGINS, spacing=4)
+        self._set_up_list()
+        self.show_project("", ())
 
-    def _build_list(self) -> None:
+    def _step(self, text: str, by: int) -> QPushButton:
+        key = named(PANEL)[f"{text.lower()} image"]
+        button = _button(text, f"{key.what} ({key.shown})")
+        button.setAccessibleName(key.what)
+        button.clicked.connect(lambda _=False: self.moved.emit(by))
+        return button
+
+    def _set_up_list(self) -> None:
         table = self.list
         table.setIconSize(QSize(SIDE, SIDE))
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -118,8 +267,7 @@ class ImagesWidget(QWidget):
         header = table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        for column in range(1, self.model.columnCount()):
-            title = str(self.model.headerData(column, Qt.Orientation.Horizontal, 0))
+        for column, title in list(enumerate(COLUMNS))[1:]:
             header.resizeSection(column, table.fontMetrics().horizontalAdvance(title) + 16)
         table.setToolTip(f"{named(IMAGES)['open'].shown} or a click opens an image")
         table.clicked.connect(lambda index: self.chosen.emit(self.model.names[index.row()]))
@@ -184,3 +332,17 @@ class ImagesWidget(QWidget):
                 self.chosen.emit(self.model.names[row])
             return True
         return False
+
+
+def _button(text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    return button
+
+
+def _menu(parent: QWidget, titles: Mapping[str, str], chosen: Any) -> QMenu:
+    """Return a menu that tells the key of what is chosen."""
+    menu = QMenu(parent)
+    for name, title in titles.items():
+        menu.addAction(title).triggered.connect(lambda _=False, n=name: chosen.emit(n))
+    return menu

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
@@ -27,32 +27,16 @@ if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from .opening import OpenedImage
 
-_NAMELESS = "has no names of regions"
+SIDE: Final = 36  # pixels of a small picture
+_NAMELESS: Final = "has no names of regions"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Listed:
-    """What the list shows of an image."""
-
-    name: str
-    picture: Any
-    summary: Summary
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Computed:
-    """An image that was computed, or why it was not."""
+class About(NamedTuple):
+    """What is known of an image by now; no summary once it has to be counted again."""
 
     name: str
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Decided:
-    """An image about whose regions was decided, and how far that is now."""
-
-    name: str
-    summary: Summary
+    summary: Summary | None = None
+    picture: Any = None  # Pixels (h, w, 3)
 
 
 @dataclass(slots=True)
@@ -109,33 +93,33 @@ def open_image_work(project: OpenProject, name: str) -> OpenedImage:
 
 
 def ahead_work(
-    project: OpenProject, name: str, model: ModelLoader, *, computed: bool
+    project: OpenProject, name: str, device: str, store: ModelStore, *, computed: bool
 ) -> OpenedImage:
     """Compute the image that follows, if it has words, and read it."""
-    from .opening import compute, is_computed, open_project_image
+    from ...batch.image_run import run_task
+    from .opening import is_computed, open_project_image
 
     problem = ""
     try:
-        if computed and not is_computed(project.task(name)):
+        task = project.task(name) if computed else None
+        if task is not None and not is_computed(task):
+            model = ModelLoader(project, device, store)
             model.prepare()
             _held = hold(project.out)
-            problem = compute(project, name, model)
+            problem = run_task(task, model=model()).problem
     except Cancelled:
         raise
     except MaskInversionError as error:  # it can still be looked at
         problem = " ".join(str(error).split())
     opened = open_project_image(project, name)
     if problem and _NAMELESS not in problem:
-        import dataclasses
-
-        opened = dataclasses.replace(opened, problem=problem)
+        opened = replace(opened, problem=problem)
     return opened
 
 
 def list_work(project: OpenProject, names: Sequence[str]) -> None:
     """Read what the list shows of images; a broken one is shown as such."""
-    from .opening import count_regions
-    from .thumbnails import thumbnail
+    from .opening import count_regions, thumbnail
 
     for name in names:
         picture, summary = None, Summary()
@@ -146,10 +130,10 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
                 summary = Summary(regions=count_regions(project, name))
         except (MaskInversionError, OSError) as error:
             summary = Summary(problem=" ".join(str(error).split()))
-        show(Listed(name, picture, summary))
+        show(About(name, summary, picture))
 
 
-def suggest_work(project: OpenProject, model: ModelLoader) -> Suggested:
+def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Suggested:
     """Compute all images that have regions and no results; goes on where it was stopped."""
     from ...batch.image_run import run_task
     from ...batch.running import check_out, plan
@@ -164,6 +148,7 @@ def suggest_work(project: OpenProject, model: ModelLoader) -> Suggested:
     ended.total = len(tasks)
     if not tasks:
         return ended
+    model = ModelLoader(project, device, store)
     with listening(lambda text: show(ManyImages(text))):
         model.prepare()
     for number, task in enumerate(tasks, 1):
@@ -190,7 +175,7 @@ def suggest_work(project: OpenProject, model: ModelLoader) -> Suggested:
             ended.problems[task.name] = report.problem
         else:
             ended.done += 1
-        show(Computed(task.name, report.problem))
+        show(About(task.name))
     return ended
 
 
@@ -216,7 +201,7 @@ def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str)
             if keys:
                 regions[name] = keys
                 with suppress(MaskInversionError, OSError):
-                    show(Decided(name, summarize(project, name)))
+                    show(About(name, summarize(project, name)))
             if problem:
                 problems[name] = problem
             show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))

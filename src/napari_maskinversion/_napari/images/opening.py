@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,27 +22,28 @@ from ...base.identity import (
 from ...base.regions import Region
 from ...batch.decided import Summary, archive_file, counted, decisions_of, identities_of
 from ...batch.finished import differences, is_damaged
-from ...batch.image_run import run_task
 from ...batch.image_task import ImageTask
 from ...batch.opened import OpenProject
 from ...images.channels import auto_limits, default_colours
 from ...images.lazy_plane import LazyPlane
 from ...images.opening import open_image
+from ...images.plane_source import read_reduced
 from ...images.stack import Stack
 from ...pipeline.inputs import open_inputs
 from ...regions.label_images import regions_by_plane, regions_of_labels
 from ...results.export.archive import open_archive
 from ..layers.label_layers import VALUES
 from ..run_requests.stored_results import painted
+from .images_work import SIDE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...engine.models.backbone import Backbone
     from ...results.export.bundle import Bundle
 
 _READ: Final = 512 * 2**20  # bytes; larger images are read where they are looked at
 _MOST_PIXELS: Final = 2_000_000_000
+_MOST_THUMBNAIL: Final = 60_000_000  # pixels of the smallest level; more would take too long
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -61,7 +63,7 @@ class OpenedImage:
     layers: tuple[ImageLayer, ...]
     # Of the whole image, where its layers are channels: decisions are about all of it
     identity: ImageIdentity | None = None
-    labels: npt.NDArray[np.int32]  # Its regions, on the data of the layers
+    labels: npt.NDArray[Any]  # Its regions, on the data of the layers
     about: dict[str, Any] = field(default_factory=dict)  # What their file says, for their layer
     identities: tuple[RegionIdentity, ...] = ()  # The regions as the labels show them
     # Its results; ``table`` and ``results_of`` are those of its regions
@@ -79,19 +81,6 @@ def is_computed(task: ImageTask | None) -> bool:
     Captions make no difference: only a batch adds them.
     """
     return task is not None and set(differences(task)) <= {"captions"} and not is_damaged(task)
-
-
-def compute(
-    project: OpenProject,
-    name: str,
-    model: Callable[[], Backbone],
-) -> str:
-    """Compute an image unless that is done; return why that fails."""
-    task = project.task(name)
-    if task is None or is_computed(task):
-        return ""
-    report = run_task(task, model=model())
-    return report.problem
 
 
 def open_project_image(project: OpenProject, name: str) -> OpenedImage:
@@ -263,7 +252,7 @@ def _why_not_drawn(regions: Sequence[tuple[Position, Region]], shape: tuple[int,
 
 def _as_painted(
     regions: Sequence[tuple[Position, Region]],
-    labels: npt.NDArray[np.int32],
+    labels: npt.NDArray[Any],
     axes: tuple[int, int],
     names: tuple[str, ...],
 ) -> tuple[RegionIdentity, ...]:
@@ -280,3 +269,28 @@ def _as_painted(
 def count_regions(project: OpenProject, name: str) -> int:
     """Return the number of regions of an image that has no results."""
     return len(_regions(project, name)[0])
+
+
+def thumbnail(file: Path, series: int | None = None) -> npt.NDArray[np.uint8] | None:
+    """Return an image in small, (h, w, 3); None if it is too large to be read for that."""
+    with open_image(file, series) as stack:
+        middle = {name: size // 2 for name, size in stack.plane_axes.items()}
+        source = stack.source(middle)
+        level = len(source.levels) - 1
+        height, width = source.levels[level].shape
+        if height * width > _MOST_THUMBNAIL:
+            return None
+        reduce = max(1, math.ceil(max(height, width) / SIDE))
+        whole = (-(-height // reduce) * reduce, -(-width // reduce) * reduce)
+        return _as_bytes(read_reduced(source, level, (0, 0, *whole), reduce))
+
+
+def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    if pixels.dtype == np.uint16:
+        pixels = pixels.astype(np.float32) / 257
+    elif pixels.dtype.kind == "f":
+        pixels = pixels * 255
+    small = np.clip(pixels, 0, 255).astype(np.uint8)
+    if small.ndim == 2:
+        small = np.stack([small] * 3, axis=-1)
+    return np.ascontiguousarray(small[..., :3])

@@ -44,15 +44,8 @@ class Written:
     layers: int = 0  # How many layers have such regions
     words: bool = False  # Whether words or settings of the project changed
     listed: bool = False  # Whether the list of images changed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptRegions:
-    """How an attempt to keep the regions of an image ended."""
-
-    stamp: int  # Which edits it had
-    written: Written | None = None  # None if they were on the disk already, or for a problem
-    problem: str = ""
+    stamp: int = 0  # Which edits of regions were to be kept
+    problem: str = ""  # Why they could not be
     is_disk_full: bool = False
 
 
@@ -160,15 +153,20 @@ class ProjectDisk:
 
     def keep_regions(
         self, stamp: int, name: str, layers: Sequence[Sequence[RunInput]], saved: SavedRegions
-    ) -> KeptRegions:
+    ) -> Written:
         """Do `save_regions`, and report also how that failed."""
         try:
-            return KeptRegions(stamp, self.save_regions(name, layers, saved))
+            written = self.save_regions(name, layers, saved) or Written(project=self.project)
+            return replace(written, stamp=stamp)
         except (MaskInversionError, OSError) as error:
             from ...batch.image_run import is_disk_full
 
-            problem = " ".join(str(error).split())
-            return KeptRegions(stamp, problem=problem, is_disk_full=is_disk_full(error))
+            return Written(
+                project=self.project,
+                stamp=stamp,
+                problem=" ".join(str(error).split()),
+                is_disk_full=is_disk_full(error),
+            )
 
     def save_results(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from typing import Any, Final
@@ -11,10 +12,12 @@ import numpy as np
 from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
+from ...base.identity import Position, place_text
 from ..layers.coordinates import Grid, ViewPoint, plane_of
+from ..layers.label_layers import label_type
 from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is_shapes, levels_of
 from ..layers.placing import REGIONS_OPACITY, place_of
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
 from .scope_widget import ScopeWidget
@@ -27,12 +30,12 @@ _COLOURS = 3
 _MOST_PIXELS: Final = 2**28
 
 
-class InputWidget(QWidget):
+class InputWidget(Topic, QWidget):
     """Image layer, regions layer, and a count of the regions shown."""
 
     def __init__(self, viewer: Any, session: Session) -> None:
         super().__init__()
-        self._viewer, self._session, self._bindings = viewer, session, Bindings()
+        self._viewer, self._session = viewer, session
         self._watched: Any = None
         self.image = LayerCombo(viewer, _is_image, "none open")
         self.regions = LayerCombo(viewer, is_regions, "none yet")
@@ -81,23 +84,24 @@ class InputWidget(QWidget):
         self._list = LayerListWatch(viewer, self._refresh)
         self._dims = (viewer.dims.events.current_step, viewer.dims.events.order)
 
-    def connect_viewer(self) -> None:
-        """Follow the viewer's layers and dimensions."""
+    def bind(self) -> None:
+        """Follow the session, and the viewer's layers and dimensions."""
         self._list.connect()
         for emitter in self._dims:
             emitter.connect(self._edited)
-        self._bindings.connect(self._session.events.layers, self._layer_changed)
-        self._bindings.connect(self._session.events.scope, self.scope.show_scope)
-        self._bindings.connect(self._session.events.scope, self._offer)
-        self._bindings.connect(self._session.events.settings, self.scope.show_settings)
+        self.after("layers", self._layer_changed)
+        self.after("scope", self.scope.show_scope)
+        self.after("scope", self._offer)
+        self.after("scope", self._timer.throttle)
+        self.after("settings", self.scope.show_settings)
         self.scope.show_settings(self._session.settings)
         self._refresh()
         self._layer_changed()
 
-    def disconnect_viewer(self) -> None:
+    def stop(self) -> None:
         """Stop following and release the layers."""
+        super().stop()
         self._timer.cancel()
-        self._bindings.release()
         self._list.disconnect()
         for emitter in self._dims:
             emitter.disconnect(self._edited)
@@ -107,7 +111,10 @@ class InputWidget(QWidget):
     def _use_as_colours(self) -> None:
         image = self._session.image
         if is_channels_first(image):
-            self._session.choose(image=add_in_colour(self._viewer, image))
+            regions = self._session.regions
+            with self._session.kept_choice():
+                colours = add_in_colour(self._viewer, image)
+            self._session.choose(image=colours, regions=regions)
 
     def _use_as_displayed(self) -> None:
         self._session.scope = replace(self._session.scope, channels="displayed")
@@ -122,11 +129,20 @@ class InputWidget(QWidget):
     def count(self) -> None:
         """Show how many regions the plane has."""
         # Set once: each change of the number answers what the status line says.
+        self._session.turn_to(self._position())
         self._session.region_count = self._counted()
 
+    def _position(self) -> Position | None:
+        """Return the place of the image's plane that is shown."""
+        view, image = ViewPoint.of(self._viewer), self._session.image
+        with suppress(InputError):
+            return None if image is None else plane_of(Grid.of(image, view), view).position
+        return None
+
     def _counted(self) -> int | None:
-        """Count the regions of the plane, and say what was counted."""
+        """Count the regions of the next run, and say what was counted."""
         image, layer = self._session.layers
+        every = self._session.scope.planes != "shown"
         self.number.setText("")
         self.line.setVisible(image is not None and layer is not None)
         if image is None:
@@ -138,20 +154,20 @@ class InputWidget(QWidget):
         view = ViewPoint.of(self._viewer)
         try:
             position = plane_of(Grid.of(image, view), view).position
-            number = count_regions(layer, view)
+            number = count_regions(layer, view, self._session.scope.planes)
         except InputError as error:
             self.line.setText(str(error))
             return None
         self.number.setText("" if number is None else f"{number:,}")
         self.line.setVisible(number is None or bool(position))  # the foot says what to do without
-        where = ", ".join(f"{name} {place}" for name, place in position)
-        where = f" ({where})" if where else ""
+        where = " on all planes" if every else f" on {place_text(position) or 'this plane'}"
         if number is None:
-            self.line.setText(f"Regions of this plane{where}")
+            where = where if every or position else ""
+            self.line.setText(f"Regions{where} are counted when the run starts.")
         elif number == 0:
-            self.line.setText(f"No regions on this plane{where}: draw some.")
+            self.line.setText(f"No regions{where}: draw some.")
         else:
-            self.line.setText(f"{number} region{'s' * (number != 1)} on this plane{where}")
+            self.line.setText(f"{number:,} region{'s' * (number != 1)}{where}")
         return number
 
     def _refresh(self, added: Any = None) -> None:
@@ -252,5 +268,5 @@ def _new_layer(viewer: Any, image: Any) -> Any:
     name = f"{image.name}: regions"
     if prod(shape) > _MOST_PIXELS:
         return viewer.add_shapes(ndim=image.ndim, name=name, **place)
-    blank = np.zeros(shape, dtype=np.int32)
+    blank = np.zeros(shape, dtype=label_type(shape))
     return viewer.add_labels(blank, name=name, opacity=REGIONS_OPACITY, **place)

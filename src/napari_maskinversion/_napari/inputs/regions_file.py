@@ -19,10 +19,10 @@ from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
-from ..layers.label_layers import layers_of
-from ..layers.layers import path_of
+from ..layers.label_layers import COVERED, layer_of
+from ..layers.layers import file_of, path_of
 from ..layers.placing import box_transform, selection_kept
-from ..session import Bindings, Session
+from ..session import Session, Topic
 from ..widgets.dialogs import file_filter
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -40,24 +40,23 @@ _FILES: Final = ";;".join(
 )
 
 
-class RegionsFileController(QObject):
+class RegionsFileController(Topic, QObject):
     """Reads a file's regions into a layer on the chosen image, and chooses that layer."""
 
     def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
-        self._bindings = Bindings()
         self.reading = Worker("latest", "Reading regions", parent=self)
         self.reading.done.connect(self._show)
         self.reading.failed.connect(refuse)
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the session."""
-        self._bindings.answer(self._session, "open regions", self.open_file)
+        self.answer("open regions", self.open_file)
 
     def stop(self) -> None:
         """Drop the pending file, and follow the session no more."""
-        self._bindings.release()
+        super().stop()
         self.reading.drop()
 
     def ask(self) -> None:
@@ -65,7 +64,9 @@ class RegionsFileController(QObject):
         if self._session.image is None:
             refuse("First open the image that the regions belong to.")
             return
-        path, _ = QFileDialog.getOpenFileName(self._part, "Regions from file", "", _FILES)
+        image = file_of(self._session.image)
+        place = "" if image is None else str(image.parent)
+        path, _ = QFileDialog.getOpenFileName(self._part, "Regions from file", place, _FILES)
         if path:
             self.open_file(Path(path))
 
@@ -86,13 +87,11 @@ class RegionsFileController(QObject):
         if outcome.target.layer not in self._viewer.layers:
             refuse("The image was closed; open it and try again.")
             return
-        place, made = outcome.place(), []
         with selection_kept(self._viewer), self._session.kept_choice():
-            # Add the first one last, so that it lies above the others.
-            for pixels, about in reversed(outcome.layers):
-                made.append(self._viewer.add_labels(pixels, **about, **place))
-        self._session.made_for(outcome.target.layer, *made)
-        here = self._session.choose_for(outcome.target.layer, made[-1])
+            pixels, about = outcome.layer
+            made = self._viewer.add_labels(pixels, **about, **outcome.place())
+        self._session.made_for(outcome.target.layer, made)
+        here = self._session.choose_for(outcome.target.layer, made)
         name = outcome.target.layer.name
         inform(outcome.message if here else f"{outcome.message} Choose '{name}' to use them.")
 
@@ -166,12 +165,12 @@ class Read:
 
     path: Path
     target: Target
-    layers: list[tuple[Any, dict[str, Any]]]  # Data of Labels layers, and what else to give them
+    layer: tuple[Any, dict[str, Any]]  # Data of a Labels layer, and what else to give it
     cut: Slice  # Their plane; index 0 if they have all planes
     message: str  # What was read, and what was changed or left out
 
     def place(self) -> dict[str, Any]:
-        """Return the transform of the layers: that of the image."""
+        """Return the transform of the layer: that of the image."""
         height, width = self.target.plane
         plane = Plane(cut=self.cut, shape=(height, width))
         box = (0.0, 0.0, float(height), float(width))
@@ -268,16 +267,13 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
         places[rows], places[columns] = slice(y0, y1), slice(x0, x1)
         return tuple(places)
 
-    layers, first = layers_of(annotations, tuple(shape), key, path.stem)
+    layer = layer_of(annotations, tuple(shape), key, path.stem)
     count = len(annotations.items)
     message = f"{count} region{'s' * (count != 1)} of {path.name}."
-    if len(layers) > 1:
-        message += (
-            f" Some overlap, so they lie in {len(layers)} layers; '{layers[0][1]['name']}' with "
-            f"{first} of them is chosen, the others can be under Regions."
-        )
+    if COVERED in layer[1]["metadata"]:
+        message += " Some overlap: the smaller ones lie on top, and each is used whole."
     cut = replace(target.cut, index=tuple(index))
-    return Read(path, target, layers, cut, f"{message} {annotations.notes_text}".strip())
+    return Read(path, target, layer, cut, f"{message} {annotations.notes_text}".strip())
 
 
 def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, int]:

@@ -162,6 +162,11 @@ class Slice:
         """The data axes that are not in the plane."""
         return tuple(axis for axis in range(len(self.index)) if axis not in self.axes)
 
+    @property
+    def index_of_others(self) -> tuple[int, ...]:
+        """The data index of the plane on those axes."""
+        return tuple(self.index[axis] for axis in self.others)
+
     def check(self, grid: Grid) -> None:
         """Raise if the plane lies outside a layer's data."""
         for axis in self.others:

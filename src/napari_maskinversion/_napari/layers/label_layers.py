@@ -1,57 +1,97 @@
-"""Annotations as label images and as rows of features, as few as keep every pixel. No Qt."""
+"""Annotations as a label image that keeps every pixel, and as rows of features. No Qt."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ...base.errors import InputError
+from ...base.identity import RegionIdentity, identify
+from ...base.regions import Region
 from ...regions.annotations.annotation import Annotation, Annotations, binary_mask
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PIXELS: Final = 2_000_000_000
+_LARGE: Final = 16_000_000  # pixels; napari takes seconds to show more than that of 32 bits
 VALUES: Final = "attributes"
 """Where a layer's metadata has the attributes that regions have in their file, by label."""
 
 
+COVERED: Final = "napari-maskinversion: covered"
+"""Metadata of a layer whose regions overlap: what it does not show of them, by plane and label."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Covered:
+    """A region that lies below others: a label image shows a part of it, or nothing."""
+
+    region: Region  # All of it, with its label as id
+    seen: RegionIdentity | None  # What the layer showed of it at first
+
+
+CoveredOnPlanes = Mapping[tuple[int, ...], Mapping[int, Covered]]
+
+
 @dataclass(frozen=True, slots=True)
 class LabelLayer:
-    """A label image, and which value is which region."""
+    """A label image, which value is which region, and regions that it does not show whole."""
 
     pixels: Any
-    items: list[tuple[int, Annotation]] = field(default_factory=list)
+    items: list[tuple[int, Annotation]]
+    covered: CoveredOnPlanes
 
 
-def draw_label_layers(
+def draw_label_layer(
     items: Sequence[Annotation],
     shape: tuple[int, ...],
     place: Callable[[Annotation], tuple[Any, ...]],
-) -> list[LabelLayer]:
-    """Draw regions, on several label images if they overlap."""
+) -> LabelLayer:
+    """Draw regions, the smallest on top."""
     if math.prod(shape) > _MOST_PIXELS:
         size = " x ".join(map(str, shape))
         raise InputError(
             f"A label image of {size} px is too large for the viewer; use the command line."
         )
-    values = _values(items)
-    label_layers: list[LabelLayer] = []
-    for value, item in zip(values, items, strict=True):
+    values = list(zip(_values(items), items, strict=True))
+    highest = max((value for value, _ in values), default=0)
+    pixels = np.zeros(shape, label_type(shape, highest))
+    covered: dict[tuple[int, ...], dict[int, Covered]] = {}
+    for value, item in sorted(values, key=lambda one: -one[1].region.area):
+        pixels[place(item)][binary_mask(item.region)] = value
+    for value, item in values:
         key, mask = place(item), binary_mask(item.region)
-        label_layer = next((one for one in label_layers if not one.pixels[key][mask].any()), None)
-        if label_layer is None:
-            label_layer = LabelLayer(np.zeros(shape, np.int32))
-            label_layers.append(label_layer)
-        label_layer.pixels[key][mask] = value
-        label_layer.items.append((value, item))
-    return label_layers
+        visible = mask & (pixels[key] == value)
+        if not np.array_equal(visible, mask):
+            corner = item.region.bbox[:2]
+            seen = Region.from_mask(value, visible, corner)
+            index = tuple(part for part in key if not isinstance(part, slice))
+            covered.setdefault(index, {})[value] = Covered(
+                Region(value, item.region.bbox, mask), None if seen is None else identify(seen)
+            )
+    return LabelLayer(pixels, values, covered)
+
+
+def uncovered(regions: Iterable[Region], covered: Mapping[int, Covered]) -> list[Region]:
+    """Return regions of a label image: whole, unless somebody has edited what it shows of them."""
+    there = {region.id: region for region in regions}
+    for label, one in covered.items():
+        now = there.get(label)
+        if (now and identify(now)) == one.seen:
+            there[label] = one.region
+    return [there[label] for label in sorted(there)]
+
+
+def label_type(shape: Sequence[int], highest: int = 0) -> Any:
+    """Return the type of labels up to ``highest``, with room for as many again."""
+    return np.uint16 if math.prod(shape) > _LARGE and highest < 2**15 else np.int32
 
 
 def _values(items: Sequence[Annotation]) -> list[int]:
@@ -84,29 +124,25 @@ def features_of(label_layer: LabelLayer) -> pd.DataFrame:
     return pd.DataFrame(list(rows.values()))
 
 
-def layers_of(
+def layer_of(
     annotations: Annotations,
     shape: tuple[int, ...],
     place: Callable[[Annotation], tuple[Any, ...]],
     name: str,
-) -> tuple[list[tuple[Any, dict[str, Any]]], int]:
-    """Return data of Labels layers and what else to give them, and how many are in the first.
+) -> tuple[Any, dict[str, Any]]:
+    """Return the data of a Labels layer and what else to give it.
 
-    Their features hold names and scores; their metadata the file's words and numbers, and the
-    attributes of regions.
+    Its features hold names and scores; its metadata the file's words and numbers, the attributes
+    of regions, and what overlapping regions hide of each other.
     """
-    drawn = draw_label_layers(annotations.items, shape, place)
-    metadata = {"vocabulary": list(annotations.labels), **annotations.coco_numbers}
-    values = [{value: dict(item.values) for value, item in one.items} for one in drawn]
-    names = [name] if len(drawn) == 1 else [f"{name} {n + 1}" for n in range(len(drawn))]
-    layers = [
-        (
-            one.pixels,
-            {"name": called, "features": features_of(one), "metadata": {**metadata, VALUES: own}},
-        )
-        for called, one, own in zip(names, drawn, values, strict=True)
-    ]
-    return layers, len(drawn[0].items) if drawn else 0
+    drawn = draw_label_layer(annotations.items, shape, place)
+    metadata = {
+        "vocabulary": list(annotations.labels),
+        **annotations.coco_numbers,
+        VALUES: {value: dict(item.values) for value, item in drawn.items},
+        **({COVERED: drawn.covered} if drawn.covered else {}),
+    }
+    return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}
 
 
 def source_facts(features: Any, metadata: Mapping[str, Any]) -> dict[int, dict[str, Any]]:

@@ -14,6 +14,7 @@ from ...base.regions import as_array
 from ...images.opening import nodata_of
 from ...images.tiff import without_nodata
 from .coordinates import Grid, Slice, ViewPoint, slice_of
+from .label_layers import COVERED
 from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
@@ -130,8 +131,8 @@ def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any
     return part.copy()
 
 
-def count_regions(layer: Any, view: ViewPoint) -> int | None:
-    """Count the regions on the plane shown; None where counting would take too long."""
+def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | None:
+    """Count the regions of a run (see `Scope`); None where counting would take too long."""
     grid = Grid.of(layer, view)
     if is_shapes(layer):
         return len(shapes_on_plane(layer, grid, view))
@@ -140,10 +141,16 @@ def count_regions(layer: Any, view: ViewPoint) -> int | None:
     data = levels_of(layer)[0]
     if not isinstance(data, np.ndarray):
         return None
-    plane = copied(data, cut, snapshot=False)
-    if plane.size > _COUNTED_PIXELS:
+    part = copied(data, cut, snapshot=False) if planes == "shown" else data
+    if part.size > _COUNTED_PIXELS:
         return None
-    return _count_values(without_nodata(plane, nodata_of(file_of(layer), grid.shape)))
+    part = without_nodata(part, nodata_of(file_of(layer), grid.shape))
+    if planes != "each":
+        covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})
+        return _count_values(part) + sum(one.seen is None for one in covered.values())
+    sides = tuple(part.shape[axis] for axis in cut.axes)
+    each = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
+    return sum(map(_count_values, each))
 
 
 def _count_values(plane: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from napari.layers import Points, Shapes
+from napari.layers import Image, Points, Shapes
 from napari.utils.colormaps.standardize_color import transform_color
 
 from ...base.errors import InputError
@@ -18,7 +18,7 @@ from ...images.windows import FloatBox
 from ...regions.annotations.annotation import binary_mask
 from ...results.region_result import RegionResult
 from .coordinates import Grid, Plane, ViewPoint, slice_of
-from .layers import OURS
+from .layers import OURS, is_ours
 from .pictures import copy_layer
 from .placing import LayerHolder, plane_transform
 from .tasks import PlaneFinder
@@ -141,8 +141,9 @@ class RegionBorder:
         return True
 
     def _events(self) -> list[Any]:
-        events = self._viewer.dims.events
-        return [events.point, events.order, events.ndisplay, self._viewer.layers.events.removed]
+        dims, layers = self._viewer.dims.events, self._viewer.layers.events
+        listed = [layers.inserted, layers.removed, layers.reordered]
+        return [dims.point, dims.order, dims.ndisplay, *listed]
 
     def _place(self, event: object = None) -> None:
         """Find where the border lies in the scene; hide it where its plane is not shown."""
@@ -154,6 +155,8 @@ class RegionBorder:
 
     def _to_scene(self, image: Any, plane: Plane, pieces: FloatArray) -> FloatArray | None:
         if self._viewer.dims.ndisplay != 2 or image not in self._viewer.layers or not len(pieces):
+            return None
+        if is_covered(self._viewer, image):
             return None
         view = ViewPoint.of(self._viewer)
         try:
@@ -185,6 +188,22 @@ class RegionBorder:
             faces=faces.astype(np.uint32),
             face_colors=tones,
         )
+
+
+def is_covered(viewer: Any, image: Any) -> bool:
+    """Return whether an image of the user lies upon another one and hides it."""
+    layers = list(viewer.layers)
+    return any(
+        isinstance(layer, Image) and not is_ours(layer) and layer.visible and _hides(layer, image)
+        for layer in layers[layers.index(image) + 1 :]
+    )
+
+
+def _hides(layer: Image, image: Any) -> bool:
+    if layer.opacity < 1 or str(layer.blending) in ("additive", "multiplicative", "minimum"):
+        return False
+    (low, high), (lowest, highest) = (one.extent.world[:, -2:] for one in (layer, image))
+    return bool((low <= lowest).all() and (high >= highest).all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,6 +43,8 @@ class LayerHolder(Generic[OwnLayer]):
             self._layer, self._image = self._left_over(image), image
         layer = self.layer
         if layer is not None and layer.ndim == image.ndim and self._take_over(layer, image):
+            if not layer.name.endswith(f": {image.name}"):  # the image was renamed
+                layer.name = f"{layer.name.partition(': ')[0]}: {image.name}"
             return layer
         self.remove()
         return None

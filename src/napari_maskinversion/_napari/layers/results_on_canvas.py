@@ -46,6 +46,7 @@ class ResultsOnCanvas:
         self._finder: PlaneFinder | None = None
         self._told = False
         self._inside = False
+        self.foreign = False  # Whether a region of other results than those of `know` is shown
         self._marked: tuple[RegionResult | None, Any, Any] = (None, None, None)
 
     def belong_to(self, image: Any, finder: PlaneFinder) -> None:
@@ -77,6 +78,7 @@ class ResultsOnCanvas:
     ) -> None:
         """Show a region's heatmap and plane, if its image is still there and unchanged."""
         image, finder = of or (self.image, self._finder)
+        self.foreign = of is not None
         plane = self._plane(image, finder, region.position)
         if plane is None:
             self.outline.remove()
@@ -133,6 +135,25 @@ class ResultsOnCanvas:
             return crop_reader(image, finder, mask, region.position)
         except InputError:
             return None
+
+    def row_at(self, regions: Sequence[RegionResult], world: Sequence[float]) -> int:
+        """Return the row of the smallest region at a point of the plane shown; -1 for none."""
+        image, finder, view = self.image, self._finder, ViewPoint.of(self.viewer)
+        if finder is None or image not in self.viewer.layers or self.viewer.dims.ndisplay != 2:
+            return -1
+        grid = Grid.of(image, view)
+        cut = slice_of(grid, view)
+        data = grid.to_data(np.asarray(world)[-grid.ndim :])
+        y, x = (round(float(data[axis])) for axis in cut.axes)
+        hit = []
+        for row, region in enumerate(regions):
+            y0, x0, y1, x1 = region.bbox
+            if not (y0 <= y < y1 and x0 <= x < x1):
+                continue
+            plane, mask = self._plane(image, finder, region.position), self._mask_of(region)
+            if plane is not None and plane.cut == cut and mask is not None:
+                hit += [(region.area, row)] * bool(mask.mask[y - y0, x - x0] > 0)
+        return min(hit)[1] if hit else -1
 
     def _mask_of(self, region: RegionResult) -> Region | None:
         """Return the pixels of a region; None while they are unknown."""

@@ -8,21 +8,37 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 
 from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
-from ...base.regions import Regions
+from ...base.regions import Region, Regions
 from ...images.opening import nodata_of
 from ...images.tiff import without_nodata
 from ...pipeline.run import PlaneTask
-from ...regions.label_images import areas_of_labels, plane_of_labels, regions_by_plane
-from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, plane_of, slice_of
-from .label_layers import source_facts
+from ...regions.label_images import (
+    areas_of_labels,
+    plane_of_labels,
+    regions_by_plane,
+    regions_of_labels,
+)
+from .coordinates import (
+    Affine2D,
+    Grid,
+    Plane,
+    Slice,
+    ViewPoint,
+    axis_names,
+    pixels_to_layer,
+    plane_of,
+    slice_of,
+)
+from .label_layers import COVERED, Covered, CoveredOnPlanes, source_facts, uncovered
 from .layers import copied, file_of, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
 from .rasterise import Shape, lie_outside, rasterise, regions_on_plane
@@ -85,17 +101,26 @@ class ShapesCopy:
 class LabelsCopy:
     """A Labels layer; ``pinned`` where only the plane shown was copied.
 
-    ``facts`` are what the file that a region came from says about it.
+    ``facts`` are what the file that a region came from says about it; ``covered`` are regions that
+    the labels do not show whole.
     """
 
     grid: Grid
     data: Any
     pinned: bool
     facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    covered: CoveredOnPlanes = field(default_factory=dict)
+
+    def covered_on(self, cut: Slice) -> Mapping[int, Covered]:
+        """Return the regions of a plane that the labels do not show whole."""
+        rows, columns = cut.axes
+        return self.covered.get(cut.index_of_others, {}) if rows < columns else {}
 
 
-def _facts_of(layer: Any) -> dict[int, dict[str, Any]]:
-    return source_facts(getattr(layer, "features", None), getattr(layer, "metadata", {}))
+def _known_of(layer: Any) -> dict[str, Any]:
+    metadata = getattr(layer, "metadata", {})
+    facts = source_facts(getattr(layer, "features", None), metadata)
+    return {"facts": facts, "covered": metadata.get(COVERED, {})}
 
 
 def copy_regions(
@@ -113,7 +138,7 @@ def copy_regions(
     if in_memory:
         data = without_nodata(data, nodata_of(file_of(layer), grid.shape))
     pinned = shown_only and in_memory
-    return LabelsCopy(grid=grid, data=data, pinned=pinned, facts=_facts_of(layer))
+    return LabelsCopy(grid=grid, data=data, pinned=pinned, **_known_of(layer))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -206,9 +231,12 @@ class RunInput:
                     "Regions and windows."
                 ) from error
             regions = item.regions
+            covered = labels.covered_on(slice_of(grid, view))
             to_labels = pixels_to_layer(self.picture.grid, plane, grid, view)
-            if not (to_labels.is_identity() and regions.shape == plane.shape):
-                regions = self._regions(plane, view, frozenset(regions.ids))
+            if covered or not (to_labels.is_identity() and regions.shape == plane.shape):
+                hidden = {label for label, one in covered.items() if one.seen is None}
+                wanted = hidden if self.only is None else hidden & self.only
+                regions = self._regions(plane, view, frozenset(regions.ids) | wanted)
             if len(regions):
                 source = self.picture.source(plane, view)
                 position = item.position
@@ -229,6 +257,13 @@ class RunInput:
             return rasterise(wanted, to_regions, plane.shape)
         labels = self._labels(self.regions, view)
         regions = regions_on_plane(labels, to_regions, plane.shape, only)
+        covered = self.regions.covered_on(slice_of(self.regions.grid, view))
+        if covered:
+            below = covered.keys() if only is None else covered.keys() & only
+            own = uncovered(regions_of_labels(labels, only=below), covered)
+            placed = [_placed(one, to_regions, plane.shape) for one in own if one.id in below]
+            there = {one.id: one for one in (*regions, *chain.from_iterable(placed))}
+            regions = Regions(plane.shape, [there[label] for label in sorted(there)])
         if self.planes == "shown":
             _refuse_missing(only, set(regions.ids), "label")
         return regions
@@ -256,6 +291,14 @@ class RunInput:
         return regions.merged([regions.ids])
 
 
+def _placed(region: Region, to_labels: Affine2D, shape: tuple[int, int]) -> Iterable[Region]:
+    """Return a region of a label image on the pixels of an image's plane."""
+    if to_labels.is_identity() and region.bbox[2] <= shape[0] and region.bbox[3] <= shape[1]:
+        return [region]
+    moved = Affine2D(to_labels.matrix, to_labels.offset - region.bbox[:2])
+    return regions_on_plane(region.mask * np.int32(region.id), moved, shape)
+
+
 def identities(tasks: list[PlaneTask]) -> tuple[RegionIdentity, ...]:
     """Return the identity of each region of a run, to recognise it in later sessions."""
     return tuple(one for task in tasks for one in identify_all(task.regions, task.position))
@@ -275,22 +318,33 @@ def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> 
 class ImageFingerprint:
     """Fingerprint of the displayed pixels of a run, and its view."""
 
-    digest: str  # Of the picture: pixels, limits and all else that affects how it looks
+    digest: tuple[str, str]  # Of `picture_digest`
     view: ViewPoint  # For a run on all planes, independent of the plane shown
 
     @classmethod
-    def of(cls, run_input: RunInput, digest: str = "") -> ImageFingerprint:
+    def of(cls, run_input: RunInput, digest: tuple[str, str] | None = None) -> ImageFingerprint:
         """Compute it for a run; ``digest`` is that of its picture, if known."""
         finder, view = run_input.finder, run_input.view
         if finder.all_planes:
             view = finder.view_at([("", 0)] * len(finder.others))
         return cls(digest or picture_digest(run_input.picture), view)
 
+    def has_pixels_of(self, other: ImageFingerprint) -> bool:
+        """Whether the image has the same pixels, however it is displayed."""
+        return self.digest[0] == other.digest[0] and self.view == other.view
 
-def picture_digest(picture: Picture) -> str:
-    """Return a digest of pixels and display settings."""
+
+def picture_digest(picture: Picture) -> tuple[str, str]:
+    """Return digests of the image's pixels, and of all that affects how the picture looks."""
+    bare = replace(picture.image, levels=())
+    shown = picture.shown and tuple(bare if one is picture.image else one for one in picture.shown)
+    pixels = _digest(picture.image.levels)
+    return pixels, _digest((pixels, replace(picture, image=bare, shown=shown)))
+
+
+def _digest(value: Any) -> str:
     hasher = hashlib.blake2b(digest_size=16)
-    _feed(hasher, picture)
+    _feed(hasher, value)
     return hasher.hexdigest()
 
 

@@ -17,9 +17,9 @@ from ..widgets.sections import MARGINS, Note, line, stack
 
 _WHOLE: Final = 1000  # of the progress bar
 _FOLLOWED: Final = (
-    "layers region_count settings settings_problem scope vocabulary words_problem run record row "
-    "rows tab review decided decisions changed_regions image_changed others_picked live download "
-    "project many notice"
+    "layers region_count plane settings settings_problem scope vocabulary words_problem run record "
+    "row rows tab review reviewing decided decisions changed_regions image_changed others_picked "
+    "live download project many notice"
 )
 # A message stays until the user changes one of these.
 _ANSWERS: Final = "layers region_count settings scope vocabulary words_problem"
@@ -76,6 +76,7 @@ def step_of(session: Session) -> Step:
     """Return what to offer next."""
     count, stale, missing = session.region_count, session.stale, session.missing
     regions = "regions" if count is None else _several(count, "region")
+    elsewhere = session.elsewhere and f"The suggestions are for {session.elsewhere}."
     steps = {
         NextStep.OPEN_SAMPLE: Step(
             "Open a sample",
@@ -95,7 +96,7 @@ def step_of(session: Session) -> Step:
             session.words_problem or "Type the words to choose from, one per line.",
             ("presets",),
         ),
-        NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", ""),
+        NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", elsewhere),
         NextStep.WAIT: Step("Suggesting words ...", "", ""),
         NextStep.UPDATE: Step(_update(stale, missing), "update", _sentence(stale.text)),
         NextStep.CONTINUE: Step(
@@ -136,7 +137,7 @@ def _in_project(session: Session) -> Step:
 def _decide(session: Session) -> Step:
     """Return what the button does in a review."""
     review, rows = session.reviewed, session.rows
-    hint = "A accepts, 1 to 9 choose, R rejects, S skips: here, on the canvas and in the table."
+    hint = "A accepts, 1 to 9 choose, R rejects, S skips: anywhere in the window."
     if not review.acceptable:
         return Step("Next undecided region", "undecided", hint, ("run",))
     several = len(rows) > 1 and review.row in rows

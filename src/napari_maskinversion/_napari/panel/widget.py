@@ -57,7 +57,7 @@ from .topics import TABS, Tabs
 
 # What is bound to the session, in the order in which it follows changes.
 _TOPICS: Final = (
-    "model own_model download vocabulary run_controller from_file results region why compare "
+    "input model own_model download vocabulary run_controller from_file results region why compare "
     "captions finder imagine live rerank changes segment review images exports image_check foot "
     "ring"
 )
@@ -198,10 +198,9 @@ class MaskInversionWidget(Topic, QWidget):
             self._on_theme()
             listen(self._hear)
             self.closing.watch()
-            topics = {name: getattr(self, name).follow for name in _TOPICS.split()}
-            for name, follow in {"input": self.input.connect_viewer, **topics}.items():
+            for name in _TOPICS.split():
                 try:
-                    follow()
+                    getattr(self, name).follow()
                 except Exception as error:  # the others work: an odd layer stops none of them
                     self.session.say(f"The part '{name}' does not work: {error}", "error")
             self.follow()
@@ -256,7 +255,6 @@ class MaskInversionWidget(Topic, QWidget):
             self.controller.stop()
             super().stop()
             self._viewer.events.theme.disconnect(self._on_theme)
-            self.input.disconnect_viewer()
             self.estimator.stop()
             # The other way round: an export still has its review, a review its canvas.
             for name in reversed(_TOPICS.split()):
@@ -338,7 +336,7 @@ class MaskInversionWidget(Topic, QWidget):
             "add images": self.images.add_new,
             "save regions": self.images.flush,
             "settings": self.controller.show_settings,
-            "switch": lambda: self.session.choose(image=self.session.added),
+            "switch": self.session.choose_added,
             "model": partial(self.controller.show_settings, "Model"),
         }
         actions[action]()

@@ -10,7 +10,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
-from ..layers.label_layers import layers_of, source_facts, whole
+from ..layers.label_layers import COVERED, layer_of, source_facts, uncovered, whole
 
 LayerData = tuple[Any, dict[str, Any], str]
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
@@ -24,10 +24,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 
 
 def read_layers(path: Any) -> list[LayerData]:
-    """Read annotations as Labels layers; overlapping regions need several.
-
-    Names and scores are in the layers' features.
-    """
+    """Read annotations as a Labels layer, with names and scores in its features."""
     from ..workers.notify import inform
 
     annotations = read_annotations(Path(path))
@@ -43,8 +40,8 @@ def read_layers(path: Any) -> list[LayerData]:
         place = dict(item.position)
         return (*(place.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
 
-    layers, _ = layers_of(annotations, (*sizes, *annotations.shape), key, Path(path).stem)
-    return [(pixels, about, "labels") for pixels, about in layers]
+    pixels, about = layer_of(annotations, (*sizes, *annotations.shape), key, Path(path).stem)
+    return [(pixels, about, "labels")]
 
 
 def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:
@@ -87,6 +84,7 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
     planes = regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
     texts, metadata = _names(about.get("features")), about.get("metadata") or {}
     facts = source_facts(about.get("features"), metadata)
+    covered = metadata.get(COVERED) or {}
     items = [
         Annotation(
             region=region,
@@ -96,7 +94,7 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
             values=facts.get(region.id, {}).get("values", {}),
         )
         for plane in planes
-        for region in plane.regions
+        for region in uncovered(plane.regions, covered.get(_index(plane.position), {}))
     ]
     shape = (int(labels.shape[-2]), int(labels.shape[-1]))
     # Numbers of categories are those of the layer's list of words, used or not.
@@ -109,6 +107,10 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         category_ids=metadata.get(CATEGORY_IDS) or {},
         image_id=metadata.get(IMAGE_ID),
     )
+
+
+def _index(position: Position) -> tuple[int, ...]:
+    return tuple(int(at) for _, at in position)
 
 
 def _whole(position: Position) -> Position:

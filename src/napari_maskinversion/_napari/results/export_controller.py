@@ -20,7 +20,7 @@ from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
 from ..session import Session, Topic
 from ..widgets.dialogs import may_replace
-from ..widgets.sections import debouncer, line, stack
+from ..widgets.sections import check_entry, debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _UNSAFE: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]+')  # in file names, on some system
 _QUIET: Final = 500  # milliseconds after the last decision until the layer's features follow
+_FIRST: Final = ("csv", "coco", "geojson", "masks", "npz")  # of the menu
 _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
 # The panel's word for it.
 _RENAMED: Final = {"probability": "confidence"}
@@ -78,19 +79,23 @@ class ExportController(Topic, QObject):
     def _fill_menu(self) -> None:
         from ...results.export.catalogue import FORMATS
 
-        menu = QMenu(self.part)
-        menu.addAction("Embeddings, table and record...", self.ask_folder)
-        menu.addSeparator()
-        for entry in FORMATS.values():
-            menu.addAction(f"{entry.title}...", partial(self.ask, entry))
-        menu.addSeparator()
-        self.accepted_only = menu.addAction("Accepted regions only")
-        self.accepted_only.setCheckable(True)
-        self.accepted_only.setToolTip("Export only accepted regions")
-        self.polygons = menu.addAction("COCO as polygons")
-        self.polygons.setCheckable(True)
-        self.polygons.setToolTip("For programs that cannot read run-length encoded masks of COCO")
+        menu, more = QMenu(self.part), QMenu("More formats", self.part)
+        for name in (*_FIRST, *(name for name in FORMATS if name not in _FIRST)):
+            entry = FORMATS[name]
+            place = menu if name in _FIRST else more
+            place.addAction(f"{entry.title}...", partial(self.ask, entry))
+        more.addAction("Embeddings, table and record...", self.ask_folder)
+        menu.addMenu(more)
         menu.addAction("Into the regions' layer", self.to_features)
+        menu.addSeparator()
+        self.accepted_only = check_entry(
+            menu, "Accepted regions only", "Export only accepted regions"
+        )
+        self.polygons = check_entry(
+            menu,
+            "COCO as polygons",
+            "For programs that cannot read run-length encoded masks of COCO",
+        )
         self.part.export.setMenu(menu)
 
     def bind(self) -> None:
@@ -182,6 +187,8 @@ class ExportController(Topic, QObject):
         review, record = self._session.reviewed, self._session.record
         if record is None or not len(record.results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
+        if outdated := self._session.outdated():
+            raise InputError(outdated)
         masks = record.masks or {}
         image = record.snapshot.image
         file, accepted = file_of(image), self.accepted_only.isChecked()
@@ -222,6 +229,8 @@ class ExportController(Topic, QObject):
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:
             raise InputError(f"Layer '{layer.name}' has changed since the run; run again.")
+        if outdated := self._session.outdated():
+            raise InputError(outdated)
         review = self._session.reviewed
         decisions = {} if review is None else review.labels()
         table = record.results.to_frame() if record.table is None else record.table

@@ -1,8 +1,11 @@
-"""Shows the selected region of the session's results on the canvas."""
+"""The selected region of the session's results on the canvas: shows it, and follows clicks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
@@ -13,8 +16,13 @@ if TYPE_CHECKING:
     from ..session import ResultRecord
 
 
+# Modes of layers in which a click neither draws nor paints.
+_LOOKING: Final = ("pan_zoom", "pick", "select")
+_STILL: Final = 4  # pixels of the canvas that the mouse may move in a click
+
+
 class RegionOnCanvas(Topic):
-    """Follows the session: heatmap and view are those of its row."""
+    """Follows the session: heatmap and view are those of its row. A click selects a region."""
 
     def __init__(self, session: Session, canvas: ResultsOnCanvas) -> None:
         self._session, self._canvas = session, canvas
@@ -28,11 +36,16 @@ class RegionOnCanvas(Topic):
         self.after("row", self._show_row)
         self.after("outlined", self.show)
         self.after("run", self._run_changed)
+        self.after("tab", self._turned)
+        self._canvas.viewer.mouse_drag_callbacks.append(self._pressed)
         self._show_record(self._session.record)
 
     def stop(self) -> None:
         """Release the layers, and follow the session no more."""
         super().stop()
+        clicks = self._canvas.viewer.mouse_drag_callbacks
+        if self._pressed in clicks:
+            clicks.remove(self._pressed)
         self._record = self._region = None
         self._canvas.forget()
 
@@ -45,6 +58,27 @@ class RegionOnCanvas(Topic):
             return
         self._region = results.regions[row]
         self._canvas.show(self._region, outlined=self._session.outlined, move=self._session.picked)
+
+    def _pressed(self, viewer: Any, event: Any) -> Iterator[None]:
+        """Select the region under a click, unless the active layer is drawn or painted on."""
+        mode = str(getattr(viewer.layers.selection.active, "mode", _LOOKING[0]))
+        results, start = self._session.results, np.array(event.pos)
+        if results is None or event.button != 1 or event.modifiers or mode not in _LOOKING:
+            return
+        yield
+        while event.type == "mouse_move":
+            if np.abs(np.asarray(event.pos) - start).max() > _STILL:
+                return
+            yield
+        row = self._canvas.row_at(results.regions, event.position)
+        if row >= 0:
+            self._session.select(row)
+
+    def _turned(self, tab: str) -> None:
+        """Show the selected row again where a search has left the heatmap of its own results."""
+        if tab in ("label", "review") and self._canvas.foreign:
+            self._session.picked = False  # the view stays
+            self.show()
 
     def _show_row(self, _: int) -> None:
         if self._record is self._session.record:  # else its event follows

@@ -91,6 +91,8 @@ def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
         table=reopened.table,
     )
     session.show(record)
+    if reopened.difference and reopened.bundle.image:
+        session.image_changed = session.pixels_changed = True
     count = len(results)
     message = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
     if reopened.difference:

@@ -20,7 +20,7 @@ _MARKED: Final = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
 _DIGITS: Final = 2  # the columns are narrow
 _MISSING: Final = "\N{EN DASH}"
 _GREY: Final = QColor(128, 128, 128)
-_CHANGED: Final = "This region has changed since; press Update."
+_CHANGED: Final = "This region, or the image, has changed since; press Update."
 
 
 class ResultsModel(QAbstractTableModel):
@@ -101,6 +101,12 @@ class ResultsModel(QAbstractTableModel):
             return self._chip(index.row(), value) if name == "suggestion" else None
         if role == Qt.ItemDataRole.ToolTipRole and index.row() in self._changed:
             return _CHANGED
+        if (
+            role == Qt.ItemDataRole.DisplayRole
+            and name == "status"
+            and index.row() in self._changed
+        ):
+            return "outdated"
         review = self._session.reviewed
         overlay = None if review is None else review.overlay(index.row())
         if name in ("suggestion", "status") and role in _MARKED:

@@ -9,7 +9,7 @@ from qtpy.QtCore import QSize
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
-from ...base.identity import RegionKey
+from ...base.identity import place_text
 from ...language.labels.colors import colors_of
 from ..session import ResultRecord, Session, Topic, same_run
 from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
@@ -39,7 +39,7 @@ class ResultsWidget(Topic, QWidget):
         self.table = table_view(self.model, "Regions and their suggestions")
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
-        self.sizes = Note()
+        self.sizes, self.plane = Note(), Note(name="Plane of the table")
         self.empty = Note("No suggestions yet.")
         self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
@@ -63,7 +63,7 @@ class ResultsWidget(Topic, QWidget):
         table.selectionModel().currentRowChanged.connect(self._row_changed)
         table.selectionModel().selectionChanged.connect(self._rows_changed)
         self._bottom = line(self.pick, self.columns.button, QWidget(), shares=(0, 0, 1))
-        parts = (self.empty, table, self.sizes, self.bars, self.captions, self._bottom)
+        parts = (self.empty, self.plane, table, self.sizes, self.bars, self.captions, self._bottom)
         stack(self, *parts, margins=MARGINS, spacing=4)
 
     def bind(self) -> None:
@@ -72,7 +72,19 @@ class ResultsWidget(Topic, QWidget):
         self.after("row", self._show_row)
         self.after("decisions review", self.recolor)
         self.after("changed_regions image_changed", self._mark_changed)
+        self.after("record plane layers", self._name_plane)
         self._show(self._session.record)
+        self._name_plane()
+
+    def _name_plane(self, _: object = None) -> None:
+        """Name the plane of the regions, and that in view if it is another one."""
+        session, record = self._session, self._session.record
+        if record is not None and session.image is None:
+            self.plane.say("The image of these regions was closed.")
+            return
+        here = "" if record is None or record.plane is None else place_text(record.plane)
+        now = f"; {place_text(session.plane or ())} is shown" if session.elsewhere else ""
+        self.plane.say(here and f"Regions on {here}{now}")
 
     @property
     def results(self) -> Results | None:
@@ -107,15 +119,8 @@ class ResultsWidget(Topic, QWidget):
         self._show_bars(self.row)
 
     def _mark_changed(self, _: object = None) -> None:
-        """Grey the rows of regions that have changed since; of a changed image, all."""
-        regions = () if self.results is None else self.results.regions
-        every, keys = self._session.image_changed, self._session.changed_regions
-        rows = (
-            row
-            for row, one in enumerate(regions)
-            if every or RegionKey(one.id, one.position) in keys
-        )
-        self.model.refresh(changed=frozenset(rows))
+        """Grey the rows of what has changed since."""
+        self.model.refresh(changed=self._session.changed_rows)
 
     def _fill(self, before: Results | None, results: Results | None, row: int) -> None:
         # The order of rows may change: the last window's rows may come first.
@@ -214,7 +219,8 @@ class ResultsWidget(Topic, QWidget):
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
     """Describe position and size of a region, in pixels and in the image's unit."""
-    parts = [f"{axis} {row[axis]}" for axis in axes]
+    place = place_text(tuple((axis, row[axis]) for axis in axes))
+    parts = [place] if place else []
     if row.get("merged"):
         parts.append(f"merged from {row['merged']}")
     parts.append(f"{row['area_px']:,.0f} px, {row['height_px']} x {row['width_px']} px")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
@@ -21,7 +21,7 @@ from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
 from .decided_layer import seen_on
 from .review_keeper import ReviewKeeper
-from .review_keys import ReviewKeys, canvas_of
+from .review_keys import ReviewKeys
 from .review_learning import ReviewLearning
 from .review_options import BY_WORD, DIMMED, INSIDE, ReviewOptions
 from .review_state import ReviewState
@@ -39,18 +39,18 @@ class ReviewController(Topic, QObject):
 
     def __init__(self, canvas: ResultsOnCanvas, parent: QWidget) -> None:
         super().__init__(parent)
-        self._canvas, self._panel = canvas, parent
+        self._canvas = canvas
         self._session = session_of(canvas.viewer)
         self._record: ResultRecord | None = None  # the last results
         self._expected: Snapshot | None = None  # of the run whose layers are known
-        self.part, self.keys = ReviewWidget(), ReviewKeys(self)
+        self.part = ReviewWidget()
+        self.keys = ReviewKeys(self.part, self._session, self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
         self.learning = ReviewLearning(self._session, self)
         self._options = ReviewOptions()
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
-        self.keys.watch(self.part)
         self._connect()
 
     def _connect(self) -> None:
@@ -86,6 +86,7 @@ class ReviewController(Topic, QObject):
         self.after("run", self._run_changed)
         self.after("record", self._record_changed)
         self.after("row", self._row_selected)
+        self.after("changed_regions image_changed", lambda _: self._show())
         self.answer("accept word", self._accept_word)
         self.answer("take back", self._take_back)
         self.answer("show decisions", self._show_decisions)
@@ -138,7 +139,7 @@ class ReviewController(Topic, QObject):
         """Close the review and release the layers."""
         super().stop()
         self._record = self._expected = None
-        self.keys.end()
+        self.keys.active = self._session.reviewing = False
         self.learning.stop()
         self._timer.cancel()
         for act in (self._write_layer, self.keeper.stop, self._publish):
@@ -174,18 +175,21 @@ class ReviewController(Topic, QObject):
     def _switched(self, on: bool) -> None:
         self.part.show_switch(on)
         if not on:
-            self.keys.end()
+            self._session.reviewing = False
             return
         if self.keeper.state is None:
             self._stay = False
             self.part.say(f"{words.OPENING} ...")
             self.keeper.begin()
             return
-        self._take_keys()
+        self._session.reviewing = True
+        state = self.state
         if self.keeper.unasked:  # now it is
             self.keeper.unasked = False
             self._focus()
             self._arrange()
+        elif state is not None and state.is_decided:  # meanwhile, on another tab
+            self._go(state.next_undecided())
 
     def _opened(self, messages: list[str]) -> None:
         self._publish()
@@ -206,8 +210,7 @@ class ReviewController(Topic, QObject):
             self._arrange()
         self.learning.begin(state)
         self._write_layer()
-        if self.part.switch.isChecked():
-            self._take_keys()
+        self._session.reviewing = self.part.switch.isChecked()
 
     def _closed(self) -> None:
         self.keys.active = False
@@ -219,7 +222,7 @@ class ReviewController(Topic, QObject):
 
     def _left(self, name: str) -> None:
         """Leave a review whose layers are gone."""
-        self.keys.end()
+        self._session.reviewing = False
         self._publish()
         self._canvas.blank()
         self.part.show_switch(False)
@@ -235,7 +238,7 @@ class ReviewController(Topic, QObject):
         state = self.keeper.state
         if state is None:
             self.part.show_switch(False)
-            self.keys.end()
+            self._session.reviewing = False
         else:
             self.part.save.setVisible(state.review.unsaved > 0)
         self.part.show_ready(self.keeper.target is not None, opened=state is not None)
@@ -253,9 +256,6 @@ class ReviewController(Topic, QObject):
         self.part.say(f"{words.OPENING} ...")
         self.keeper.begin(any_image=True)
 
-    def _take_keys(self) -> None:
-        self.keys.begin(canvas_of(self.part), self._panel)
-
     # -- what the user does -------------------------------------------------------------------
 
     def act(self, action: str) -> None:
@@ -263,7 +263,7 @@ class ReviewController(Topic, QObject):
         state, now, rows = self.state, time.monotonic(), self._rows
         if action == "end":
             self.part.show_switch(False)
-            self.keys.end()
+            self._session.reviewing = False
         elif state is None:
             self.part.say("You can decide after the run.")
         elif action == "type":
@@ -275,16 +275,16 @@ class ReviewController(Topic, QObject):
         elif action in ("undo", "redo"):
             self._decide(state.undo if action == "undo" else state.redo, stay=True)
         elif action in ("reject", "skip"):
-            self._decide(lambda: getattr(state, action)(now, rows))
+            self._decide(lambda: getattr(state, action)(now, rows), self._aimed)
         else:
             number = int(action[5:]) if action.startswith("pick ") else None
-            self._decide(lambda: state.accept(number, now, rows))
+            self._decide(lambda: state.accept(number, now, rows), self._aimed)
 
     def accept_typed(self, text: str) -> None:
         """Accept a typed label."""
         state = self.state
         if state is not None:
-            self._decide(lambda: state.accept_typed(text, self._rows))
+            self._decide(lambda: state.accept_typed(text, self._rows), self._aimed)
 
     @property
     def _rows(self) -> tuple[int, ...]:
@@ -292,20 +292,26 @@ class ReviewController(Topic, QObject):
         state, rows = self.state, self._session.rows
         return rows if state is not None and state.row in rows else ()
 
+    @property
+    def _aimed(self) -> Sequence[int]:
+        state = self.state
+        return self._rows or ([] if state is None or state.row is None else [state.row])
+
     def _accept_together(self, _: object = None) -> None:
         """Accept a word wherever it is suggested with at least a confidence."""
         state = self.state
         if state is not None:
             rows = state.above(*self.part.together)
-            self._decide(lambda: state.accept_rows(rows))
+            self._decide(lambda: state.accept_rows(rows), rows)
 
     def _accept_word(self, word_and_confidence: tuple[str, float]) -> None:
         """Accept a word wherever it is suggested so surely."""
         state = self.state
         if state is not None and not self.keeper.why_not:
             rows = state.above(*word_and_confidence)
-            if rows:
-                self._decide(lambda: state.accept_rows(rows), stay=True)
+            if rows:  # a key must not meet what was accepted here
+                stay = not self._session.reviewing
+                self._decide(lambda: state.accept_rows(rows), rows, stay=stay)
 
     def _take_back(self, regions_and_word: tuple[list[RegionKey], str]) -> None:
         """Make regions undecided that were accepted as a word."""
@@ -320,12 +326,15 @@ class ReviewController(Topic, QObject):
         if self.keeper.state is None and self.keeper.target is not None:
             self.keeper.begin(unasked=True)
 
-    def _decide(self, act: Callable[[], Step], *, stay: bool = False) -> None:
+    def _decide(
+        self, act: Callable[[], Step], rows: Sequence[int] = (), *, stay: bool = False
+    ) -> None:
+        """Decide about rows, or with none take a decision back."""
         state = self.state
         if state is None:
             return
-        if self.keeper.why_not:
-            refuse(self.keeper.why_not)
+        if problem := self.keeper.why_not or self._session.outdated(rows):
+            refuse(problem)
             return
         try:
             step = act()
@@ -378,7 +387,8 @@ class ReviewController(Topic, QObject):
             return
         target = self.keeper.target
         self.part.image.setText("" if target is None else f"Image: {target.image.name}")
-        self.part.show_region(state.place, state.choices)
+        outdated = state.row in self._session.changed_rows
+        self.part.show_region(state.place, state.choices, "outdated" if outdated else state.flag)
         self._show_crop(state)
         self._show_together()
         decisions = state.review.decisions

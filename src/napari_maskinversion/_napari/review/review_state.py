@@ -118,10 +118,21 @@ class ReviewState:
     @property
     def acceptable(self) -> str:
         """The suggestion that Accept takes now; "" for a decided region, and without one."""
-        if self.row is None or self.queue.keys[self.row] in self.review.decisions:
+        if self.row is None or self.is_decided:
             return ""
         label = self.suggestion(self.row)
         return "" if label == NONE_OF_THESE else label
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the region has a decision."""
+        return self.row is not None and self.queue.keys[self.row] in self.review.decisions
+
+    @property
+    def flag(self) -> str:
+        """Why to check the suggestions of the region; "" for no reason."""
+        region = None if self.row is None else self.results.regions[self.row]
+        return region.status if region is not None and region.flagged else ""
 
     @property
     def place(self) -> str:

@@ -65,10 +65,11 @@ class ReviewWidget(QWidget):
         self.switch = QPushButton("Review")
         self.switch.setCheckable(True)
         self.switch.setToolTip(
-            "Decide about one region after another. The keys below also work on the canvas and "
-            "in the table; Escape ends the review."
+            "Decide about one region after another. The keys below work in the whole window; "
+            "Escape ends the review."
         )
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
+        self.flag = Note(name="Why to check this region")
         self.image = Note(name="Image under review")
         self.place.setStyleSheet("font-weight: bold;")
         self.bar = ProgressBar()
@@ -129,6 +130,7 @@ class ReviewWidget(QWidget):
             self.place,
             self.bar,
             beside,
+            self.flag,
             *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
             line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
@@ -199,6 +201,7 @@ class ReviewWidget(QWidget):
     def show_ready(self, ready: bool, opened: bool = False) -> None:
         """Show whether there are results to review, and whether a review is open."""
         self.switch.setEnabled(ready)
+        self._name_switch()
         self.body.setVisible(opened)
         self.hint.setVisible(not opened)
         self.hint.setText(_READY if ready else NOTHING)
@@ -207,11 +210,16 @@ class ReviewWidget(QWidget):
         """Show whether the keys work everywhere, without a signal."""
         with QSignalBlocker(self.switch):
             self.switch.setChecked(on)
+        self._name_switch()
+
+    def _name_switch(self) -> None:
+        on = self.switch.isChecked() and self.switch.isEnabled()
         self.switch.setText("Reviewing: Esc ends" if on else "Review")
 
-    def show_region(self, place: str, choices: Sequence[Choice]) -> None:
-        """Show a region's place in the queue and what the keys accept."""
+    def show_region(self, place: str, choices: Sequence[Choice], flag: str) -> None:
+        """Show a region's place in the queue, what the keys accept, and why to check it."""
         self.place.setText(place)
+        self.flag.say(flag and f"{flag[0].upper()}{flag[1:]}")
         self._keys = [choice.key for choice in choices]
         shown = max(len(choices), 1)
         for button, choice in zip_longest(self.suggestions, choices):

@@ -49,6 +49,7 @@ class Change:
     record: ResultRecord
     regions: frozenset[Any]
     image: bool | None
+    pixels: bool = False  # Not only contrast, colours and the like
 
 
 class Changes(Topic, QObject):
@@ -139,6 +140,7 @@ class Changes(Topic, QObject):
         self._session.changed_regions = change.regions
         if change.image is not None:
             self._touched, self._session.image_changed = False, change.image
+            self._session.pixels_changed = change.pixels
 
 
 def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
@@ -153,9 +155,11 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
     if record.only is not None and not run_input.merge:
         now = tuple(one for one in now if one.key.id in record.only)
     keys = frozenset(one.key for one in set(now) ^ set(record.painted_as or record.identities))
-    return Change(
-        record, keys, ImageFingerprint.of(run_input) != record.fingerprint if image else None
-    )
+    if not image:
+        return Change(record, keys, None)
+    seen = ImageFingerprint.of(run_input)
+    pixels = not seen.has_pixels_of(record.fingerprint)
+    return Change(record, keys, seen != record.fingerprint, pixels)
 
 
 class ImageWatch:

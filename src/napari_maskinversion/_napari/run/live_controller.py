@@ -201,7 +201,8 @@ class LiveController(Topic, QObject):
         if self.on:
             count = len(answer.identities)
             self._session.settle("live")
-            self.part.line.say(f"Live: {count} region{'s' * (count != 1)} up to date.")
+            text = f"{count} region{'s' * (count != 1)} up to date" if count else "no regions yet"
+            self.part.line.say(f"Live: {text}.")
             self.results.show(answer)
 
 
@@ -250,8 +251,8 @@ class LiveResults(QObject):
         if ours and not answer.inverted and self._same(results):
             return
         snapshot = before.snapshot if ours and before is not None else session.snapshot()
-        # A shape that was just drawn is what its user looks at, unless a review is open.
-        free = ours and before is not None and is_shapes(session.regions) and not session.review
+        # A region that was just drawn is what its user looks at, unless a review is open.
+        free = ours and before is not None and not session.review
         row = _added(before.results, results) if free and before is not None else -1
         if before is not None and not ours:  # the region selected stays selected
             row = _row_of(before.results, session.row, results)

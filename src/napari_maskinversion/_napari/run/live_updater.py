@@ -47,7 +47,7 @@ class LiveUpdater:
         self._store = store
         self._run: LiveRun | None = None
         self._settings: tuple[Any, ...] = ()
-        self._seen: tuple[Picture, str] | None = None
+        self._seen: tuple[Picture, tuple[str, str]] | None = None
 
     def clear(self) -> None:
         """Release image, model and results."""
@@ -84,8 +84,8 @@ class LiveUpdater:
             inverted=run.inverted - before,
         )
 
-    def _digest(self, picture: Picture) -> str:
-        """Return a hash of pixels and appearance."""
+    def _digest(self, picture: Picture) -> tuple[str, str]:
+        """Return hashes of pixels and appearance."""
         seen = self._seen  # `clear` may come from another thread
         if seen is None or seen[0] is not picture:
             seen = self._seen = (picture, picture_digest(picture))

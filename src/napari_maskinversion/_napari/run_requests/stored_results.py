@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...engine.models.registry import own_model, recorded_name
+from ..layers.label_layers import label_type
 from ..session import NOTHING, ResultRecord, Snapshot
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ def stored_record(
 
 def painted(
     regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...], axes: tuple[int, int]
-) -> npt.NDArray[np.int32]:
+) -> npt.NDArray[Any]:
     """Return regions as labels of an array whose rows and columns lie on two axes."""
-    labels = np.zeros(shape, np.int32)
+    highest = max((region.id for _, region in regions), default=0)
+    labels = np.zeros(shape, label_type(shape, highest))
     others = [axis for axis in range(len(shape)) if axis not in axes]
     # Largest first, so that regions inside stay visible.
     for place, region in sorted(regions, key=lambda item: -item[1].area):

@@ -13,7 +13,7 @@ PANEL: Final = "Anywhere in the panel"
 SECTION: Final = "On the title of a section"
 TABLE: Final = "In the table of results"
 CAPTIONS: Final = "In the list of captions"
-REVIEW: Final = "Review; while reviewing on canvas and table too"
+REVIEW: Final = "Review; while reviewing in the whole window"
 FIELD: Final = "Review: in the field for another word"
 LABELS: Final = "In the editor of words"
 IMAGES: Final = "In the list of images"
@@ -72,7 +72,9 @@ KEYS: Final = (
     Key(REVIEW, "next", ("N",), "Next region"),
     Key(REVIEW, "undo", ("U",), "Undo the last decision"),
     Key(REVIEW, "redo", ("Y",), "Redo the decision"),
-    Key(REVIEW, "end", ("Escape",), "End the review; canvas and table have their own keys again"),
+    Key(
+        REVIEW, "end", ("Escape",), "End the review; the rest of the window has its own keys again"
+    ),
     Key(FIELD, "take", ("Return", "Enter"), "Accept the typed word"),
     Key(FIELD, "leave", ("Escape",), "Leave the field"),
     Key(LABELS, "add", ("Insert",), "Add a word below"),

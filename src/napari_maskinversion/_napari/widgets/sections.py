@@ -20,11 +20,13 @@ from qtpy.QtGui import QGuiApplication, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
+    QCheckBox,
     QComboBox,
     QFormLayout,
     QFrame,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QScrollArea,
     QSizePolicy,
     QStyle,
@@ -34,6 +36,7 @@ from qtpy.QtWidgets import (
     QTableView,
     QVBoxLayout,
     QWidget,
+    QWidgetAction,
 )
 from superqt import QCollapsible
 from superqt.utils import QSignalDebouncer
@@ -146,7 +149,7 @@ class ElidedCombo(QComboBox):
         field = style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self)
         right = Qt.TextElideMode.ElideRight
         option.currentText = self.fontMetrics().elidedText(
-            option.currentText, right, field.width() - 4
+            option.currentText or self.placeholderText(), right, field.width() - 4
         )
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
@@ -165,6 +168,7 @@ class LayerCombo(ElidedCombo):
         self._viewer = viewer
         self._accepts = accepts
         self._empty = empty
+        self.setPlaceholderText(empty)
         self._layers: list[Any] = []
         self._pinned = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -207,7 +211,8 @@ class LayerCombo(ElidedCombo):
         with QSignalBlocker(self):
             self.clear()
             self.addItems([layer.name for layer in layers] or [self._empty])
-            self.setCurrentIndex(self._layers.index(choice) if choice in self._layers else 0)
+            none = -1 if layers else 0  # none of these is chosen, or there is none
+            self.setCurrentIndex(self._layers.index(choice) if choice in self._layers else none)
             self.setEnabled(bool(layers))
 
     def suitable(self) -> list[Any]:
@@ -397,6 +402,15 @@ def pause(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QTi
     timer.setInterval(milliseconds)
     timer.timeout.connect(then)
     return timer
+
+
+def check_entry(menu: QMenu, text: str, tip: str) -> QCheckBox:
+    """Add an option to a menu, which stays open when it is pressed."""
+    box, action = QCheckBox(text, menu), QWidgetAction(menu)
+    box.setToolTip(tip)
+    action.setDefaultWidget(box)
+    menu.addAction(action)
+    return box
 
 
 def debouncer(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QSignalDebouncer:

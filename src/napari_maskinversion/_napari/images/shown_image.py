@@ -1,4 +1,4 @@
-"""The layers of an image of a project: added, recognised and removed; no others are touched."""
+"""The image of a project in the viewer: only its own layers come and go."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ class ShownImage:
     Segment), and of layers of the user that were chosen for it.
     """
 
+    viewer: Any
+    session: Session
     name: str
     images: list[Any]  # The image, or its channels
     labels: Any
@@ -45,28 +47,97 @@ class ShownImage:
         self.channels = "displayed" if len(self.images) > 1 else "layer"
         self._look = _look_of(self.images)
 
-    def is_seen_as_opened(self, viewer: Any, scope: Scope) -> bool:
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is the image that the panel works on."""
+        return self.session.image in self.images
+
+    def is_seen_as_opened(self, scope: Scope) -> bool:
         """Return whether a run sees what one without a window would see of the image."""
         if scope.channels != self.channels or _look_of(self.images) != self._look:
             return False
-        visible = [image for image in image_layers(viewer) if image.visible]
+        visible = [image for image in image_layers(self.viewer) if image.visible]
         return self.channels == "layer" or visible == self.images
 
     @property
-    def layers(self) -> list[Any]:
-        """All layers that were made for it at first."""
-        return [*self.images, self.labels]
+    def made(self) -> list[Any]:
+        """The layers that the panel has made for it."""
+        return [one for one in self.viewer.layers if self.session.is_made_for(one, self.images)]
 
-    def made(self, viewer: Any, session: Session) -> list[Any]:
-        """Return the layers that the panel has added for it since then."""
-        return [layer for layer in viewer.layers if session.is_made_for(layer, self.images)]
-
-    def region_layers(self, viewer: Any, session: Session) -> list[Any]:
-        """Return the layers that hold its regions; its own one comes first, and always."""
-        made = [layer for layer in self.made(viewer, session) if is_regions(layer)]
-        also = [layer for layer in self.also if layer in viewer.layers and layer not in made]
+    @property
+    def region_layers(self) -> list[Any]:
+        """The layers that hold its regions; its own one comes first, and always."""
+        made = [layer for layer in self.made if is_regions(layer)]
+        also = [layer for layer in self.also if layer in self.viewer.layers and layer not in made]
         others = [one for one in (*made, *also) if one is not self.labels and not is_ours(one)]
         return [self.labels, *others]
+
+    def show_results(self, opened: OpenedImage, scope: Scope) -> None:
+        """Show its results, if there are any."""
+        if opened.bundle is None or opened.table is None:
+            return
+        view = ViewPoint.of(self.viewer)
+        grid, labels = Grid.of(self.images[0], view), Grid.of(self.labels, view)
+        record = stored_record(
+            self.session.snapshot(),
+            self.images[0],
+            self.labels,
+            opened.bundle,
+            PlaneFinder(view, grid, labels, len(grid.shape) > 2),
+            identities=opened.results_of,
+            painted_as=opened.identities,
+            table=opened.table,
+        )
+        self.session.show(record.changed(snapshot=replace(record.snapshot, scope=scope)))
+
+    def lose(self, image: Any) -> bool:
+        """Go on without an image that was removed; return whether a channel is left."""
+        rest = [one for one in self.images if one is not image]
+        if rest:
+            self.session.made_for(rest[0], *self.made)
+            self.images = rest
+        return bool(rest)
+
+    def remove(self) -> None:
+        """Remove its layers from the viewer; those of the user stay."""
+        for layer in (*self.made, *self.images, self.labels):
+            if layer in self.viewer.layers:
+                remove_layer(self.viewer, layer)
+
+    def check_planes(self, layer: Any) -> None:
+        """Refuse regions that the image cannot keep."""
+        view = _usual_view(self.viewer, self.images[0])
+        grid, picture = Grid.of(layer, view), Grid.of(self.images[0], view)
+        if is_shapes(layer):  # each shape counts on the plane of the image where it lies
+            return
+        planes = ((1,) * grid.ndim + picture.shape)[-grid.ndim :]
+        for axis in slice_of(grid, view).others:
+            if grid.shape[axis] > planes[axis]:
+                raise InputError(
+                    f"'{layer.name}' has {grid.shape[axis]} planes but {self.name} has "
+                    f"{planes[axis]}. What you draw there is not saved with the image; choose "
+                    "other regions."
+                )
+
+    def copy_regions(self) -> list[list[RunInput]]:
+        """Copy the regions of each regions layer, on all planes."""
+        view = _usual_view(self.viewer, self.images[0])
+        picture = copy_picture(self.images[0], view, shown_only=False, snapshot=False)
+        copies = []
+        for layer in self.region_layers:
+            parts = []
+            for at, shown_only in _planes(layer, picture.grid, view):
+                regions = copy_regions(layer, at, shown_only=shown_only)
+                planes: Literal["shown", "each"] = "shown" if shown_only else "each"
+                whole = RunInput(view=at, picture=picture, regions=regions, planes=planes)
+                if isinstance(regions, ShapesCopy):
+                    # One by one: a shape that lies outside the image spoils no other.
+                    ones = [replace(regions, shapes=(shape,)) for shape in regions.shapes]
+                    parts += [replace(whole, regions=one) for one in ones]
+                else:
+                    parts.append(whole)
+            copies.append(parts)
+        return copies
 
 
 def _look_of(images: Sequence[Any]) -> tuple[object, ...]:
@@ -105,16 +176,16 @@ def show_image(
         place = _above(layers, [] if before is None else before.images)
         for number, image in enumerate(images):
             layers.insert(place + number, image)
-        lowest = place + len(images)
-        layers.insert(
-            max(lowest, _above(layers, [] if before is None else [before.labels])), labels
-        )
+        above = _above(layers, [] if before is None else [before.labels])
+        layers.insert(max(place + len(images), above), labels)
     for image in images:
         session.made_for(image, labels)
-    shown = ShownImage(opened.name, images, labels, SavedRegions(opened.identities))
+    shown = ShownImage(
+        viewer, session, opened.name, images, labels, SavedRegions(opened.identities)
+    )
     channels = shown.channels
     scope = replace(session.scope, channels=channels, limited=False, ids="", merge=False)
-    show_results(viewer, session, opened, shown, scope)  # once its layers are chosen
+    shown.show_results(opened, scope)  # once its layers are chosen
     session.choose(image=images[0], regions=labels)
     if session.scope.channels != channels:
         session.scope = replace(session.scope, channels=channels)
@@ -125,73 +196,6 @@ def _above(layers: Any, those: Sequence[Any]) -> int:
     """Return the place above the highest of those layers; the top without any."""
     places = [layers.index(one) for one in those if one in layers]
     return max(places) + 1 if places else len(layers)
-
-
-def show_results(
-    viewer: Any, session: Session, opened: OpenedImage, shown: ShownImage, scope: Scope
-) -> None:
-    """Show the results of an image that is in the viewer, if it has any."""
-    if opened.bundle is None or opened.table is None:
-        return
-    view = ViewPoint.of(viewer)
-    grid, labels = Grid.of(shown.images[0], view), Grid.of(shown.labels, view)
-    finder = PlaneFinder(view, grid, labels, len(grid.shape) > 2)
-    record = stored_record(
-        session.snapshot(),
-        shown.images[0],
-        shown.labels,
-        opened.bundle,
-        finder,
-        identities=opened.results_of,
-        painted_as=opened.identities,
-        table=opened.table,
-    )
-    session.show(record.changed(snapshot=replace(record.snapshot, scope=scope)))
-
-
-def remove_image(viewer: Any, session: Session, shown: ShownImage) -> None:
-    """Remove the layers of an image from the viewer; those of the user stay."""
-    for layer in (*shown.made(viewer, session), *shown.layers):
-        if layer in viewer.layers:
-            remove_layer(viewer, layer)
-
-
-def regions_to_save(viewer: Any, session: Session, shown: ShownImage) -> list[list[RunInput]]:
-    """Copy the regions of each regions layer of an image, on all planes."""
-    view = _usual_view(viewer, shown.images[0])
-    picture = copy_picture(shown.images[0], view, shown_only=False, snapshot=False)
-    copies = []
-    for layer in shown.region_layers(viewer, session):
-        parts = []
-        for at, shown_only in _planes(layer, picture.grid, view):
-            regions = copy_regions(layer, at, shown_only=shown_only)
-            planes: Literal["shown", "each"] = "shown" if shown_only else "each"
-            whole = RunInput(view=at, picture=picture, regions=regions, planes=planes)
-            if isinstance(regions, ShapesCopy):
-                # One by one: a shape that lies outside the image spoils no other.
-                ones = [replace(regions, shapes=(shape,)) for shape in regions.shapes]
-                parts += [replace(whole, regions=one) for one in ones]
-            else:
-                parts.append(whole)
-        copies.append(parts)
-    return copies
-
-
-def check_planes(viewer: Any, shown: ShownImage, layer: Any) -> None:
-    """Refuse regions that an image cannot keep."""
-    image = shown.images[0]
-    view = _usual_view(viewer, image)
-    grid, picture = Grid.of(layer, view), Grid.of(image, view)
-    if is_shapes(layer):  # each shape counts on the plane of the image where it lies
-        return
-    planes = ((1,) * grid.ndim + picture.shape)[-grid.ndim :]
-    for axis in slice_of(grid, view).others:
-        if grid.shape[axis] > planes[axis]:
-            raise InputError(
-                f"'{layer.name}' has {grid.shape[axis]} planes but {shown.name} has "
-                f"{planes[axis]}. What you draw there is not saved with the image; choose other "
-                "regions."
-            )
 
 
 def _usual_view(viewer: Any, image: Any) -> ViewPoint:

@@ -1,0 +1,349 @@
+"""Keeps what somebody does to a project: regions drawn in whatever layer, words, results, place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+from weakref import ref
+
+from qtpy.QtCore import QObject, QTimer, Signal
+
+from ...base.errors import MaskInversionError
+from ...batch.opened import Place
+from ..layers.layers import EDITS, MOVES, is_regions
+from ..session import Bindings, ResultRecord, RunState, Session
+from ..widgets.sections import debouncer
+from ..workers.notify import inform, refuse, refusing
+from ..workers.worker import Worker
+from .project_disk import Edits, ProjectDisk, Written
+from .shown_image import ShownImage
+
+_PAUSE: Final = 400  # milliseconds after a stroke, a step or another word until it is kept
+_AT_MOST: Final = 2.0  # seconds that changes may go on without a pause
+_CLOSING: Final = 60  # seconds that a closing window waits for the disk
+
+
+class Keeper(QObject):
+    """Follows the session and the layers of the image shown, and has a worker write what changes.
+
+    Edits of regions are counted: those drawn, those sent to the disk, and those that are there.
+    """
+
+    written = Signal(object)
+    refused = Signal()
+
+    def __init__(self, viewer: Any, session: Session, parent: QObject) -> None:
+        super().__init__(parent)
+        self._viewer, self._session = viewer, session
+        self._bindings = Bindings()
+        self.disk: ProjectDisk | None = None
+        self.shown: ShownImage | None = None
+        self.edits: Edits | None = None  # of the project's words and settings
+        self.kept_record: Any = None  # results that are on the disk
+        self._drawn = self._sent = self._kept = 0
+        self._is_sending = False
+        self._then: Callable[[], object] | None = None  # once all regions are there
+        self._watched: list[Any] = []
+        self._unsaved: set[str] = set()  # "words", "place"
+        self._begun: tuple[Any, bool] = (None, False)  # a run; whether it is one of the project
+        self._since = 0.0  # when the first of the changes was made that are not written
+        self._later = debouncer(self, _PAUSE, self._save)
+        self.writing = Worker("queue", "Keeping the project", parent=self)
+        self.writing.done.connect(self._outcome)
+        self.writing.failed.connect(refuse)
+        self.writing.ended.connect(self._all_written)
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Follow the session and the viewer."""
+        events, bind = self._session.events, self._bindings.connect
+        bind(events.layers, self._chosen)
+        bind(events.run, self._run_changed)
+        bind(events.record, self._record_changed)
+        bind(events.row, lambda _: self.save_soon("place"))
+        bind((events.vocabulary, events.settings), lambda _: self.save_soon("words"))
+        for emitter, slot in self._list_events():
+            emitter.connect(slot)
+        self._watch()
+        self._edited()  # perhaps, while nobody followed
+
+    def stop(self) -> None:
+        """Write what is not on the disk yet, and follow nothing more."""
+        self.flush()
+        self._bindings.release()
+        for emitter, slot in self._list_events():
+            emitter.disconnect(slot)
+        self._watch(released=True)
+        self._is_sending, self._then = False, None
+        self.writing.drop()
+
+    def _list_events(self) -> tuple[tuple[Any, Callable[[Any], None]], ...]:
+        events = self._viewer.layers.events
+        return (
+            (events.inserted, self._layer_added),
+            (events.removing, self._layer_leaving),
+            (events.removed, self._layer_removed),
+        )
+
+    def save_soon(self, what: str) -> None:
+        """Write "words" or the "place" after a pause."""
+        self._unsaved.add(what)
+        self._soon()
+
+    def _soon(self) -> None:
+        now = time.monotonic()
+        self._since = self._since or now
+        if now - self._since > _AT_MOST:
+            self._save()
+        else:
+            self._later.throttle()
+
+    def flush(self) -> None:
+        """Begin to write all that is not on the disk yet, also what was refused before."""
+        self._save(again=True)
+
+    def finish(self) -> None:
+        """Write all that is not on the disk yet, and wait for it: the window closes."""
+        self.flush()
+        end = time.monotonic() + _CLOSING
+        while not self.writing.idle and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def _save(self, *, again: bool = False) -> None:
+        self._later.cancel()
+        self._since = 0.0
+        self._save_regions(again=again)
+        self.save_words()
+        self._save_place()
+
+    # -- the image ----------------------------------------------------------------------------
+
+    def show(self, shown: ShownImage | None) -> None:
+        """Follow an image in place of the one before; its regions are on the disk."""
+        self.shown = shown
+        self._watch()
+        self._kept = self._drawn
+
+    @property
+    def layers(self) -> list[Any]:
+        """The layers that hold regions of the image; its own one comes first."""
+        return [] if self.shown is None else self.shown.region_layers
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the regions of the image are on the disk."""
+        return self.shown is None or self._drawn == self._kept
+
+    @property
+    def own(self) -> ShownImage | None:
+        """The image, if it is the one chosen."""
+        return self.shown if self.shown is not None and self.shown.is_chosen else None
+
+    def when_kept(self, then: Callable[[], object]) -> None:
+        """Call a function, once all is on the disk; never, if that is refused."""
+        self._then = None
+        if self.is_kept:
+            then()
+        else:
+            self._then = then
+            self._save_regions(again=True)
+
+    def _save_regions(self, *, again: bool = False) -> None:
+        """Write the regions if they have changed, or ``again`` after that was refused."""
+        shown, disk, is_new = self.shown, self.disk, self._drawn != self._sent
+        if self.is_kept or shown is None or disk is None:
+            return
+        if not is_new and (self._is_sending or not again):
+            return
+        self._sent = self._drawn
+        try:
+            layers = shown.copy_regions()
+        except MaskInversionError as error:
+            self._refuse(str(error))
+            return
+        self._is_sending = True
+        work = partial(disk.keep_regions, self._sent, shown.name, layers, shown.saved)
+        self.writing.start(work)
+
+    # -- its layers ---------------------------------------------------------------------------
+
+    def _watch(self, *, released: bool = False) -> None:
+        """Follow edits of all layers that hold its regions."""
+        layers = [] if released else self.layers
+        changed = [(one, "disconnect") for one in self._watched if one not in layers]
+        changed += [(one, "connect") for one in layers if one not in self._watched]
+        for layer, act in changed:
+            for name in (*EDITS, *MOVES):
+                emitter = getattr(layer.events, name, None)
+                if emitter is not None:
+                    getattr(emitter, act)(self._edited)
+        self._watched = layers
+
+    def _edited(self, _: object = None) -> None:
+        if self.shown is not None:
+            self._drawn += 1
+            self._soon()
+
+    def _chosen(self, _: object = None) -> None:
+        """Take other regions that are chosen for the image as regions of it."""
+        shown, layer = self.own, self._session.regions
+        if shown is None or layer is None:
+            return
+        if layer not in self.layers:
+            if shown.labels not in self._viewer.layers:
+                return  # taken by itself, in place of the image's own
+            try:
+                shown.check_planes(layer)
+            except MaskInversionError as error:
+                # Later: another choice takes back what was said before it.
+                QTimer.singleShot(0, partial(refuse, str(error)))
+                return
+            shown.also.append(layer)
+        if layer not in self._watched:
+            self._watch()
+            self._edited()
+
+    def _layer_added(self, event: Any) -> None:
+        """Say where regions that somebody draws on a layer of his own belong."""
+        if self.own is not None and is_regions(event.value):
+            QTimer.singleShot(0, partial(self._tell_of, ref(event.value)))
+
+    def _tell_of(self, reference: Callable[[], Any]) -> None:
+        shown, layer = self.own, reference()
+        if shown is None or layer not in self._viewer.layers or layer in self.layers:
+            return
+        inform(
+            f"'{layer.name}' does not belong to {shown.name} yet; choose it under Regions to "
+            "keep what you draw there with the image."
+        )
+
+    def _layer_leaving(self, event: Any) -> None:
+        layer = self._viewer.layers[event.index]
+        if self.shown is not None and (layer in self.shown.images or layer in self.layers):
+            self.flush()
+
+    def _layer_removed(self, event: Any) -> None:
+        """Notice that the user has removed the image, a channel of it, or some of its regions."""
+        shown, project = self.shown, self._session.project
+        if shown is not None and event.value in shown.images and not shown.lose(event.value):
+            self.show(None)
+            if project is not None:
+                self._session.project = replace(project, current="")
+        # Later: a viewer that closes removes all layers, and that deletes no regions.
+        QTimer.singleShot(0, self._layer_gone)
+
+    def _layer_gone(self) -> None:
+        if self.shown is not None and set(self._watched) - set(self.layers):
+            self._watch()
+            self._edited()
+
+    # -- how writing ends ---------------------------------------------------------------------
+
+    def _refuse(self, text: str, action: str = "") -> None:
+        self._then = None
+        self.refused.emit()
+        refuse(text, action)
+
+    def _all_written(self) -> None:
+        """Wait no longer for regions that an unexpected error has kept from the disk."""
+        if self._is_sending:
+            self._is_sending, self._then = False, None
+            self.refused.emit()
+
+    def _outcome(self, written: Any) -> None:
+        """Go on where the regions are on the disk; else stay, since they are nowhere else."""
+        if not isinstance(written, Written):
+            return
+        self.written.emit(written)
+        if not written.stamp:
+            return
+        if written.stamp >= self._sent:
+            self._is_sending = False
+        if written.problem:
+            remedy = "free some space" if written.is_disk_full else "solve this"
+            self._refuse(
+                f"{written.problem.rstrip('.')}. What you drew is not saved: {remedy}, then save "
+                "it again.",
+                "save regions",
+            )
+            return
+        self._kept = max(self._kept, written.stamp)
+        if written.layers > 1 and self.shown is not None:
+            others = ", ".join(f"'{one.name}'" for one in self.layers[1:])
+            count = len(written.regions or ())
+            inform(
+                f"{self.shown.name} has {count:,} regions, with those of {others}; all are kept."
+            )
+        if self._then is not None and self.is_kept:
+            self.when_kept(self._then)
+
+    # -- words, results, place ----------------------------------------------------------------
+
+    def save_words(self) -> None:
+        if "words" not in self._unsaved:
+            return
+        self._unsaved.discard("words")
+        disk, edits, session = self.disk, self.edits, self._session
+        if disk is None or edits is None:
+            return
+        if edits.note(session.settings, session.vocabulary):
+            with refusing():
+                words, settings = edits.made_in(disk.project.settings)
+                self.writing.start(partial(disk.set_words, words, settings))
+
+    def use_words(self) -> None:
+        """Make the words in the panel those of a project that has none."""
+        disk, edits = self.disk, self.edits
+        none = disk is not None and disk.project.project.labels is None
+        if none and edits is not None and not edits.of_regions:
+            edits.words = None
+            self._unsaved.add("words")
+
+    def _save_place(self) -> None:
+        session, disk, state = self._session, self.disk, self._session.project
+        if "place" not in self._unsaved or disk is None or state is None or not state.current:
+            return
+        self._unsaved.discard("place")
+        place, results, row = Place(image=state.current), session.results, session.row
+        # The row that new results select says nothing about where somebody was.
+        gone_to = session.picked or session.reviewed is not None or row == session.place
+        own = gone_to and self.own is not None
+        if own and results is not None and 0 <= row < len(results):
+            region = results.regions[row]
+            place = Place(image=state.current, region=region.id, position=dict(region.position))
+        self.writing.start(partial(disk.keep_place, place))
+
+    def _run_changed(self, run: RunState) -> None:
+        """Notice whether a run that begins is what a batch would do."""
+        own, snapshot = self.own, run.snapshot
+        if run.phase == "running" and snapshot is not None and snapshot is not self._begun[0]:
+            self._begun = snapshot, own is not None and own.is_seen_as_opened(snapshot.scope)
+
+    def _record_changed(self, record: ResultRecord | None) -> None:
+        """Keep the results of a run beside the project, as a batch would write them."""
+        own, disk = self.own, self.disk
+        if record is None or own is None or disk is None or record is self.kept_record:
+            return
+        whole = record.settled and record.only is None and len(record.results) >= record.total
+        if not whole or record.live or record.reopened:
+            return
+        if self._begun != (record.snapshot, True):
+            return
+        self.kept_record = record
+        self.flush()
+        if isinstance(record.masks, dict):
+            self.writing.start(
+                partial(
+                    disk.save_results,
+                    own.name,
+                    record.results,
+                    record.masks,
+                    record.snapshot.settings,
+                    identities=record.identities,
+                    saved=own.saved,
+                )
+            )

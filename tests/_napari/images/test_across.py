@@ -1,0 +1,266 @@
+"""Work on all images of a project in the real window: suggest, accept, take back."""
+
+import shutil
+import threading
+import time
+
+import pytest
+
+from napari_maskinversion._napari.images import across
+from napari_maskinversion._napari.images.images_work import About
+from napari_maskinversion._napari.review import review_keeper
+from napari_maskinversion._napari.review.review_keeper import open_review
+from napari_maskinversion._napari.session import ManyImages
+from napari_maskinversion._napari.workers import driver
+from napari_maskinversion._napari.workers.driver import show
+from napari_maskinversion.batch.decided import (
+    Accepted,
+    Summary,
+    archive_file,
+    identities_of,
+    image_of,
+)
+from napari_maskinversion.batch.opened import OpenProject
+from napari_maskinversion.batch.project import read_project, write_project
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.review.review import Review
+from tests.scenes import label_image, picture
+
+from .conftest import (
+    WAIT,
+    accept,
+    accept_all,
+    decided,
+    on_disk,
+    open_project,
+    paint,
+    review,
+    settled,
+    suggested,
+    undo_all,
+)
+
+
+def first_word(panel):
+    return panel.session.results.regions[0].suggestion
+
+
+def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, computed):
+    part, opened = panel.images.part, panel.images.project
+    bundle = open_archive(archive_file(opened, "cell-2.png"))
+    accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
+    assert sum(decided(computed)) > 0
+    args = image_of(bundle), identities_of(bundle), bundle.results.info
+    with Review(*args, file=opened.path("cell-2.png")) as other:
+        there = len(other.decisions)
+        undo_all(qtbot, panel)
+        assert "cell-2.png: its decisions are open in another window" in panel.foot.status.text()
+        assert len(other.decisions) == there > 0
+    assert part.undo.isEnabled()
+    undo_all(qtbot, panel)
+    assert sum(decided(computed)) == 0
+
+
+def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, computed):
+    state, word = review(qtbot, panel), first_word(panel)
+    accept_all(qtbot, panel, word)
+    assert panel.review.state is state  # open all the while
+    assert panel.session.decided > 0
+    assert {one.label for one in state.review.decisions.values()} == {word}
+    undo_all(qtbot, panel)
+    assert panel.session.decided == 0
+
+
+def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, panel, project):
+    file = project / "project.yaml"
+    write_project(read_project(file).model_copy(update={"labels": None}), file)
+    panel.vocabulary.text.setPlainText("bus\nkey")
+    qtbot.waitUntil(lambda: panel.session.vocabulary is not None, timeout=WAIT)
+    open_project(qtbot, panel, project)
+    on_disk(qtbot, panel)
+    assert read_project(file).labels is None  # opening changes nothing
+    suggested(qtbot, panel)
+    assert tuple(read_project(file).labels) == ("bus", "key")
+    assert {row.suggestion for row in panel.session.results.regions} <= {"bus", "key"}
+
+
+def test_accepting_in_all_images_leaves_an_image_outside_the_project_alone(qtbot, panel, computed):
+    word = first_word(panel)
+    foreign = panel._viewer.add_image(picture(64, 64, 9), name="foreign")
+    mine = panel._viewer.add_labels(label_image(2, 64, 64), name="mine")
+    panel.session.choose(image=foreign, regions=mine)
+    panel.start()
+    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    panel.do("review")
+    qtbot.waitUntil(lambda: panel.session.reviewed is not None, timeout=WAIT)
+    accept_all(qtbot, panel, word)
+    assert panel.session.decided == 0
+    assert decided(computed)[0] > 0
+    undo_all(qtbot, panel)
+    assert decided(computed)[0] == 0
+
+
+@pytest.fixture
+def slow_review(monkeypatch):
+    """Reviews hold their file once ``held`` is set, and are open once this event is set."""
+    gate = threading.Event()
+    gate.held = threading.Event()
+
+    def open_slowly(request):
+        opened = open_review(request)
+        gate.held.set()
+        assert gate.wait(WAIT / 1000)
+        return opened
+
+    monkeypatch.setattr(review_keeper, "open_review", open_slowly)
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def accepting(qtbot, panel, computed, slow_review):
+    """Images with suggestions, and *Accept* clicked while the review of the first one opens."""
+    panel.do("review")
+    qtbot.waitUntil(slow_review.held.is_set, timeout=WAIT)
+    accept(panel, first_word(panel))
+    assert "Opening the review" in panel.foot.status.text()
+    return panel.images.part
+
+
+def test_accepting_in_all_images_waits_for_the_review_that_is_being_opened(
+    qtbot, panel, accepting, slow_review
+):
+    word = accepting.together[0]
+    assert not accepting.accept.isEnabled()
+    slow_review.set()
+    settled(qtbot, panel)
+    text = panel.foot.status.text()
+    assert f"Accepted as {word}" in text
+    assert "left out" not in text
+    assert {one.label for one in panel.review.state.review.decisions.values()} == {word}
+
+
+def test_what_waits_for_a_review_can_be_cancelled(qtbot, panel, accepting, slow_review):
+    panel.stop()
+    assert panel.session.many is None
+    slow_review.set()
+    qtbot.waitUntil(lambda: not panel.session.review_opening, timeout=WAIT)
+    assert panel.review.state is not None
+    assert not panel.images.across.worker.busy
+    assert not panel.review.state.review.decisions
+
+
+def test_what_waits_for_a_review_does_not_reach_another_project(
+    qtbot, panel, accepting, slow_review, computed, tmp_path_factory
+):
+    other = tmp_path_factory.mktemp("other")
+    shutil.copytree(computed, other, dirs_exist_ok=True)
+    panel.open_images([other])
+    qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
+    slow_review.set()
+    qtbot.waitUntil(lambda: not panel.session.review_opening, timeout=WAIT)
+    settled(qtbot, panel)
+    assert [decided(place) for place in (computed, other)] == [[0, 0], [0, 0]]
+
+
+def test_undo_waits_for_the_review_that_is_being_opened(qtbot, panel, computed, slow_review):
+    accept(panel, first_word(panel))
+    qtbot.waitUntil(lambda: panel.images.part.undo.isEnabled(), timeout=WAIT)
+    # The review opens by itself now, to show what was decided.
+    qtbot.waitUntil(slow_review.held.is_set, timeout=WAIT)
+    panel.images.part.undo.click()
+    assert "Opening the review" in panel.foot.status.text()
+    assert decided(computed)[0] > 0
+    slow_review.set()
+    settled(qtbot, panel)
+    assert "Undecided again" in panel.foot.status.text()
+    assert "could not be changed" not in panel.foot.status.text()
+    assert decided(computed) == [0, 0]
+
+
+def test_a_closed_panel_leaves_no_review_opening_in_the_session(panel, accepting):
+    assert panel.session.review_opening
+    panel.shut_down()
+    assert not panel.session.review_opening
+    assert panel.session.many is None
+
+
+def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
+    qtbot, panel, computed, monkeypatch
+):
+    bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
+    accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
+    monkeypatch.setattr(
+        across, "take_back_work", lambda _, accepted: Accepted(word=accepted.word, stopped=True)
+    )
+    undo_all(qtbot, panel)
+    assert "takes back the rest" in panel.foot.status.text()
+    monkeypatch.undo()
+    assert panel.images.part.undo.isEnabled()
+    undo_all(qtbot, panel)
+    assert decided(computed) == [0, 0]
+
+
+def test_work_on_all_images_does_not_go_on_into_another_project(
+    qtbot, panel, project, tmp_path_factory, monkeypatch
+):
+    other = tmp_path_factory.mktemp("other") / "second"
+    shutil.copytree(project, other)
+    went_on = threading.Event()
+
+    def slow(*_, **__):
+        while panel.images.project.folder == project:
+            show(ManyImages("..."))
+            time.sleep(0.01)
+        went_on.set()
+        show(About("cell-2.png", Summary(regions=2, decided=2)))
+        return Accepted(word="car", regions={"cell-2.png": [(1, ())]})
+
+    monkeypatch.setattr(across, "accept_work", slow)
+    open_project(qtbot, panel, project)
+    panel.images.forget_ahead()
+    panel.images.part.accept.click()
+    assert panel.session.many is not None
+    panel.open_images([other])
+    qtbot.waitUntil(lambda: panel.images.project.folder == other, timeout=WAIT)
+    assert panel.session.many is None
+    went_on.wait(1)
+    on_disk(qtbot, panel)
+    assert not panel.session.project.done
+    assert not OpenProject.read(other).done
+    assert not panel.images.part.undo.isEnabled()
+
+
+def test_nothing_is_accepted_in_all_images_while_the_reviewed_one_is_computed_again(
+    qtbot, panel, project, messages, request, monkeypatch
+):
+    open_project(qtbot, panel, project)
+    paint(panel.session.regions, 77, (40, 2, 46, 9))
+    suggested(qtbot, panel)
+    review(qtbot, panel)
+    word, run = first_word(panel), request.getfixturevalue("slow")
+    monkeypatch.setattr(driver, "INTERVAL", 0.0)  # the table follows each region at once
+    panel.model.form.set_values({"chunk_size": 1})
+    panel.start()
+    run.go.release(8)  # the first region is in, the run is not over
+    qtbot.waitUntil(lambda: panel.session.reviewed is None, timeout=WAIT)
+    accept(panel, word)
+    assert messages[-1] == "Wait until the run is over, or cancel it: its image is under review."
+    assert panel.session.many is None
+    run.free = True
+    run.go.release(1000)
+    qtbot.waitUntil(lambda: not panel.session.run.running, timeout=WAIT)
+    assert decided(project) == [0, 0]
+
+
+def test_nothing_is_accepted_from_suggestions_of_other_words(qtbot, panel, computed):
+    review(qtbot, panel)
+    panel.vocabulary.text.setPlainText("car\ndog\nhouse")
+    qtbot.waitUntil(lambda: panel.session.stale.words, timeout=WAIT)
+    for word in ("car", "dog"):
+        accept_all(qtbot, panel, word)  # at once: the words are not in project.yaml yet
+        text = panel.foot.status.text()
+        assert "cell-1.png" in text, text
+        assert "Nothing is suggested" in text
+    assert panel.session.decided == 0
+    assert decided(computed)[1] == 0
