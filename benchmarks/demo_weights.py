@@ -99,6 +99,7 @@ def _error(values: Any) -> float:
 
 
 def main() -> None:
+    """Measure, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("weights", nargs="+", metavar="NAME=FOLDER")
     parser.add_argument("--draws", type=int, nargs=2, default=(6, 4), metavar="N")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -30,7 +31,6 @@ from napari_maskinversion import load_model
 from napari_maskinversion.base.atomic_files import write_whole
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region, Regions
-from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, SceneSource, subject_of
 from napari_maskinversion.demo_model.domains import (
     KINDS,
     NAMES,
@@ -53,6 +53,9 @@ from napari_maskinversion.pipeline.labelling import label_regions
 from napari_maskinversion.results.calibrations import SHIPPED, key_of, shipped_calibrations
 from napari_maskinversion.results.region_result import RegionResult
 from napari_maskinversion.results.settings import RunSettings
+
+sys.path.append(str(Path(__file__).parents[1]))  # the folder benchmarks/ is not installed
+from benchmarks.drawn.cases import ModelUnderTest, SceneSource, subject_of
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "benchmarks" / "results" / "flags.json"

@@ -28,12 +28,14 @@ from numpy.typing import NDArray
 from napari_maskinversion import InversionConfig, load_model
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.cache_folder import cache_folder
-from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, draw_windows, subject_of
 from napari_maskinversion.bench.measures.figures_file import write_figures
-from napari_maskinversion.bench.measures.scene_methods import Setting, invert
 from napari_maskinversion.demo_model.domains import NAMES, load
 from napari_maskinversion.review import exemplars as ours
 from napari_maskinversion.review.exemplars import Exemplars, Learner, Scores
+
+sys.path.append(str(Path(__file__).parents[1]))  # the folder benchmarks/ is not installed
+from benchmarks.drawn.cases import ModelUnderTest, draw_windows, subject_of
+from benchmarks.drawn.methods import Setting, invert
 
 KINDS = ("aerial", "blood")
 COUNTS = (0, 5, 10, 20, 50)

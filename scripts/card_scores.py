@@ -4,13 +4,11 @@ Usage: .venv/bin/python scripts/card_scores.py
 """
 
 import json
-from pathlib import Path
 
-from docs_site.figures import TARGETS
+from docs_site.figures import ROOT, TARGETS, markdown
 
-from napari_maskinversion.bench.reports.tables import markdown, write_into
+from benchmarks.drawn.reports import write_into
 
-ROOT = Path(__file__).parents[1]
 CARD = ROOT / "src/napari_maskinversion/demo_model/weights/MODEL_CARD.md"
 
 

@@ -139,6 +139,8 @@ def touched() -> list[Path]:
         path = ROOT / name
         if name.startswith("tests/") and path.match("test_*.py") and path.exists():
             chosen.add(path)
+        elif name.startswith("benchmarks/drawn/"):
+            chosen.add(TESTS / "benchmarks")
         elif name.startswith("src/napari_maskinversion/"):
             mirror = TESTS / Path(name).relative_to("src/napari_maskinversion").parent
             files = [*mirror.glob("test_*.py")] if mirror != TESTS else []

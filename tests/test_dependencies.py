@@ -71,7 +71,8 @@ def test_what_an_import_needs_is_always_installed():
 
 def test_the_tests_import_what_they_declare():
     used = imported(ROOT / "tests")
-    own = {plain(path.stem) for path in (ROOT / "benchmarks").glob("*.py")} | {"research"}
+    own = {plain(path.stem) for path in (ROOT / "benchmarks").glob("*.py")}
+    own |= {"benchmarks", "research"}
     always, extra = declared(PROJECT["dependencies"]), declared(EXTRAS["test"])
     assert used - own - always - UNNAMED.keys() <= extra
     assert extra <= used | imported(ROOT / "src") | UNNAMED.keys() | RUN

@@ -14,6 +14,7 @@ SOURCE = ROOT / "src" / "napari_maskinversion"
 TESTS = ROOT / "tests"
 MODULES = sorted(SOURCE.rglob("*.py"))
 RESEARCH = sorted((ROOT / "research").rglob("*.py"))
+DRAWN = sorted((ROOT / "benchmarks" / "drawn").rglob("*.py"))
 PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
 NO_PACKAGE = {"__pycache__"}
 
@@ -65,8 +66,8 @@ def test_a_package_holds_at_most_twenty_modules_and_says_what_it_is(package):
 def test_tests_mirror_the_source():
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     packages = {path.relative_to(SOURCE) for path in PACKAGES}
-    whole = {Path("field"), Path("fuzz"), Path("kill"), Path("docs"), Path("research/demo_model")}
-    assert folders <= packages | whole
+    own = ("benchmarks", "docs", "field", "fuzz", "kill", "research/demo_model")
+    assert folders <= packages | {Path(name) for name in own}
 
 
 def test_the_architecture_names_every_package():
@@ -237,10 +238,15 @@ def test_json_of_others_is_parsed_in_one_place():
     assert direct == ["base/reading.py"]
 
 
-def test_research_stays_small_and_the_package_does_without_it():
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in RESEARCH)
-    assert 1000 < lines <= 3000
-    naming = [name_of(p) for p in MODULES if re.search(r"\bresearch\.", p.read_text("utf-8"))]
+@pytest.mark.parametrize(("modules", "most"), [(RESEARCH, 3000), (DRAWN, 1600)])
+def test_what_is_not_installed_stays_small(modules, most):
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules)
+    assert 1000 < lines <= most
+
+
+def test_the_package_does_without_what_is_not_installed():
+    repository = re.compile(r"\b(research|benchmarks)\.[a-z]\w+\.")
+    naming = [name_of(p) for p in MODULES if repository.search(p.read_text("utf-8"))]
     assert naming == ["cli/app.py"]
 
 
@@ -251,6 +257,7 @@ def test_comments_and_docs_name_no_machine():
     for path in [
         *MODULES,
         *RESEARCH,
+        *DRAWN,
         *ROOT.glob("docs/**/*.md"),
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",

@@ -12,27 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from napari_maskinversion.base.errors import ConfigError, InputError
-from napari_maskinversion.cli.app import app
-from napari_maskinversion.cli.bench.scenes import (
-    Device,
-    ModelName,
-    Output,
+from benchmarks.drawn.commands import (
+    CaptionsPlan,
     PerClass,
     RealImages,
     Scenes,
+    ScenesPlan,
     Sprites,
-    at_least_one,
-    check_sprites,
-    measure_captions,
-    real_folder,
+    measure,
     subject_of_name,
 )
+from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.cli.app import app
+from napari_maskinversion.cli.bench.shared import Device, ModelName, Output
 from napari_maskinversion.cli.console import ProgressBar, echo, say
 from napari_maskinversion.cli.loading import load
 
 if TYPE_CHECKING:
-    from napari_maskinversion.bench.datasets.scenes import ModelUnderTest
+    from benchmarks.drawn.cases import ModelUnderTest
     from napari_maskinversion.demo_model.vocabulary import Name
     from napari_maskinversion.language.generation.small_gpt import SmallDecoder
 
@@ -201,34 +198,24 @@ def _write_card(out: Path, trainer: Trainer) -> None:
 
 def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) -> None:
     """Measure as ``bench scenes`` does, and put the tables into the card."""
-    from napari_maskinversion.bench.datasets.scenes import subject_of
-    from napari_maskinversion.bench.measures.figures_file import FiguresFile
-    from napari_maskinversion.bench.measures.scenes import (
-        VALIDATION_SCENES,
-        ScenesBench,
-        ScenesPlan,
-    )
-    from napari_maskinversion.bench.reports.tables import markdown, write_into
-    from napari_maskinversion.engine.settings import InversionConfig
+    from benchmarks.drawn.cases import subject_of
+    from benchmarks.drawn.reports import markdown, write_into
+    from benchmarks.drawn.scenes import ScenesBench
 
     from .card import CARD
 
     say("Measuring ...")
-    subject = subject_of(load(str(out), None, "cpu"))
     plan = ScenesPlan(
         scenes=scenes,
-        objects=(3, 4, 5),
-        inversion=InversionConfig(),
-        resolution=None,
         per_class=min(100, scenes),
         sprites=sprites,
-        real=real,
-        short=False,
-        validation=min(VALIDATION_SCENES, scenes),
+        data=real,
+        validation=min(ScenesPlan.validation, scenes),
+        output=Output(json=out / "scenes.json", overwrite=True),
     )
-    record = FiguresFile(out / "scenes.json", "scenes", plan.settings(subject), overwrite=True)
-    ScenesBench(subject, plan, record).run()
-    text = markdown(record.page)
+    job = ScenesBench(subject_of(load(str(out), None, "cpu")), plan)
+    job.run()
+    text = markdown(job.record.page)
     write_into(out / CARD, "scenes", text)
     echo(text)
 
@@ -256,26 +243,31 @@ def rebuild_captions_command(
     Needed whenever the model's weights change: a decoder of other weights is refused. Some minutes
     on one core.
     """
-    from napari_maskinversion.bench.measures.generated import CaptionsPlan
-    from napari_maskinversion.bench.reports.tables import markdown, write_into
+    from benchmarks.drawn.generated import CaptionsBench
+    from benchmarks.drawn.reports import markdown, write_into
     from napari_maskinversion.engine.models.specs import DEMO, bundled_folder
     from napari_maskinversion.language.generation.registry import BUNDLED_FILE
 
     from .captions import CaptionRecipe
 
-    at_least_one(scenes=scenes, per_class=per_class)
-    check_sprites(sprites)
     recipe = CaptionRecipe(seed=seed) if steps is None else CaptionRecipe(seed=seed, steps=steps)
     if recipe.steps < 20 or not 0 <= seed < 2**32:
         raise InputError(
             f"--steps must be at least 20 and --seed 0 to {2**32 - 1}; got {recipe.steps}, {seed}."
         )
-    folder = None if short else real_folder(None, data)
     if out is None:
         base = bundled_folder() if model == DEMO else Path(model)
         out = base / Path(BUNDLED_FILE).parent
-    figures = Output(json=json or out / "captions.json", overwrite=True)
-    figures.check("captions", model, folder, sprites)
+    plan = CaptionsPlan(
+        model=model,
+        scenes=scenes,
+        per_class=per_class,
+        sprites=sprites,
+        data=data,
+        short=short,
+        output=Output(json=json or out / "captions.json", overwrite=True),
+    )
+    plan.check("captions")
     subject = subject_of_name(model, "cpu")
     if not subject.taught:
         raise InputError(
@@ -284,11 +276,9 @@ def rebuild_captions_command(
     file = out / Path(BUNDLED_FILE).name
     writer = _train_captions(subject, recipe, file)
     _write_caption_card(out / CAPTION_CARD, writer, recipe, subject)
-    plan = CaptionsPlan(
-        scenes=scenes, per_class=per_class, sprites=sprites, real=folder, short=short
-    )
-    page = measure_captions(subject, writer, plan, figures)
-    write_into(out / CAPTION_CARD, "captions", markdown(page))
+    job = CaptionsBench(subject, plan, writer)
+    measure(job)
+    write_into(out / CAPTION_CARD, "captions", markdown(job.record.page))
     say(f"Wrote the decoder, its card and its figures to {out}.")
 
 

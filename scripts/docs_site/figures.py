@@ -2,18 +2,23 @@
 
 import json
 import re
+import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
 from napari_maskinversion.bench.reports.plots import LOOKS
-from napari_maskinversion.bench.reports.tables import markdown, paper_tables, percent
 from napari_maskinversion.bench.reports.tables import markdown_table as table
+from napari_maskinversion.bench.reports.tables import paper_tables, percent
 from napari_maskinversion.demo_model.vocabulary import REAL
 from napari_maskinversion.engine.models.specs import DEMO, MODELS, bundled_folder
 from napari_maskinversion.images.known_images import REFERENCES
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+sys.path.append(str(Path(__file__).parents[2]))  # the folder benchmarks/ is not installed
+from benchmarks.drawn.reports import markdown
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 EARLIER = (
     "*Measured with earlier weights of the bundled model: those of this version were trained "
     "since.*"

@@ -1,12 +1,14 @@
 """Hook of mkdocs: draw the plots of pages from kept figures, into images/plots."""
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 
 from mkdocs.structure.files import File
 
-from napari_maskinversion.bench.reports.plots import plot
+sys.path.append(str(Path(__file__).parents[2]))  # the folder benchmarks/ is not installed
+from benchmarks.drawn.reports import plot
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 NAMES = ("alpha", "steps", "bench-aerial", "bench-blood", "bench-coco-panoptic", "bench-methods")

@@ -1,33 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from napari_maskinversion.bench.datasets.scenes import ModelUnderTest, subject_of
 from napari_maskinversion.bench.measures import measuring
-from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
-from napari_maskinversion.engine.models.loading import load_model
 
 from .sets import own_images
 
 Bench = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="session")
-def subject() -> ModelUnderTest:
-    return subject_of(load_model("demo", device="cpu"))
-
-
-def fewer_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let hyperparameter searches try two values of each choice."""
-    for name, way in SCENE_METHODS.items():
-        choices = {option: values[:2] for option, values in way.choices.items()}
-        monkeypatch.setitem(SCENE_METHODS, name, replace(way, choices=choices))
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from napari_maskinversion.base import targets
 from napari_maskinversion.bench.datasets.base import content_of
 from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.bench.reports.tables import markdown, paper_tables
-from napari_maskinversion.cli.bench import data_sets
-from napari_maskinversion.cli.bench import scenes as scene_commands
+from napari_maskinversion.cli.bench import data_sets, shared
 from napari_maskinversion.engine.models.backbone import Backbone
 from tests.engine.tiny import tiny_clip, tiny_siglip
 from tests.scenes import demo_model
@@ -30,7 +29,7 @@ from .sets import folder_call, ok, one_line, own_images
 def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backbone]:
     """Models by name, as the commands load them."""
     models = {"demo": demo_model()}
-    for module in (scene_commands, data_sets):
+    for module in (shared, data_sets):
         monkeypatch.setattr(module, "load", lambda name, *_: models[name])
     return models
 
@@ -176,28 +175,6 @@ def test_maps_that_a_tower_lacks_are_rows_that_say_so(bench: Bench, siglip: str)
         assert "not for" not in row_of(out, name)
 
 
-@pytest.mark.parametrize("kind", ["steps", "alpha"])
-def test_curves_work_with_a_tower_that_pools_by_attention(
-    bench: Bench, siglip: str, kind: str
-) -> None:
-    options = ["--alphas", "0,5"] if kind == "alpha" else []
-    call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
-    out = ok(bench(*call))
-    assert "heatmap-to-mask IoU" in out
-
-
-def test_scenes_leave_out_the_ways_that_a_tower_lacks(
-    bench: Bench, siglip: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "short.json"
-    call = ["scenes", "--short", "--scenes", 2, "--steps", 1, "--model", siglip, "--json", file]
-    out = ok(bench(*call))
-    row = row_of(out, "token means (MaskCLIP)")
-    assert "not for this model: MaskCLIP needs an open_clip" in row
-    assert "(" in row_of(out, "Masked Crop")
-    assert bench(*call)[1] == out  # goes on with what is kept
-
-
 # -- the paper's figures ----------------------------------------------------------------------
 
 
@@ -236,27 +213,13 @@ def test_the_papers_column_stands_beside_its_own_method_and_data_only() -> None:
 
 
 def test_every_figure_of_the_paper_names_its_backbone() -> None:
-    for kind, figure in (("alpha", "41.7"), ("steps", "85 %"), ("masks", "44.3"), ("maps", "12.6")):
+    for kind, figure in (("alpha", "41.7"), ("masks", "44.3"), ("maps", "12.6")):
         text = paper_tables(kind, "scenes")
         assert "ViT-B/16" in text
         assert figure in text
     for row in paper_tables("coco-panoptic", "coco-panoptic").split("\n\n")[0].splitlines()[2:]:
         assert row.split(" | ")[1].startswith("ViT-")
     assert paper_tables("scenes", "scenes") == ""
-
-
-def test_curves_have_the_papers_figures_below_them(bench: Bench, loaded: Any) -> None:
-    point = {"value": 0.5, "low": 0.4, "high": 0.6}
-    part = {"values": [5.0], "top1": [point], "iou": [point], "dice": [0.3], "cosine": [0.2],
-            "date": "2026-01-01"}  # fmt: skip
-    settings = {"model": "demo", "fingerprint": "", "names": 2, "scenes": 1,
-                "inversion": {"steps": 10, "learning_rate": 0.1, "alpha": 0.0}}  # fmt: skip
-    page = {"kind": "alpha", "settings": settings, "parts": {"bundled": part}, "command": "bench"}
-    out = markdown(page)
-    assert "56.2" not in row_of(out, "5")
-    values = "41.7 | 47.6 | 50.3 | 52.2 | 53.9 | 54.6 | 55.2 | 56.0 | 56.2 | 56.0 | 55.8 | 56.0"
-    values += " | 56.2 | 56.1 | 55.8 | 53.7 | 20.5"
-    assert f"| MaskInversion | {values} |" in out
 
 
 # -- shares of nothing and of everything ------------------------------------------------------

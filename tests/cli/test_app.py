@@ -4,13 +4,15 @@ import errno
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.cli import models
-from napari_maskinversion.cli.app import RESEARCH, SOURCE, add_research, app
+from napari_maskinversion.cli.app import OF_THE_REPOSITORY, SOURCE, add_from_repository
+from napari_maskinversion.cli.bench import shared
 
 
 @pytest.fixture
@@ -110,17 +112,25 @@ def test_a_second_command_at_one_place_says_who_writes_there(call, files, monkey
     assert not (files / place).exists()
 
 
-def test_what_trains_the_bundled_model_says_where_it_is_without_the_repository(tmp_path):
-    installed = typer.Typer()
+@pytest.mark.parametrize("module", OF_THE_REPOSITORY)
+def test_what_is_not_installed_says_where_it_is(tmp_path, module):
+    installed, names = typer.Typer(), OF_THE_REPOSITORY[module][1]
     installed.command("run")(lambda: None)
-    add_research(installed, tmp_path)
-    command = typer.main.get_command(installed)
-    for name in RESEARCH:
+    add_from_repository(module, installed, names, tmp_path)
+    command, folder = typer.main.get_command(installed), module.partition(".")[0]
+    for name in names:
         assert command.commands[name].hidden
-        with pytest.raises(InputError, match=f"{name} is not part of .* research/ .*{SOURCE}"):
+        with pytest.raises(InputError, match=f"{name} is not part of .* {folder}/ .*{SOURCE}"):
             command([name, "folder", "--budget", "3"])
 
 
-def test_the_repository_has_the_commands_that_train_the_bundled_model():
-    listed = typer.main.get_command(app).commands
-    assert not any(listed[name].hidden for name in RESEARCH)
+def test_the_repository_has_the_commands_that_train_and_measure_the_bundled_model():
+    for to, names in OF_THE_REPOSITORY.values():
+        listed = typer.main.get_command(to).commands
+        assert not any(listed[name].hidden for name in names)
+
+
+def test_figures_of_a_command_that_is_not_installed_are_refused_by_name(refused, monkeypatch):
+    monkeypatch.setattr(shared, "REPORTS", {})
+    file = Path(__file__).parents[2] / "benchmarks/results/scenes.json"
+    assert "figures of 'bench scenes'" in refused("bench", "show", file)

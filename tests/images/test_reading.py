@@ -209,3 +209,10 @@ def test_masks_that_cannot_be_used_are_named(tmp_path):
         read_regions(tmp_path / "colour.png", SHAPE)
     with pytest.raises(InputError, match="no masks at"):
         read_regions(tmp_path / "gone.png", SHAPE)
+
+
+def test_a_picture_that_is_called_tiff_is_told_to_be_renamed(tmp_path):
+    Image.new("L", (4, 4)).save(tmp_path / "a.png")
+    (tmp_path / "a.png").rename(tmp_path / "a.tif")
+    with pytest.raises(InputError, match="a.tif is a PNG file; rename it to a.png"):
+        read_image(tmp_path / "a.tif")

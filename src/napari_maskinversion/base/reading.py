@@ -95,11 +95,17 @@ def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> 
 
 def read_text(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> str:
     """Read a text file in UTF-8."""
+    return decoded(read_bytes(path, what, most=most), path)
+
+
+def decoded(content: bytes, name: object) -> str:
+    """Return a text in UTF-8."""
     try:
-        return read_bytes(path, what, most=most).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(
-            f"{path} is not text in UTF-8; save it as UTF-8 (in Excel: CSV UTF-8)."
+            f"{name} is not text in UTF-8; save it as UTF-8 (in Excel: CSV UTF-8; of a Chinese "
+            "Windows: iconv -f gb18030 -t utf-8)."
         ) from None
 
 
@@ -174,10 +180,10 @@ def read_json(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> A
 def parse_json(text: str | bytes, name: object) -> Any:
     """Read JSON."""
     try:
-        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        text = decoded(text, name) if isinstance(text, bytes) else text
         return json.loads(text, object_pairs_hook=_members)
-    except UnicodeDecodeError:
-        why = "not JSON: it is not text in UTF-8"
+    except InputError:  # it is a ValueError
+        raise
     except json.JSONDecodeError as error:
         why = f"broken JSON: {error.msg} in line {error.lineno}, column {error.colno}"
     except (ValueError, RecursionError) as error:  # a key twice, a number of thousands of digits
@@ -218,11 +224,9 @@ def parse_yaml(content: bytes, name: object, *, texts: bool = False) -> Any:
             for start, forms in Loader.yaml_implicit_resolvers.items()
         }
     try:
-        return yaml.load(content.decode("utf-8-sig"), Loader)
+        return yaml.load(decoded(content, name), Loader)
     except InputError:  # it is a ValueError
         raise
-    except UnicodeDecodeError:
-        why = ": it is not text in UTF-8"
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that is none
         line = f" in line {mark.line + 1}" if (mark := getattr(error, "problem_mark", None)) else ""
         why = f"{line} ({getattr(error, 'problem', None) or ' '.join(str(error).split())})"

@@ -17,6 +17,7 @@ from ..images.decoding import PICTURES, SLIDES
 from ..images.ome_zarr import images_in, is_plate, is_zarr, label_images
 from ..images.opening import open_image
 from ..images.other_formats import SUFFIXES
+from ..regions.annotations.reading import is_annotations
 from .addresses import address_of, exists, is_one, matching
 
 STEM, PLACE, NUMBER, FOLDER = "{name}", "{image}", "{series}", "{folder}"
@@ -291,6 +292,9 @@ def _by_name(images: list[Pair], place: str, notes: list[str]) -> list[Pair]:
                     "choose one kind with --regions, such as 'masks/{name}.png'."
                 )
             regions[number] = file
+    if not regions and len(files) == 1 and is_annotations(files[0]):
+        notes[:] = [note for note in notes if str(files[0]) not in note]
+        return _by_file(images, files[0])  # such as one COCO file for all
     if not regions:
         raise InputError(
             f"No file at {place} has the name of an image, such as {_stem_of(images[0])}; check "

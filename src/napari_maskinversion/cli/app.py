@@ -21,6 +21,7 @@ from ..base.errors import InputError, MaskInversionError
 from .batch.batch import batch_command
 from .batch.project import project
 from .bench.paper import bench
+from .bench.shared import DRAWN
 from .captions.banks import captions
 from .captions.generate import caption_command
 from .console import echo, say
@@ -39,7 +40,6 @@ BAD_INPUT: Final = 2  # exit codes
 INTERNAL: Final = 1
 _DEBUG: Final = "--debug"
 _PACKAGE: Final = Path(__file__).parents[1]
-RESEARCH: Final = ("rebuild-demo", "rebuild-demo-captions")
 SOURCE: Final = "https://github.com/napari-maskinversion/napari-maskinversion"
 
 app = typer.Typer(
@@ -65,6 +65,11 @@ app.add_typer(models, name="models")
 app.add_typer(labels, name="labels")
 app.add_typer(captions, name="captions")
 app.add_typer(bench, name="bench")
+# What trains and measures the bundled model is not installed.
+OF_THE_REPOSITORY: Final = {
+    "benchmarks.drawn.commands": (bench, DRAWN),
+    "research.demo_model.commands": (app, ("rebuild-demo", "rebuild-demo-captions")),
+}
 
 
 def _version(wanted: bool) -> None:
@@ -152,23 +157,25 @@ def _internal(error: Exception, words: list[str]) -> NoReturn:
     sys.exit(INTERNAL)
 
 
-def add_research(to: typer.Typer, repository: Path) -> None:
-    """Add the commands that train what the package bundles; the repository alone has them."""
-    if (repository / "research" / "demo_model" / "commands.py").is_file():
-        if str(repository) not in sys.path:
-            sys.path.append(str(repository))
-        importlib.import_module("research.demo_model.commands")  # adds them to `app`
+def add_from_repository(module: str, to: typer.Typer, names: tuple[str, ...], root: Path) -> None:
+    """Add commands of a module that the repository alone has, or what says where they are."""
+    if (root / module.replace(".", "/")).with_suffix(".py").is_file():
+        if str(root) not in sys.path:
+            sys.path.append(str(root))
+        importlib.import_module(module)  # adds them
         return
+    folder = module.partition(".")[0]
 
     def elsewhere(context: typer.Context) -> None:
         raise InputError(
             f"{context.info_name} is not part of the installed package: its code is the folder "
-            f"research/ of the repository ({SOURCE}). Clone it and install it with pip install -e."
+            f"{folder}/ of the repository ({SOURCE}). Clone it and install it with pip install -e."
         )
 
-    for name in RESEARCH:
+    for name in names:
         anything = {"allow_extra_args": True, "ignore_unknown_options": True}
         to.command(name, hidden=True, context_settings=anything)(elsewhere)
 
 
-add_research(app, Path(__file__).parents[3])
+for _module, (_to, _names) in OF_THE_REPOSITORY.items():
+    add_from_repository(_module, _to, _names, Path(__file__).parents[3])

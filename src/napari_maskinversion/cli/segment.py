@@ -119,7 +119,7 @@ def segment_command(
     _held = hold(out)  # until this function returns
     with open_stack(image, settings, say) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
-        marks = read_boxes(boxes) if boxes else [], read_points(points) if points else []
+        marks = read_boxes(boxes, say) if boxes else [], read_points(points) if points else []
         prompts = [] if automatic else gather(*marks, source.shape)
         beyond = [mark.name for mark in marks[0] if mark.exceeds(source.shape)]
         if beyond:

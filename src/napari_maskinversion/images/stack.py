@@ -73,6 +73,12 @@ class Stack:
         names = self.channels if len(self.channels) == count else ("",) * count
         return [f"{number} {name}".strip() for number, name in enumerate(names)]
 
+    @property
+    def channel_count(self) -> int:
+        """How many channels or colours a pixel has."""
+        sizes = dict(zip(self.axes, self.levels[0].shape, strict=True))
+        return int(sizes.get("c", 1) * sizes.get("s", 1))
+
     def used_channels(self, chosen: Sequence[str] | None = None) -> list[str]:
         """Return those of `channel_names` that the model sees."""
         names = self.channel_names

@@ -24,6 +24,7 @@ TURNED: Final = range(2, 9)
 PROGRAM: Final = "napari-maskinversion"
 """The software that TIFF files of results name."""
 
+_NO_TIFF: Final = {"PNG": b"\x89PNG", "JPG": b"\xff\xd8\xff"}  # what files of that name can be
 # Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
 _MOST_PLANES: Final = 2_000_000  # tifffile makes a list of them
@@ -73,6 +74,11 @@ def _opened(path: Path) -> Any:
     """Open a TIFF file whose OME-XML declares no more planes than a list can hold."""
     import tifffile
 
+    with path.open("rb") as head:
+        begin = head.read(4)
+    for name, sign in _NO_TIFF.items():
+        if begin.startswith(sign):
+            raise InputError(f"{path} is a {name} file; rename it to {path.stem}.{name.lower()}.")
     file = tifffile.TiffFile(path)
     xml = file.ome_metadata or ""
     sizes = [

@@ -20,6 +20,7 @@ from ..language.labels.label import Label
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from ..regions.annotations.annotation import Annotations
+from ..regions.annotations.planes import on_axes
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.label_images import PlaneRegions, has_planes, read_plane_regions, series_of
 from ..regions.reading import mask_files, mask_notes, read_masks
@@ -41,8 +42,8 @@ class Inputs:
     notes: str = ""  # regions that were changed or left out
     names: Mapping[str, str] = field(default_factory=dict)
     """Names that the file of regions lists, used or not, with their colours; "" for none."""
-    coco_numbers: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers in a COCO file, see `Annotations.coco_numbers`."""
+    coco_facts: Mapping[str, Any] = field(default_factory=dict)
+    """What a COCO file says, see `Annotations.coco_facts`."""
 
 
 def open_inputs(
@@ -71,9 +72,10 @@ def open_inputs(
             geo = None if units is None else units.geo
             name, number = image.as_posix(), stack.series if len(stack.images) > 1 else None
             annotated = read(masks, stack.shape, image=name, series=number, geo=geo)
+            annotated = on_axes(annotated, stack.plane_axes, masks, stack.name, stack.channel_count)
             on_planes = _on_planes(annotated, stack, position, masks, ids)
             notes, names = annotated.notes_text, annotated.vocabulary
-            numbers = annotated.coco_numbers
+            numbers = annotated.coco_facts
         else:
             on_planes = _of_label_image(masks, stack, position, settings)
             notes = " ".join(mask_notes(masks))
@@ -93,7 +95,7 @@ def open_inputs(
         stack.close()
         raise
     return Inputs(
-        stack=stack, tasks=tasks, units=units, notes=notes, names=names, coco_numbers=numbers
+        stack=stack, tasks=tasks, units=units, notes=notes, names=names, coco_facts=numbers
     )
 
 
@@ -222,11 +224,11 @@ def origin(
     masks: Path,
     settings: RunSettings,
     stack: Stack,
-    coco_numbers: Mapping[str, Any] = MappingProxyType({}),
+    coco_facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return names and hashes of the inputs. Call it before a run: files may be gone afterwards.
 
-    With them the numbers in a COCO file, which an export to COCO keeps.
+    With them what a COCO file says about labels and image, which an export to COCO keeps.
 
     Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
@@ -241,7 +243,7 @@ def origin(
         "masks": folder if files else _describe(label_image(masks, stack.series)),
         "channels": settings.channels,
         "channels_used": stack.used_channels(channels_of(settings)),
-        **coco_numbers,
+        **coco_facts,
     }
 
 

@@ -85,7 +85,7 @@ def open_job(
             notes=inputs.notes,
             names=inputs.names,
             regions=regions,
-            source=origin(image, regions, settings, stack, inputs.coco_numbers),
+            source=origin(image, regions, settings, stack, inputs.coco_facts),
             image=asdict(identify_image(image.name, stack.levels[0])),
         )
 

@@ -152,10 +152,13 @@ def _pictures(folder: Path) -> list[Path]:
     files = [path for path in folder.iterdir() if not is_of_macos(path)]
     return sorted(
         (path for path in files if path.suffix.lower() in PICTURES),
-        key=lambda path: [
-            (0, int(part), "") if part.isdecimal() else (1, 0, part)
-            for part in re.split(r"(\d+)", path.name)
-        ],
+        key=lambda path: (
+            [
+                (0, int(part), "") if part.isdecimal() else (1, 0, part.casefold())
+                for part in re.split(r"(\d+)", path.name)
+            ],
+            path.name,  # 1.png and 01.png
+        ),
     )
 
 

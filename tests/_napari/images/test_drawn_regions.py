@@ -12,15 +12,31 @@ import skimage.io
 
 from napari_maskinversion._napari.images import images_controller
 from napari_maskinversion._napari.images.opening import open_project_image
+from napari_maskinversion._napari.images.project_files import new_project
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.batch import opened
+from napari_maskinversion.batch.image_run import run_task
 from napari_maskinversion.batch.opened import OpenProject, Place, write_place
-from napari_maskinversion.batch.project import read_project
+from napari_maskinversion.batch.project import Project, read_project
+from napari_maskinversion.regions.annotations.reading import read_annotations
 from tests.scenes import picture
 
-from .conftest import WAIT, accept_all, go, ids, kept, on_disk, open_project, paint, save, suggested
+from .conftest import (
+    FAST,
+    WAIT,
+    accept_all,
+    go,
+    ids,
+    kept,
+    on_disk,
+    open_project,
+    paint,
+    review,
+    save,
+    suggested,
+)
 
 SQUARE = [[40, 5], [40, 20], [55, 20], [55, 5]]
 FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
@@ -218,6 +234,60 @@ def test_what_is_drawn_while_nobody_follows_is_written_later(qtbot, third, proje
     third.images.follow()
     on_disk(qtbot, third)
     assert kept(project, THIRD) == {1: 100}
+
+
+@pytest.fixture
+def named(project):
+    """A project whose images share one COCO file, with suggestions for the first image."""
+    boxes = [
+        {"id": 40 + n, "image_id": 92, "category_id": 1 + n % 2, "bbox": [16 * n, 4, 12, 20]}
+        for n in range(3)
+    ]
+    sizes = {"height": 64, "width": 64}
+    names = {92: FIRST, 127: SECOND, 300: THIRD}
+    content = {
+        "images": [{"id": n, "file_name": name, **sizes} for n, name in names.items()],
+        "categories": [{"id": 1, "name": "car"}, {"id": 2, "name": "dog"}],
+        "annotations": [*boxes, {**boxes[0], "id": 60, "image_id": 127}],
+    }
+    folder = project / "coco"
+    folder.mkdir()
+    (folder / "instances.json").write_text(json.dumps(content))
+    words = Project(labels=("car", "dog"), settings=FAST)
+    # By mouse, somebody may choose the file or the folder that holds it.
+    for number, regions in enumerate((folder, folder / "instances.json")):
+        file = project / f"named-{number}.yaml"
+        made = new_project(file, project / "images", regions, words).project
+    run_task(made.task(FIRST))
+    return file
+
+
+def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided(
+    qtbot, panel, named, dock
+):
+    open_project(qtbot, panel, named)
+    panel.images.forget_ahead()
+    review(qtbot, panel)
+    panel.review.act("accept")
+    qtbot.waitUntil(lambda: panel.session.decided == 1, timeout=WAIT)
+    paint(panel.session.regions, 77, (50, 2, 60, 12))
+    on_disk(qtbot, panel)
+    file = OpenProject.read(named).regions(FIRST)
+    there = read_annotations(file, (64, 64), image=FIRST).items
+    assert [(one.label, one.source_id) for one in there] == [
+        *(("car", "40"), ("dog", "41"), ("car", "42")),
+        ("", "77"),
+    ]
+    panel.shut_down()
+    panel._viewer.layers.clear()
+    again = dock(words=None)
+    open_project(qtbot, again, named)
+    assert len(again.session.results) == 3
+    assert len(ids(again.session.regions.data)) == 4
+    qtbot.waitUntil(lambda: len(again.session.changed_regions) == 1, timeout=WAIT)
+    qtbot.waitUntil(lambda: again.session.decided == 1, timeout=WAIT)
+    assert again.foot.button.text() == "Update 1 region"
+    assert again.images.part.model.summary(FIRST).decided == 1
 
 
 @pytest.fixture

@@ -11,7 +11,19 @@ from napari_maskinversion.batch.project import Project, ProjectImage, read_proje
 
 from ..panel.test_frame import MOST, NARROW, controls, names
 from ..panel.test_keyboard import CTRL, bring, press
-from .conftest import FAST, WAIT, go, ids, kept, on_disk, open_project, paint, review, suggested
+from .conftest import (
+    FAST,
+    WAIT,
+    go,
+    ids,
+    kept,
+    on_disk,
+    open_project,
+    paint,
+    review,
+    save,
+    suggested,
+)
 
 FIRST, SECOND, THIRD = "cell-1.png", "cell-2.png", "cell-3.png"
 
@@ -56,6 +68,7 @@ def test_regions_drawn_by_hand_are_beside_the_project_when_the_next_image_follow
 
 
 def test_the_first_regions_of_an_image_are_kept_without_a_step_more(qtbot, panel, project):
+    save(project / "images" / THIRD, np.zeros((2100, 2100), np.uint8))  # too large to be counted
     open_project(qtbot, panel, project)
     go(qtbot, panel, THIRD)
     assert panel.foot.button.text() == "Draw regions"
@@ -180,9 +193,12 @@ def test_a_project_opened_again_goes_on_at_the_same_image_and_region(qtbot, pane
     panel.shut_down()
     panel._viewer.layers.clear()
     other = dock(words=None)
+    last = other.images.part.open.menu().actions()[0]
+    assert last.text() == str(computed)
     assert other.session is panel.session
     assert other.session.project is None  # nobody keeps the project of the panel before
-    open_project(qtbot, other, computed)
+    last.trigger()
+    qtbot.waitUntil(lambda: other.images.shown is not None, timeout=WAIT)
     assert other.session.project.current == SECOND
     assert other.session.row == 1
     on_disk(qtbot, other)

@@ -293,7 +293,7 @@ def test_what_cannot_be_laid_on_the_image_is_refused_by_name(panel, tmp_path, me
     items = [Annotation(region=RING, position=(("z", 12),))]
     path = save(tmp_path / "a.json", items=items)
     panel.press(path)
-    assert "a.json has planes along z; 'photo' has planes along none" in messages[-1]
+    assert "a.json has planes along z; 'photo' has planes along no axis" in messages[-1]
     panel.press(path, panel.viewer.add_image(np.zeros((5, *SHAPE)), name="stack"))
     assert "region 1 on z 12, and 'stack' has 5 planes" in messages[-1]
     (tmp_path / "b.json").write_text("{")

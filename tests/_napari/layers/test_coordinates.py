@@ -6,13 +6,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.layers.coordinates import Affine2D, Grid, ViewPoint, plane_of
+from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
 from napari_maskinversion._napari.layers.layers import count_regions
 from napari_maskinversion._napari.layers.pictures import copy_picture
-from napari_maskinversion._napari.layers.rasterise import Shape, rasterise
 from napari_maskinversion._napari.layers.tasks import RunInput, copy_regions
+from napari_maskinversion.base.affine import Affine2D
 from napari_maskinversion.base.errors import EmptyMaskError, InputError
+from napari_maskinversion.regions.drawn_shapes import Shape, rasterise
 
 SHAPE = (40, 60)
 # A failing placement says enough; looking for a simpler one takes minutes.

@@ -359,3 +359,10 @@ def test_json_that_needs_more_memory_than_is_free_is_refused_before_it_is_parsed
     monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("it is parsed"))
     with pytest.raises(InputError, match=r"wide\.json needs about 0\.3 GB .*fewer regions"):
         read_annotations(path, (60, 80))
+
+
+def test_supercategories_come_out_again(read, tmp_path):
+    page = coco(BOX, categories=[{"id": 3, "name": "dog", "supercategory": "animal"}])
+    write_coco(read(page), tmp_path / "again.json")
+    (category,) = json.loads((tmp_path / "again.json").read_text())["categories"]
+    assert category == {"id": 3, "name": "dog", "supercategory": "animal"}

@@ -81,7 +81,6 @@ def test_segments_without_a_pixel_are_left_out_with_a_note(read):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (page(categories=None), "no list of categories"),
         (page(annotations=[{"image_id": 5, "segments_info": []}]), "no file_name of a picture"),
         (page(annotations=page()["annotations"] * 2), "is about the same image as .*; keep one"),
         (

@@ -89,7 +89,7 @@ def test_positions_in_a_stack_are_planes(read):
         (("t", 1), ("z", 2)),
         (("t", 0), ("z", 0)),
     ]
-    assert [item.position for item in read(polygon(position=3)).items] == [(("z", 3),)]
+    assert [item.position for item in read(polygon(position=3)).items] == [(("slice", 3),)]
     # A flat image has one plane, which no one needs to name.
     assert [item.position for item in read(polygon(position=0)).items] == [()]
 

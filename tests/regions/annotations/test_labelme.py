@@ -72,3 +72,18 @@ def test_the_file_says_how_large_its_image_is_and_what_it_is_called(read):
     assert read(labelme(shape(), imageHeight=None, imageWidth=None)).shape == SHAPE
     assert "says it is about" in read(labelme(shape()), image="b.png").notes_text
     assert read(labelme(shape(), imageHeight=None, imageWidth=None), shape=None).shape == (9, 8)
+
+
+def test_flags_descriptions_and_groups_are_attributes(read):
+    about = {"group_id": 4, "description": "old roof", "flags": {"sure": True, "cut": False}}
+    (item,) = read(labelme(shape(**about, difficult=False, score=0.5))).items
+    assert item.score == 0.5
+    assert item.values == {
+        "group_id": 4,
+        "description": "old roof",
+        "sure": True,
+        "cut": False,
+        "difficult": False,
+    }
+    (item,) = read(labelme(shape(description=""))).items
+    assert item.values == {}

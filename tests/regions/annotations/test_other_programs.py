@@ -1,6 +1,7 @@
 """Files that are not read are named with the way out."""
 
 import json
+import zipfile
 
 import pytest
 
@@ -16,6 +17,7 @@ from napari_maskinversion.regions.annotations.reading import is_annotations, rea
         ("a.shp", "", "a shapefile .* ogr2ogr -f GeoJSON"),
         ("a.mat", "", "imwrite"),
         ("a.pkl", "", "which can run code"),
+        ("a.npz", "", "an archive of arrays .* np.save"),
         ("a.csv", "x,y", "segment IMAGE --boxes FILE"),
         ("a.json", {"_via_img_metadata": {}}, "VGG Image Annotator .* as COCO"),
         ("a.json", {"a.jpg1": {"filename": "a.jpg", "regions": []}}, "VGG Image Annotator"),
@@ -33,3 +35,11 @@ def test_the_refusal_names_the_program_and_what_to_export(tmp_path, name, conten
     assert is_annotations(tmp_path / name)
     with pytest.raises(InputError, match=f"{name} is .*{reason}"):
         read_annotations(tmp_path / name, (9, 9))
+
+
+def test_a_zip_file_of_several_files_is_to_be_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "task.zip", "w") as archive:
+        archive.writestr("annotations/a.json", "{}")
+        archive.writestr("annotations/b.json", "{}")
+    with pytest.raises(InputError, match="holds annotations/a.json, .*; unpack it and use one of"):
+        read_annotations(tmp_path / "task.zip", (9, 9))

@@ -13,13 +13,13 @@ BOX = "1 0.5 0.5 0.25 0.5"
 def read(tmp_path):
     (tmp_path / "labels" / "train").mkdir(parents=True)
 
-    def read(*lines, shape=SHAPE, **files):
+    def read(*lines, shape=SHAPE, sep="\n", **files):
         for name, text in files.items():
             (
                 tmp_path / name.replace("__", "/", name.count("__") - 1).replace("__", ".")
             ).write_text(text)
         path = tmp_path / "labels" / "train" / "a.txt"
-        path.write_text("\n".join(lines))
+        path.write_text(sep.join(lines))
         return read_annotations(path, shape, image="a.png")
 
     return read
@@ -85,7 +85,8 @@ def test_numbers_of_tracks_end_all_lines_of_a_file(read):
         assert [item.source_id for item in result.items] == ["1", "2"]
         assert [item.score for item in result.items] == scores
         assert {item.region.area for item in result.items} == {48 if lines[0][0] == "0" else 100}
-        assert "the last number of each line was read as a track number" in result.notes_text
+        assert "with confidence and track" in result.notes_text or scores == [None, None]
+        assert "track numbers." in result.notes_text
 
 
 @pytest.mark.parametrize(
@@ -100,13 +101,33 @@ def test_outlines_at_the_edge_of_the_image_are_no_tracks_or_poses(read, line, ar
     result = read(line)
     (item,) = result.items
     assert (item.region.area, item.score, item.source_id) == (area, None, "")
-    assert "was read as" not in result.notes_text
+    assert "its lines were read as outlines." in result.notes_text
 
 
 def test_points_with_their_visibility_are_those_of_poses(read):
     result = read(f"{BOX} 0.45 0.4 2 0.55 0.4 1", f"{BOX} 0.45 0.4 2 0.55 0.4 0")
     assert [item.region.bbox for item in result.items] == [(5, 15, 15, 25)] * 2
-    assert "points of a body; the boxes are used" in result.notes_text
+    assert "read as poses; the boxes are used" in result.notes_text
+
+
+def test_oriented_boxes_reach_beyond_the_image(read):
+    corners = [(4, -4), (44, 16), (40, 24), (0, 4)]  # in pixels; sides are square to each other
+    result = read("0", *(f"{x / 40:.6f} {y / 20:.6f}" for x, y in corners), "0.5 3", sep=" ")
+    (item,) = result.items
+    assert (item.score, item.source_id) == (0.5, "3")
+    assert "read as oriented boxes with confidence and track numbers" in result.notes_text
+    assert "reaches beyond the image and was cut" in result.notes_text
+
+
+def test_files_of_a_data_set_tell_together_what_a_line_is(read, tmp_path):
+    """One pose whose box and points could be the corners of an outline."""
+    line = "0 0.5 0.5 0.6 0.7 0.7 0.4 0.4 0.3"
+    assert "as outlines" in read(line, data__yaml="names: [dog]").notes_text
+    other = "0 0.8 0.7 0.1 0.2 0.8 0.7 0.82 0.75"
+    (tmp_path / "labels" / "train" / "b.txt").write_text(other)
+    result = read(line)
+    assert "read as poses" in result.notes_text
+    assert result.items[0].region.bbox == (3, 8, 17, 32)
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,17 @@ def test_a_row_with_more_cells_than_columns_is_refused(tmp_path):
     path.write_text("y0,x0,y1,x1\n1,1,5,5\n1,5,1,20,25\n")
     with pytest.raises(InputError, match=r"boxes\.csv, line 3 has more cells than there are col"):
         read_boxes(path)
+
+
+def test_of_napari_shapes_the_rectangles_are_boxes_and_others_are_said(tmp_path):
+    path, notes = tmp_path / "Shapes.csv", []
+    head = "index,shape-type,vertex-index,axis-0,axis-1\n"
+    ellipse = "1,ellipse,0,1,1\n1,ellipse,1,1,9\n1,ellipse,2,9,9\n1,ellipse,3,9,1\n"
+    path.write_text(f"{head}0,rectangle,0,2,3\n0,rectangle,1,2,8\n0,rectangle,2,6,8\n{ellipse}")
+    (box,) = read_boxes(path, notes.append)
+    assert box.box == (2, 3, 6, 8)
+    (note,) = notes
+    assert "the shapes 1 (ellipse) are no rectangles and were left out" in note
+    path.write_text(head + ellipse)
+    with pytest.raises(InputError, match="no rectangles; to use them as regions: run IMAGE"):
+        read_boxes(path)

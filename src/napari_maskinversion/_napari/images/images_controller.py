@@ -69,6 +69,7 @@ class ImagesController(QObject):
     def _connect(self) -> None:
         part = self.part
         part.opening.connect(self.ask)
+        part.reopening.connect(lambda file: self.open([Path(file)]))
         part.chosen.connect(self.go)
         part.moved.connect(self.move)
         part.seen.connect(self._look_later.throttle)
@@ -150,8 +151,11 @@ class ImagesController(QObject):
         images = QFileDialog.getExistingDirectory(part, "New project: folder of images")
         if not images:
             return
-        regions = QFileDialog.getExistingDirectory(
-            part, "New project: folder of their regions (Cancel: none yet)", images
+        regions, _ = QFileDialog.getOpenFileName(
+            part,
+            "New project: file with the regions of all images, or one of their files "
+            "(Cancel: none yet)",
+            images,
         )
         name, _ = QFileDialog.getSaveFileName(
             part,
@@ -187,6 +191,7 @@ class ImagesController(QObject):
         self.lister.drop()
         self.part.model.forget()
         project = opened.project
+        self.part.remember(str(project.file))
         self.keeper.disk = ProjectDisk(project)
         self.across.forget()
         self._session.project = ProjectState(project.title, tuple(project.by_name), project.done)

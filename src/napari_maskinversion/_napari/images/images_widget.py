@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import (
@@ -40,7 +41,8 @@ OPEN: Final = {
     "project": "Project (project.yaml)...",
     "new": "New project...",
 }
-_ROWS: Final = 7  # in view
+_ROWS: Final = 5  # in view
+_RECENT: Final = 5
 _CONFIDENCE: Final = 90  # percent
 COLUMNS: Final = ("Image", "Regions", "Decided", "Flags")
 _TIPS: Final = (
@@ -197,6 +199,8 @@ class ImagesWidget(QWidget):
     chosen = Signal(str)  # An image of the list
     moved = Signal(int)  # So many places forward in the list
     seen = Signal()  # Other rows are in view
+    reopening = Signal(str)  # A project of `recent`
+    remembered = Signal()  # Another one is the last
     exporting = Signal(str)  # Format of the export of all images
 
     def __init__(self) -> None:
@@ -205,7 +209,8 @@ class ImagesWidget(QWidget):
         self.model = ImagesModel()
         self.list = table_view(self.model, "Images of the project")
         self.open = _button("Open...", "Open a folder of images, some images, or a project")
-        self.open.setMenu(_menu(self.open, OPEN, self.opening))
+        self.recent: tuple[str, ...] = ()  # files of projects, the last one first
+        self.show_recent(())
         self.previous, self.next = self._step("Previous", -1), self._step("Next", 1)
         self.suggest = _button(
             "Suggest for all",
@@ -261,7 +266,7 @@ class ImagesWidget(QWidget):
         table = self.list
         table.setIconSize(QSize(SIDE, SIDE))
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        table.setTextElideMode(Qt.TextElideMode.ElideLeft)  # numbers stand at the end
         table.verticalHeader().setDefaultSectionSize(SIDE + 4)
         table.setFixedHeight(_ROWS * (SIDE + 4) + table.horizontalHeader().sizeHint().height() + 4)
         header = table.horizontalHeader()
@@ -273,6 +278,19 @@ class ImagesWidget(QWidget):
         table.clicked.connect(lambda index: self.chosen.emit(self.model.names[index.row()]))
         table.verticalScrollBar().valueChanged.connect(lambda _: self.seen.emit())
         table.installEventFilter(self)
+
+    def remember(self, file: str) -> None:
+        """Put a project first among the last ones."""
+        self.show_recent((file, *(one for one in self.recent if one != file)))
+        self.remembered.emit()
+
+    def show_recent(self, files: Sequence[str]) -> None:
+        """Offer the last projects above what else can be opened."""
+        self.recent = tuple(files)[:_RECENT]
+        there = {file: str(Path(file).parent) for file in self.recent if Path(file).exists()}
+        menu = _menu(self.open, there, self.reopening)
+        menu.addSeparator()
+        self.open.setMenu(_menu(self.open, OPEN, self.opening, menu))
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -340,9 +358,11 @@ def _button(text: str, tip: str) -> QPushButton:
     return button
 
 
-def _menu(parent: QWidget, titles: Mapping[str, str], chosen: Any) -> QMenu:
-    """Return a menu that tells the key of what is chosen."""
-    menu = QMenu(parent)
+def _menu(
+    parent: QWidget, titles: Mapping[str, str], chosen: Any, menu: QMenu | None = None
+) -> QMenu:
+    """Return a menu, or the given one with more, that tells the key of what is chosen."""
+    menu = menu or QMenu(parent)
     for name, title in titles.items():
         menu.addAction(title).triggered.connect(lambda _=False, n=name: chosen.emit(n))
     return menu

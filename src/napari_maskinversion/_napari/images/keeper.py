@@ -276,7 +276,8 @@ class Keeper(QObject):
             others = ", ".join(f"'{one.name}'" for one in self.layers[1:])
             count = len(written.regions or ())
             inform(
-                f"{self.shown.name} has {count:,} regions, with those of {others}; all are kept."
+                f"{self.shown.name} has {count:,} regions, with those of {others}; all are kept, "
+                "in one layer when it is opened again."
             )
         if self._then is not None and self.is_kept:
             self.when_kept(self._then)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,10 +66,11 @@ class OpenedImage:
     labels: npt.NDArray[Any]  # Its regions, on the data of the layers
     about: dict[str, Any] = field(default_factory=dict)  # What their file says, for their layer
     identities: tuple[RegionIdentity, ...] = ()  # The regions as the labels show them
-    # Its results; ``table`` and ``results_of`` are those of its regions
+    # Its results; ``table`` and ``results_of`` are those of their regions
     bundle: Bundle | None = None
     table: pd.DataFrame | None = None
     results_of: tuple[RegionIdentity, ...] = ()
+    is_whole: bool = True  # Whether the results are of all regions, as they are now
     summary: Summary = field(default_factory=Summary)
     # Why its regions or results cannot be shown, or may be those of another image; one line
     problem: str = ""
@@ -95,16 +96,17 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         bundle = table = None
         regions: list[tuple[Position, Region]] = []
         results_of: list[RegionIdentity] = []
-        summary = Summary()
+        summary, is_whole = Summary(), True
         try:
-            bundle = _results(project, name)
+            bundle, is_whole = _results(project, name)
             if bundle is not None:
                 summary = counted(bundle, decisions_of(bundle, file))
-                regions = [(place, mask.unpack()) for (place, _), mask in bundle.masks.items()]
                 results_of, table = identities_of(bundle), bundle.results.to_frame()
+            if bundle is not None and is_whole:
+                regions = _regions_of(bundle)
             else:
                 regions, problem = _regions(project, name)
-                summary = Summary(regions=len(regions))
+                summary = replace(summary, regions=len(regions))
         except MaskInversionError as error:
             problem = " ".join(str(error).split())
         if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
@@ -121,6 +123,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         labels=labels,
         about=_about(regions),
         identities=_as_painted(regions, labels, axes, _names(stack)),
+        is_whole=is_whole,
         bundle=bundle,
         table=table,
         results_of=tuple(results_of),
@@ -129,14 +132,32 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
     )
 
 
-def _results(project: OpenProject, name: str) -> Bundle | None:
-    """Return the results of an image; None without any, or if they are of other regions."""
+def _results(project: OpenProject, name: str) -> tuple[Bundle | None, bool]:
+    """Return the results of an image, if there are any, and whether they are of its regions."""
     file, task = archive_file(project, name), project.task(name)
     if file is None or task is None:
-        return None
-    if {"image", "regions", "files", "version"} & set(differences(task)):
-        return None
-    return open_archive(file)
+        return None, True
+    other = set(differences(task))
+    if other & {"image", "files", "version"}:
+        return None, True
+    return open_archive(file), "regions" not in other
+
+
+def _regions_of(bundle: Bundle) -> list[tuple[Position, Region]]:
+    """Return the regions of results, with what their file said about them."""
+    known = {(one.position, one.id): one for one in bundle.results.regions}
+    regions = []
+    for key, mask in bundle.masks.items():
+        region, said = mask.unpack(), known.get(key)
+        if said is not None:
+            region = replace(
+                region,
+                name=said.source_label,
+                source_id=said.source_id,
+                values=said.source_values,
+            )
+        regions.append((key[0], region))
+    return regions
 
 
 def _regions(project: OpenProject, name: str) -> tuple[list[tuple[Position, Region]], str]:

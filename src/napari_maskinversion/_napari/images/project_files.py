@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -48,7 +49,15 @@ def open_place(paths: Sequence[Path], defaults: Project) -> OpenedPlace:
 
 
 def new_project(file: Path, images: Path, regions: Path | None, defaults: Project) -> OpenedPlace:
-    """Make a project of a folder of images, and a folder or file of their regions."""
+    """Make a project of a folder of images, and the folder of their regions, or a file.
+
+    The file is of all images, or one of a folder that has one for each.
+    """
+    if regions is not None and regions.is_file():
+        with suppress(InputError):
+            each = pair(str(images), str(regions.parent)).pairs
+            if sum(one.regions == regions for one in each) == 1 < len(each):
+                regions = regions.parent
     pairs = _paired(images, regions)
     if file.exists():
         raise InputError(f"{file} exists; open it, or choose another name.")

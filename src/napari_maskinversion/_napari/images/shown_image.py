@@ -13,7 +13,7 @@ from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
 from ..layers.pictures import Channels, copy_picture
-from ..layers.placing import REGIONS_OPACITY, place_of, remove_layer
+from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
 from ..run_requests.preparing import image_layers
 from ..run_requests.stored_results import stored_record
@@ -85,7 +85,7 @@ class ShownImage:
             opened.bundle,
             PlaneFinder(view, grid, labels, len(grid.shape) > 2),
             identities=opened.results_of,
-            painted_as=opened.identities,
+            painted_as=opened.identities if opened.is_whole else (),
             table=opened.table,
         )
         self.session.show(record.changed(snapshot=replace(record.snapshot, scope=scope)))
@@ -100,9 +100,7 @@ class ShownImage:
 
     def remove(self) -> None:
         """Remove its layers from the viewer; those of the user stay."""
-        for layer in (*self.made, *self.images, self.labels):
-            if layer in self.viewer.layers:
-                remove_layer(self.viewer, layer)
+        remove_layers(self.viewer, (*self.made, *self.images, self.labels))
 
     def check_planes(self, layer: Any) -> None:
         """Refuse regions that the image cannot keep."""

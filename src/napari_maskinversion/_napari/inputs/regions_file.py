@@ -17,6 +17,7 @@ from ...base.identity import Position
 from ...images.opening import georeference_of
 from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
+from ...regions.annotations.planes import on_axes
 from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
 from ..layers.label_layers import COVERED, layer_of
@@ -77,7 +78,7 @@ class RegionsFileController(Topic, QObject):
             refuse("First open the image that the regions belong to.")
             return
         with refusing():
-            target = Target.of(layer, ViewPoint.of(self._viewer))
+            target = Target.of(layer, ViewPoint.of(self._viewer), list(self._viewer.layers))
             self.reading.start(partial(read_regions_file, path, target))
 
     def _show(self, outcome: Read | Which) -> None:
@@ -118,10 +119,11 @@ class Target:
     shape: tuple[int, ...]  # Of its data, without colours
     cut: Slice  # The plane shown; rows before columns
     axes: tuple[str, ...]  # Names of the data's axes
+    channels: int = 1  # Layers of its file, or colours
 
     @classmethod
-    def of(cls, layer: Any, view: ViewPoint) -> Target:
-        """Copy it."""
+    def of(cls, layer: Any, view: ViewPoint, layers: Sequence[Any] = ()) -> Target:
+        """Copy it; ``layers`` are those of the viewer, which can show the channels of one file."""
         grid = Grid.of(layer, view)
         seen = slice_of(grid, view)
         seen.check(grid)
@@ -136,6 +138,9 @@ class Target:
             shape=grid.shape,
             cut=cut,
             axes=axis_names(cut, view),
+            channels=3
+            if getattr(layer, "rgb", False)
+            else sum(path_of(one) == path for one in layers if path),
         )
 
     @property
@@ -245,7 +250,10 @@ def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
 
 def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
     """Draw regions on arrays with the axes of the image."""
-    axes = _axes(path, target, annotations.items)
+    quoted = f"'{target.layer.name}'"
+    annotations = on_axes(annotations, target.others, path, quoted, target.channels)
+    used = dict.fromkeys(name for item in annotations.items for name, _ in item.position)
+    axes = {target.axes[axis]: axis for axis in target.cut.others if target.axes[axis] in used}
     rows, columns = target.cut.axes
     shape = [1] * len(target.shape)
     shape[rows], shape[columns] = target.plane
@@ -274,19 +282,3 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
         message += " Some overlap: the smaller ones lie on top, and each is used whole."
     cut = replace(target.cut, index=tuple(index))
     return Read(path, target, layer, cut, f"{message} {annotations.notes_text}".strip())
-
-
-def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, int]:
-    """Axes of the data across the file's planes, by the file's names."""
-    used = list(dict.fromkeys(name for item in items for name, _ in item.position))
-    others = list(target.cut.others)
-    named = {target.axes[axis]: axis for axis in others}
-    if all(name in named for name in used):
-        return {name: named[name] for name in used}
-    if len(used) == len(others):
-        return dict(zip(used, others, strict=True))
-    has = ", ".join(named) or "none"
-    raise InputError(
-        f"{path} has planes along {', '.join(used)}; '{target.layer.name}' has planes along {has}. "
-        "Open the image that the regions were drawn on, or rename its axes."
-    )

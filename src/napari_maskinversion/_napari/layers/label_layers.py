@@ -138,7 +138,7 @@ def layer_of(
     drawn = draw_label_layer(annotations.items, shape, place)
     metadata = {
         "vocabulary": list(annotations.labels),
-        **annotations.coco_numbers,
+        **annotations.coco_facts,
         VALUES: {value: dict(item.values) for value, item in drawn.items},
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }

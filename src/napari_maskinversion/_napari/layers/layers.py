@@ -13,9 +13,9 @@ from ...base.errors import InputError
 from ...base.regions import as_array
 from ...images.opening import nodata_of
 from ...images.tiff import without_nodata
+from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED
-from .rasterise import Shape
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
@@ -30,6 +30,7 @@ MOVES: Final = ("scale", "translate", "rotate", "shear", "affine", "units")
 COPIED_BYTES: Final = 64 * 2**20
 # Counting labels on a larger plane would slow down painting.
 _COUNTED_PIXELS: Final = 4_000_000
+_LOOKED_AT: Final = 300_000_000  # whether there is a region at all
 _TABLE: Final = 2**22  # largest label that is counted by a table
 
 
@@ -143,7 +144,7 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
         return None
     part = copied(data, cut, snapshot=False) if planes == "shown" else data
     if part.size > _COUNTED_PIXELS:
-        return None
+        return None if part.size > _LOOKED_AT or part.max() else 0
     part = without_nodata(part, nodata_of(file_of(layer), grid.shape))
     if planes != "each":
         covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})

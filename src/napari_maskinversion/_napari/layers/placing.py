@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -65,7 +65,7 @@ class LayerHolder(Generic[OwnLayer]):
         layer = self.layer
         if layer is not None:
             with selection_kept(self._viewer):
-                remove_layer(self._viewer, layer)
+                remove_layers(self._viewer, (layer,))
         self.forget()
 
     def forget(self) -> None:
@@ -129,23 +129,24 @@ def place_of(image: Any) -> dict[str, Any]:
     return {name: getattr(image, name) for name in names if hasattr(image, name)}
 
 
-def remove_layer(viewer: Any, layer: Any) -> None:
-    """Remove a layer without a pause.
+def remove_layers(viewer: Any, layers: Sequence[Any]) -> None:
+    """Remove those of some layers that are in the viewer, with one pause at most.
 
     napari searches all objects of the process for garbage at each removal, which takes half a
     second where torch is loaded. Small layers are left to Python's own search, up to a sum.
     """
     global _uncollected
-    _uncollected += getattr(getattr(layer, "data", None), "nbytes", _COLLECTED)
-    if _uncollected >= _COLLECTED:
-        _uncollected = 0
-        viewer.layers.remove(layer)
-        return
     gc.freeze()  # moves lists of objects, and takes no time
     try:
-        viewer.layers.remove(layer)
+        for layer in layers:
+            if layer in viewer.layers:
+                _uncollected += getattr(getattr(layer, "data", None), "nbytes", _COLLECTED)
+                viewer.layers.remove(layer)
     finally:
         gc.unfreeze()
+    if _uncollected >= _COLLECTED:
+        _uncollected = 0
+        gc.collect()
 
 
 @contextmanager

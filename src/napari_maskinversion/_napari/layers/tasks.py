@@ -15,12 +15,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...base.affine import Affine2D
 from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Region, Regions
 from ...images.opening import nodata_of
 from ...images.tiff import without_nodata
 from ...pipeline.run import PlaneTask
+from ...regions.drawn_shapes import Shape, lie_outside, rasterise
 from ...regions.label_images import (
     areas_of_labels,
     plane_of_labels,
@@ -28,7 +30,6 @@ from ...regions.label_images import (
     regions_of_labels,
 )
 from .coordinates import (
-    Affine2D,
     Grid,
     Plane,
     Slice,
@@ -41,7 +42,7 @@ from .coordinates import (
 from .label_layers import COVERED, Covered, CoveredOnPlanes, source_facts, uncovered
 from .layers import copied, file_of, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
-from .rasterise import Shape, lie_outside, rasterise, regions_on_plane
+from .rasterise import regions_on_plane
 
 Planes = Literal["shown", "largest", "each"]
 

@@ -56,6 +56,7 @@ class PanelState(BaseModel):
     own_prompts: str = ""
     columns: ColumnState = Field(default_factory=ColumnState)
     tab: str = ""  # The tab in view
+    projects: tuple[str, ...] = ()  # The last ones
     review: ReviewOptions = Field(default_factory=ReviewOptions)
 
     @model_validator(mode="before")
@@ -154,6 +155,7 @@ class StateKeeper(Topic, QObject):
             self._vocabulary.templates_widget.changed,
             self._columns.changed,
             self._review.changed,
+            self._panel.images.part.remembered,
             self._panel.tabs.currentChanged,
         ):
             changed.connect(self._on_change)
@@ -240,6 +242,7 @@ class StateKeeper(Topic, QObject):
             own_prompts=prompts.own.toPlainText(),
             columns=self._columns.state,
             tab=self._panel.tabs.shown,
+            projects=self._panel.images.part.recent,
             review=review,
         )
 
@@ -255,6 +258,7 @@ class StateKeeper(Topic, QObject):
         where = {key: self._session.settings.get(key) for key in _WHERE}
         self._session.settings = settings.changed(where)
         scope.choose_channels(state.channels)
+        self._panel.images.part.show_recent(state.projects)
         scope.outline.setChecked(state.outlined)
         scope.live.setChecked(state.forming)
         self._panel.exports.features.setChecked(state.features)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...regions.annotations.annotation import CATEGORY_IDS, IMAGE_ID, Annotation, Annotations
+from ...regions.annotations.annotation import COCO_FACTS, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
 from ..layers.label_layers import COVERED, layer_of, source_facts, uncovered, whole
 
@@ -104,8 +104,7 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         items=tuple(items),
         image=str(about.get("name", "")),
         colors={str(word): "" for word in words},
-        category_ids=metadata.get(CATEGORY_IDS) or {},
-        image_id=metadata.get(IMAGE_ID),
+        **{name: metadata[name] for name in COCO_FACTS if metadata.get(name) is not None},
     )
 
 

@@ -12,7 +12,7 @@ from ...base.errors import ConfigError, InputError, ModelError
 from ...base.units import Units
 from ...engine.models.registry import model_state, unread_spec
 from ...engine.models.specs import DEMO
-from ...regions.annotations.annotation import COCO_NUMBERS
+from ...regions.annotations.annotation import COCO_FACTS
 from ...results.settings import RunSettings
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import file_of, is_ours, is_shapes
@@ -127,7 +127,7 @@ def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
     shown = request.input.picture.shown
     about = getattr(snapshot.regions, "metadata", {})
     return {
-        **{name: about[name] for name in COCO_NUMBERS if name in about},
+        **{name: about[name] for name in COCO_FACTS if name in about},
         "image_layer": getattr(snapshot.image, "name", ""),
         "regions_layer": getattr(snapshot.regions, "name", ""),
         "plane": request.input.finder.description,

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...regions.drawn_shapes import Shape, outline_of
 from ...regions.sam.prompts import BoxMark, PointMark, positive_of
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
 from ..layers.layers import OURS, shapes_on_plane
 from ..layers.placing import place_of
-from ..layers.rasterise import Shape, outline_of
 
 LABEL: Final = "label"
 POSITIVE, NEGATIVE = "positive", "negative"

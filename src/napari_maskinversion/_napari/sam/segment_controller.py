@@ -10,12 +10,12 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
 from ...base.errors import InputError
+from ...regions.drawn_shapes import Shape
 from ...regions.sam.checkpoints import fetch_checkpoint, get_checkpoint
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
 from ..layers.pictures import copy_picture
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
-from ..layers.rasterise import Shape
 from ..run_requests.fetching import Fetching
 from ..run_requests.preparing import background_of, image_layers
 from ..session import Session

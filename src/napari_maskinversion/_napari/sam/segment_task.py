@@ -13,16 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base import progress_words as words
+from ...base.affine import Affine2D
 from ...base.errors import EmptyMaskError
 from ...base.regions import Region
 from ...regions.annotations.annotation import united
 from ...regions.annotations.label_maps import draw_labels
 from ...regions.cleanup import CleanUp, clean_region
+from ...regions.drawn_shapes import Shape, rasterise
 from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layers.coordinates import Plane, ViewPoint
 from ..layers.label_layers import whole, with_index, with_labels
 from ..layers.pictures import Picture
-from ..layers.rasterise import Shape, rasterise
 from ..workers.driver import show
 from ..workers.preload import start_torch
 from ..workers.updates import Update
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...regions.sam.segmenter import Segmented, Segmenter
-    from ..layers.coordinates import Affine2D
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Figures from records: shares with 95 % intervals, ranks of regions and sentences, baselines.
+"""Figures from records: shares with 95 % intervals, ranks of regions and sentences.
 
 Regions of one image are correlated, so intervals come from resampling whole images (percentile
 bootstrap), not regions.
@@ -6,7 +6,7 @@ bootstrap), not regions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, Literal, get_args
 
@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..datasets.base import Sample
-from ..datasets.scenes import Case
 
 DRAWS: Final = 2000
 NORMAL: Final = 1.959964  # standard deviations around 95 % of a normal distribution
-FloatArray = NDArray[np.float64]
 
 
 def share(
@@ -56,36 +54,6 @@ def ratio(
         drawn = np.nanmean((weights @ sums) / (weights @ counts), axis=1)
     low, high = np.percentile(drawn, (2.5, 97.5))
     return {"value": value, "low": float(low), "high": float(high)}
-
-
-def hits(
-    embeddings: NDArray[np.float32], texts: NDArray[np.float32], labels: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return (N, 2): whether the right name is first, and among the first five."""
-    order = (-(embeddings @ texts.T)).argsort(1)[:, :5] == labels[:, None]
-    return np.stack([order[:, 0], order.any(1)], 1)
-
-
-def size_and_colour(cases: Iterable[Case]) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Return log area, mean and standard deviation of each channel, (N, 7), and labels (N,)."""
-    rows, labels = [], []
-    for case in cases:
-        for mask, label in zip(case.masks, case.labels, strict=True):
-            inside = case.image[mask].astype(np.float64) / 255
-            rows.append([np.log(len(inside)), *inside.mean(0), *inside.std(0)])
-            labels.append(int(label))
-    return np.array(rows), np.array(labels)
-
-
-def discriminant(x: FloatArray, y: NDArray[np.int64], z: FloatArray) -> NDArray[np.int64]:
-    """Name rows z (K, f) by linear discriminants fitted to x (N, f), every class as likely."""
-    classes = np.unique(y)
-    means = np.array([x[y == label].mean(0) for label in classes])
-    spread = x - means[np.searchsorted(classes, y)]
-    inverse = np.linalg.inv(spread.T @ spread / len(x) + 1e-6 * np.eye(x.shape[1]))
-    away = z[:, None] - means[None]
-    nearest = np.einsum("nkf,fg,nkg->nk", away, inverse, away).argmin(1)
-    return np.asarray(classes[nearest], np.int64)
 
 
 # -- sentences and regions --------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,17 +11,14 @@ import numpy as np
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.targets import check_folder
-from ..measures.scene_methods import SCENE_METHODS
 from ..measures.statistics import READINGS
 from ..paper.tables import METRICS, SETS, Cell, Table
-from .tables import KINDS
 
 LOOKS: Final = {
     "light": {"ink": "#24292f", "grid": "#d0d7de", "lines": ("#0550ae", "#bc4c00")},
     "dark": {"ink": "#e6edf3", "grid": "#3d444d", "lines": ("#79c0ff", "#ffa657")},
 }
 METADATA: Final = {"Date": None, "Creator": "napari-maskinversion"}
-SHADES: Final = (0.9, 0.6, 0.35, 0.25, 0.15)  # opacity of bars for more and more objects
 Page = dict[str, Any]
 
 
@@ -37,15 +34,11 @@ def check_plots(folder: Path) -> None:
 
 
 def plot(page: Page, folder: Path) -> list[Path]:
-    """Draw the figures of a bench command."""
-    kind, draw = page["kind"], _methods
-    if kind in ("steps", "alpha"):
-        draw = _curves
-    elif kind == "scenes":
-        draw = _scenes
-    elif "models" not in page["settings"]:
+    """Draw the figures of a command on a data set."""
+    kind = page["kind"]
+    if "models" not in page["settings"]:
         raise InputError(f"'bench {kind}' draws no plots.")
-    return in_both_looks(kind, folder, lambda colours: draw(page, colours["lines"]))
+    return in_both_looks(kind, folder, lambda colours: _methods(page, colours["lines"]))
 
 
 def plot_files(kind: str, folder: Path) -> list[Path]:
@@ -81,7 +74,7 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def _bars(
+def bars(
     frame: Any,
     places: Sequence[float],
     figures: Sequence[dict[str, float]],
@@ -112,7 +105,7 @@ def _methods(page: Page, colours: Any) -> Any:
         places = [titles.index(title) + thick * (number - (len(models) - 1) / 2) for title in own]
         colour = colours[number % len(colours)]
         style = {"color": colour, "alpha": 0.55, "label": model}
-        _bars(frame, places, list(own.values()), thick, ecolor=colour, **style)
+        bars(frame, places, list(own.values()), thick, ecolor=colour, **style)
     frame.axvline(100 / len(page["settings"]["classes"]), lw=1, ls=":", color=colours[-1])
     frame.set_yticks(range(len(titles)), titles)
     frame.invert_yaxis()
@@ -123,7 +116,7 @@ def _methods(page: Page, colours: Any) -> Any:
     return figure
 
 
-def _band(
+def band(
     frame: Any, x: Sequence[float], figures: Sequence[Any], scale: float, **style: Any
 ) -> None:
     """Draw figures as a line; with their intervals, where they have any."""
@@ -132,70 +125,6 @@ def _band(
         frame.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
         figures = [scale * figure["value"] for figure in figures]
     frame.plot(x, figures, **style)
-
-
-def _curves(page: Page, colours: Any) -> Any:
-    """Draw accuracy, overlap and loss over the steps, or over alpha."""
-    figure = new_figure(9.6, 3.2)
-    frames = figure.subplots(1, 3)
-    panels = (("top1", "region top-1, %"), ("iou", "heatmap-to-mask IoU"), ("dice", "Dice loss"))
-    for frame, (key, title) in zip(frames, panels, strict=True):
-        for (kind, part), colour in zip(page["parts"].items(), colours, strict=False):
-            style = {"marker": "o", "ms": 2.5, "lw": 1.4, "color": colour, "label": KINDS[kind]}
-            _band(frame, part["values"], part[key], 100 if key == "top1" else 1, **style)
-        if page["kind"] == "alpha":
-            frame.set_xscale("symlog", linthresh=1)
-            ticks = (0, 1, 2, 5, 10, 30)
-            frame.set_xticks(ticks, [str(t) for t in ticks])
-        frame.set(title=title, xlabel="step" if page["kind"] == "steps" else "alpha")
-        frame.grid(True, linewidth=0.6)
-    frames[0].legend(frameon=False)
-    return figure
-
-
-def _panels(page: Page) -> Iterator[tuple[str, dict[str, Page], float]]:
-    """Yield title, figures by group and method, and the share of guessing."""
-    parts = page["parts"]
-    for kind, title in KINDS.items():
-        shares = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
-        bars = {
-            f"{count} objects": {method: figure["top1"] for method, figure in part["ways"].items()}
-            for count, part in shares.items()
-        }
-        if bars:
-            yield title, bars, 1 / page["settings"]["names"]
-    for name, part in parts.items():
-        if name.startswith("real/"):
-            yield name.split("/")[1], {"": part["ways"]}, part["majority"]
-
-
-def _scenes(page: Page, colours: Any) -> Any:
-    """Draw region top-1 of every method on scenes of each kind and on each kind of real images."""
-    panels = list(_panels(page))
-    if not panels:
-        raise InputError("No part with regions is finished; run 'bench scenes' to its end.")
-    lacks = page["settings"].get("lacks", {})
-    methods = [method for method in SCENE_METHODS if method not in lacks]
-    figure = new_figure(2.0 + 2.2 * len(panels), 1.4 + 0.42 * len(methods))
-    frames = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for frame, (title, bars, guessing) in zip(frames, panels, strict=True):
-        thick = 0.8 / len(bars)
-        for number, (group, shares) in enumerate(bars.items()):
-            shown = [method for method in methods if method in shares]
-            middle = thick * (number - (len(bars) - 1) / 2)
-            places = [methods.index(method) + middle for method in shown]
-            style = {"color": colours[0], "alpha": SHADES[number], "label": group}
-            figures = [shares[method] for method in shown]
-            _bars(frame, places, figures, thick, ecolor=colours[1], **style)
-        frame.axvline(100 * guessing, lw=1, ls=":", color=colours[1])
-        frame.set(title=title, xlabel="region top-1, %", xlim=(0, 100))
-        frame.set_yticks(range(len(methods)), [SCENE_METHODS[method].title for method in methods])
-        frame.grid(True, axis="x", linewidth=0.6)
-    frames[0].invert_yaxis()
-    if len(panels[0][1]) > 1:
-        style = {"loc": "outside lower center", "ncols": 5, "frameon": False}
-        figure.legend(*frames[0].get_legend_handles_labels(), **style)
-    return figure
 
 
 # -- tables of the paper ----------------------------------------------------------------------
@@ -261,7 +190,7 @@ def _line(frame: Any, cells: Sequence[Cell], ours: str, paper: str) -> None:
     if measured:
         x, figures = zip(*measured, strict=True)
         style = {"marker": ".", "color": ours, "label": "measured"}
-        _band(frame, x, figures, 1, **style)
+        band(frame, x, figures, 1, **style)
 
 
 def _rings(frame: Any, points: Sequence[tuple[float, float]], line: str, colour: str) -> None:

@@ -15,7 +15,7 @@ from ...engine.settings import InversionConfig
 from ..console import echo, say
 from ..loading import load
 from ..options import Paper, setting_option, with_option_groups, with_paper
-from .scenes import (
+from .shared import (
     Alpha,
     Device,
     Output,
@@ -25,7 +25,7 @@ from .scenes import (
     at_least_one,
     bench,
     follow,
-    subject_of_name,
+    load_measured,
 )
 
 if TYPE_CHECKING:
@@ -203,12 +203,12 @@ def _of_variants(kind: Variants, summary: str) -> None:
         from ...bench.measures import entries
 
         real = None if on == "scenes" else DATASETS[on].open(data)
-        subject = subject_of_name(options.names[0], options.device)
+        model = load_measured(options.names[0], options.device)
         if kind == "maps":
-            rows = entries.maps(options.inversion, subject.model.num_layers)
+            rows = entries.maps(options.inversion, model.num_layers)
         elif kind == "masks":
             rows = entries.masks(rows)
-        _measure(kind, real or DrawnScenes(subject, scenes), rows, options)
+        _measure(kind, real or DrawnScenes(model, scenes), rows, options)
 
 
 _of_variants("methods", "All methods on scenes of drawings, which the bundled model knows.")

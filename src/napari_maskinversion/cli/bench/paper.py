@@ -23,7 +23,7 @@ from ..console import echo, say
 from ..loading import load, load_captioner
 from ..options import with_option_groups
 from .data_sets import Data, Weights, follow_records
-from .scenes import Device, ModelName, Rate, SkipBad, Steps, at_least_one, bench, follow, is_ours
+from .shared import Device, ModelName, Rate, SkipBad, Steps, at_least_one, bench, follow, is_ours
 
 if TYPE_CHECKING:
     from ...bench.paper.running import PaperPlan

@@ -17,8 +17,12 @@ from ...base.units import Georeference
 
 Array = npt.NDArray[Any]
 
-COCO_NUMBERS: Final = (CATEGORY_IDS := "category_ids", IMAGE_ID := "image_id")
-"""Where records keep the numbers that labels and the image have in the COCO file of the regions."""
+COCO_FACTS: Final = (
+    CATEGORY_IDS := "category_ids",
+    SUPERCATEGORIES := "supercategories",
+    IMAGE_ID := "image_id",
+)
+"""Where records keep what the COCO file of the regions says about labels and the image."""
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
 FIRST_FREE_ID: Final = 2**16
@@ -55,6 +59,7 @@ class Annotations:
     colors: Mapping[str, str] = field(default_factory=dict)
     # Numbers that labels have in a COCO file; empty for regions of other files
     category_ids: Mapping[str, int] = field(default_factory=dict)
+    supercategories: Mapping[str, str] = field(default_factory=dict)  # Of labels, in a COCO file
     image_id: int | None = None  # Number of the image in a COCO file, if it is one entry there
     about: Mapping[str, Any] = field(default_factory=dict)  # Provenance, written to the file
     notes: tuple[str, ...] = ()  # What a reader changed or left out; names the record
@@ -84,10 +89,10 @@ class Annotations:
         return numbers
 
     @property
-    def coco_numbers(self) -> dict[str, Any]:
-        """Numbers in a COCO file by `COCO_NUMBERS`; empty for regions of other files."""
-        numbers = {CATEGORY_IDS: dict(self.category_ids), IMAGE_ID: self.image_id}
-        return {name: value for name, value in numbers.items() if value not in ({}, None)}
+    def coco_facts(self) -> dict[str, Any]:
+        """What a COCO file says, by `COCO_FACTS`; empty for regions of other files."""
+        facts = {name: getattr(self, name) for name in COCO_FACTS}
+        return {name: value for name, value in facts.items() if value not in ({}, None)}
 
     @property
     def vocabulary(self) -> dict[str, str]:

@@ -115,6 +115,7 @@ class Parsed:
     geo: Georeference | None = None
     colors: Mapping[str, str] = field(default_factory=dict)
     category_ids: Mapping[str, int] = field(default_factory=dict)
+    supercategories: Mapping[str, str] = field(default_factory=dict)
     image_id: int | None = None
     coordinates: str = ""  # How they were read, for the note on an object outside the image
 
@@ -191,6 +192,9 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
         geo=parsed.geo,
         colors={words[label]: color for label, color in parsed.colors.items()},
         category_ids={words.get(name, name): one for name, one in parsed.category_ids.items()},
+        supercategories={
+            words.get(name, name): one for name, one in parsed.supercategories.items()
+        },
         image_id=parsed.image_id,
         notes=tuple(notes),
     )

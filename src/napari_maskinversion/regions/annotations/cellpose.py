@@ -1,7 +1,12 @@
-"""Cellpose's ``_seg.npy``: a pickled dictionary with a label image. Read only, without its code."""
+"""Cellpose's ``_seg.npy``, a pickled dictionary with a label image, and ``_cp_outlines.txt``.
+
+Read only, without the code of a pickle.
+"""
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
@@ -12,9 +17,12 @@ from ...base.identity import Position
 from ...base.reading import read_npy_head
 from ...base.regions import Regions
 from ..plain_pickle import PickledArray, PlainPickleError, load_plain
-from .building import AnnotationFormat, Parsed, label_of
+from .building import AnnotationFormat, Drawn, Outline, Parsed, label_of
 from .listed_images import ImageReference, ListedImage, check_size
+from .polygons import polygons_of
+from .yolo import read_lines
 
+_OUTLINE: Final = re.compile(r"-?\d+,-?\d+(,-?\d+,-?\d+)*")
 _WAY_OUT: Final = "in Cellpose, save the masks as PNG or TIFF"
 
 
@@ -61,6 +69,43 @@ def parse_cellpose(page: Any, path: Path, image: ImageReference) -> Parsed:
     return Parsed(objects=objects, images=[ListedImage(name=name, size=size)])
 
 
+def parse_outlines(lines: list[str], path: Path, image: ImageReference) -> Parsed:
+    """Return the cells of a ``_cp_outlines.txt``: a line of x, y of the pixels along each."""
+    return Parsed(
+        objects=[
+            Drawn(where=f"{path}, line {number}", geometry=partial(_outline, line))
+            for number, line in enumerate(lines, 1)
+            if line.strip()
+        ]
+    )
+
+
+def are_outlines(lines: list[str]) -> bool:
+    """Return whether lines are whole numbers with commas between them."""
+    used = [line for line in lines if line.strip()]
+    return bool(used) and all(_OUTLINE.fullmatch(line.strip()) for line in used)
+
+
+def _outline(line: str) -> Outline:
+    import shapely
+
+    points = np.array(line.split(","), float).reshape(-1, 2) + 0.5
+    # Pixels along the cell belong to it, and their centres lie on the line.
+    grown = shapely.LinearRing(points) if len(points) > 2 else shapely.MultiPoint(points)
+    area = [shapely.Polygon(points)] if len(points) > 2 else []
+    return Outline(polygons_of(shapely.union_all([*area, grown.buffer(0.25)])))
+
+
+CELLPOSE_OUTLINES: Final = AnnotationFormat(
+    name="Cellpose outlines",
+    suffixes=("_cp_outlines.txt",),
+    content="lines of x and y with commas",
+    markers=(),
+    load=read_lines,
+    matches=are_outlines,
+    parse=parse_outlines,
+    in_viewer=False,
+)
 CELLPOSE: Final = AnnotationFormat(
     name="Cellpose",
     suffixes=("_seg.npy",),

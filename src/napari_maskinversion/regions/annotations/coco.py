@@ -43,7 +43,7 @@ UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
 BROUGHT: Final = "attributes of the regions"
 """Where files of ours list the attributes that are no results."""
-_BACKGROUND: Final = "_background_"  # an unused category of labelme's
+_NO_WORDS: Final = {"_background_", "__ignore__"}  # unused categories of labelme's
 
 
 class _Image(Record):
@@ -64,6 +64,9 @@ class _Category(Record):
     supercategory: Loose[str] = None
 
 
+_Pair = tuple[FiniteFloat, FiniteFloat]
+
+
 class _RunLengths(Record):
     size: tuple[int, int]
     counts: str | list[int]
@@ -75,12 +78,16 @@ class _Segment(Record):
     iscrowd: Loose[int] = None
 
 
-class _Instance(_Segment):
+class Instance(_Segment):
+    """An annotation; files of Segment Anything have them, too."""
+
     region: Loose[int] = None  # Its number, in files of ours
     score: Loose[FiniteFloat] = None
     bbox: Loose[tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat]] = None
-    # Polygons, also the only one without a list around it, which some programs write
-    segmentation: Loose[_RunLengths | list[list[FiniteFloat]] | list[FiniteFloat]] = None
+    # Polygons, also of pairs, or one without a list around it, which some programs write
+    segmentation: Loose[
+        _RunLengths | list[list[FiniteFloat]] | list[FiniteFloat] | list[list[_Pair]]
+    ] = None
     attributes: Loose[dict[str, Any]] = None
     image_id: Any = None
     area: Any = None
@@ -107,6 +114,7 @@ class CocoPage:
     listed: list[ListedImage]
     names: Mapping[Any, str]  # Of the categories that are words, by id
     category_ids: Mapping[str, int]
+    supercategories: Mapping[str, str]
     # For the key of an image: its annotations, each after what messages call it
     records: Mapping[Any, list[tuple[int, str, dict[str, Any]]]]
     notes: list[str]  # Annotations of no listed image
@@ -129,16 +137,14 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
             continue
         reason = "names no image" if image is None else f"is on image {image}, which is not listed,"
         notes.append(f"{where} {reason} and was left out.")
-    names, numbers = _categories(page.get("categories"), used, path)
     about = page.get("info") if isinstance(page.get("info"), dict) else {}
     brought = about.get(BROUGHT)
     return CocoPage(
         listed=listed,
-        names=names,
-        category_ids=numbers,
         records=records,
         notes=notes,
         brought=brought if isinstance(brought, list) else [],
+        **_categories(page, used, path, notes),
     )
 
 
@@ -150,15 +156,14 @@ def _segments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _listed_images(records: list[Any], path: Path) -> list[ListedImage]:
     listed: dict[Any, ListedImage] = {}
     for number, one in enumerate(map(_Image.of, records), 1):
-        if one.id is None:
-            raise InputError(f"{path}, image {number} has no id.")
-        if one.id in listed:
+        key = f"image {number}" if one.id is None else one.id
+        if key in listed:
             raise InputError(
-                f"{path} has two images with the id {one.id!r}; annotations of one would go "
+                f"{path} has two images with the id {key!r}; annotations of one would go "
                 "to both. Give each its own."
             )
-        listed[one.id] = ListedImage(
-            key=one.id,
+        listed[key] = ListedImage(
+            key=key,
             name=one.file_name or "",
             size=whole_size(one.height, one.width),
             position=tuple((one.position or {}).items()),
@@ -167,16 +172,20 @@ def _listed_images(records: list[Any], path: Path) -> list[ListedImage]:
     return list(listed.values())
 
 
-def _categories(records: Any, used: set[Any], path: Path) -> tuple[dict[Any, str], dict[str, int]]:
-    """Return the names of categories by id, and the number of each name.
+def _categories(
+    page: Mapping[str, Any], used: set[Any], path: Path, notes: list[str]
+) -> dict[str, Any]:
+    """Return the names of categories by id, and number and supercategory of each name.
 
     Of two with one name the number that is used counts. Unused headings of others are no words.
     """
+    records = page.get("categories")
     if not isinstance(records, list):
-        raise InputError(f"{path} is not COCO: it has no list of categories.")
+        notes.append(f"{path} has no list of categories, so its regions have no names.")
+        records = []
     categories = [one for one in map(_Category.of, records) if one.id is not None]
     headings = {one.supercategory for one in categories if one.supercategory != one.name}
-    headings |= {_BACKGROUND}
+    headings |= _NO_WORDS
     names: dict[Any, str] = {}
     for one in categories:
         name = str(one.id if one.name is None else one.name)
@@ -186,11 +195,26 @@ def _categories(records: Any, used: set[Any], path: Path) -> tuple[dict[Any, str
                 f"and {name!r}. Give each its own."
             )
     words = {key: name for key, name in names.items() if key in used or name not in headings}
-    numbers: dict[str, int] = {}
+    keys: dict[str, list[Any]] = {}
     for key in sorted(words, key=lambda key: key not in used):
-        if words[key] and isinstance(key, int) and 0 <= key <= LARGEST:
-            numbers.setdefault(words[key], key)
-    return words, numbers
+        keys.setdefault(words[key], []).append(key)
+    for name, some in keys.items():
+        if len(both := [key for key in some if key in used]) > 1:
+            notes.append(
+                f"{path}: the categories {', '.join(map(str, both))} are called {name!r} and "
+                f"become one word with the number {both[0]}."
+            )
+    above = {one.id: one.supercategory or "" for one in categories}
+    numbers = {
+        name: some[0]
+        for name, some in keys.items()
+        if name and isinstance(some[0], int) and 0 <= some[0] <= LARGEST
+    }
+    return {
+        "names": words,
+        "category_ids": numbers,
+        "supercategories": {name: above[some[0]] for name, some in keys.items() if above[some[0]]},
+    }
 
 
 def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
@@ -201,7 +225,7 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     records = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
     objects = []
     for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
-        record = _Instance.of(members)
+        record = Instance.of(members)
         own = record.id if isinstance(record.id, int) else None
         values = record.attributes or record.model_extra or {}
         if record.region is not None:  # a file of ours, with columns of results
@@ -209,7 +233,7 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
         objects.append(
             Drawn(
                 where=where,
-                geometry=partial(_geometry, record, where, shape, notes),
+                geometry=partial(geometry_of, record, where, shape, notes),
                 label=_label(page, record, where, notes),
                 id=own if record.region is None else record.region,
                 position=position,
@@ -232,6 +256,7 @@ def _parsed(
         notes=notes,
         colors={name: "" for name in page.names.values() if name not in ("", UNNAMED)},
         category_ids=page.category_ids,
+        supercategories=page.supercategories,
         image_id=keys[0] if len(keys) == len(chosen) == 1 else None,
     )
 
@@ -246,17 +271,19 @@ def _label(page: CocoPage, record: _Segment, where: str, notes: list[str]) -> st
     return "" if label == UNNAMED else label
 
 
-def _geometry(
-    record: _Instance, where: str, shape: tuple[int, int] | None, notes: list[str]
+def geometry_of(
+    record: Instance, where: str, shape: tuple[int, int] | None, notes: list[str]
 ) -> Geometry | None:
+    """Return what an annotation covers: run lengths or polygons, else its box."""
     drawn = record.segmentation
     if isinstance(drawn, _RunLengths):
         return rle.decode(drawn.size, drawn.counts, shape)
-    outlines = drawn or []
-    if outlines and not isinstance(outlines[0], list):
+    outlines: list[Any] = drawn or []
+    if outlines and (isinstance(outlines[0], float) or {len(one) for one in outlines} == {2}):
         outlines = [outlines]
+    flat = [np.ravel(one) for one in outlines]
     # Two corners have no area, and the rest has.
-    parts = [np.reshape(part[: len(part) // 2 * 2], (-1, 2)) for part in outlines if len(part) > 5]
+    parts = [one[: len(one) // 2 * 2].reshape(-1, 2) for one in flat if len(one) > 5]
     if parts:
         return _filled(parts)
     if record.bbox is None:
@@ -290,7 +317,7 @@ def _filled(parts: list[Any]) -> Geometry:
 def read_segmentation(region_id: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
     """Return the region of run lengths or polygons; None if it has no pixel on the plane."""
     try:
-        geometry = _geometry(_Instance.of({"segmentation": drawn}), "", shape, [])
+        geometry = geometry_of(Instance.of({"segmentation": drawn}), "", shape, [])
     except LeftOut as reason:
         raise ValueError(f"it {reason}") from None
     region = None if geometry is None else fill(geometry, shape)

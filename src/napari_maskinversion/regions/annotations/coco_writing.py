@@ -55,7 +55,9 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
     items = tuple(item for _, part, _ in parts for item in part.items)
     colors: dict[str, str] = {}
     category_ids: dict[str, int] = {}
+    above: dict[str, str] = {}
     for _, part, _ in parts:
+        above = {**part.supercategories, **above}
         colors |= {name: colors.get(name) or color for name, color in part.colors.items()}
         for name, category in part.category_ids.items():
             if name not in category_ids and category not in category_ids.values():
@@ -94,7 +96,8 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
         "licenses": [],
         "images": images,
         "categories": [
-            {"id": number, "name": name, "supercategory": ""} for name, number in numbers.items()
+            {"id": number, "name": name, "supercategory": above.get(name, "")}
+            for name, number in numbers.items()
         ],
         "annotations": annotations,
     }

@@ -13,12 +13,17 @@ from ...base.identity import Position
 from ...base.reading import is_of_macos, read_bytes
 from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
 from .listed_images import ImageReference
+from .planes import SLICE
 from .polygons import ellipse, ring
 
 _MAX_BYTES: Final = 500_000_000  # of all ROIs, as the archive declares them
 # Names that tell regions apart and are no classes: the ROI Manager's of positions (0012-0345),
 # numbers and UUIDs, as Cellpose gives them.
-_AUTOMATIC: Final = re.compile(r"\d+(-\d+)*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_AUTOMATIC: Final = re.compile(
+    r"[-+]?\d+(\.\d+)?([-_, ]+\d+(\.\d+)?)*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)?",
+    re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(r"\d+")
 
 
 def read_rois(path: Path) -> list[tuple[str, bytes]]:
@@ -60,12 +65,18 @@ def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReferenc
         name = str(roi.name or stem)
         parsed.append((f"{path}, ROI {number} ({name})", name, roi))
     positions = _positions([roi for _, _, roi in parsed])
+    automatic = {name for _, name, _ in parsed if _AUTOMATIC.fullmatch(name)}
+    named = [name for _, name, _ in parsed if name not in automatic]
+    # All different, and only by their numbers: Roi 1, Roi 2, cell_003, ...
+    if len({_NUMBER.sub("0", name) for name in named}) == 1 < len(set(named)) == len(named):
+        notes.append(f"{path}: names such as {named[0]} only number the ROIs and are no words.")
+        automatic |= set(named)
     return Parsed(
         objects=[
             Drawn(
                 where=where,
                 geometry=partial(_geometry, roi),
-                label="" if _AUTOMATIC.fullmatch(name) else name.strip(),
+                label="" if name in automatic else name.strip(),
                 position=position,
                 source_id=name,
             )
@@ -106,17 +117,18 @@ def _geometry(roi: Any) -> Outline:
 def _positions(rois: list[Any]) -> list[Position]:
     """Return the planes of ROIs; without axes on which all areas are on the first plane or none.
 
-    A stack that is no hyperstack has one number, which counts z.
+    In a stack that is no hyperstack ROIs have a slice number alone.
     """
     places = [
         {
             "t": max(0, roi.t_position - 1),
-            "z": max(0, (roi.z_position or (0 if roi.t_position else roi.position)) - 1),
+            "z": max(0, roi.z_position - 1),
+            SLICE: 0 if roi.t_position or roi.z_position else max(0, roi.position - 1),
         }
         for roi in rois
     ]
     areas = [place for roi, place in zip(rois, places, strict=True) if _is_area(roi)]
-    axes = [axis for axis in ("t", "z") if any(place[axis] for place in areas)]
+    axes = [axis for axis in ("t", "z", SLICE) if any(place[axis] for place in areas)]
     return [tuple((axis, int(place[axis])) for axis in axes) for place in places]
 
 

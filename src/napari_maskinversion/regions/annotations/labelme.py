@@ -36,6 +36,17 @@ class _Shape(Record):
     shape_type: Loose[str] = None
     points: Loose[list[tuple[FiniteFloat, FiniteFloat]]] = None
     mask: Loose[str] = None
+    score: Any = None  # Of X-AnyLabeling
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Flags, description, group and what else programs write, as far as it is set."""
+        others = {**(self.model_extra or {}), "group_id": self.group_id}
+        nested = [others.pop(name, None) for name in ("flags", "attributes")]
+        flags = {
+            name: value for one in nested if isinstance(one, dict) for name, value in one.items()
+        }
+        return {**{name: value for name, value in others.items() if value}, **flags}
 
 
 def is_labelme(page: Any) -> bool:
@@ -60,7 +71,13 @@ def parse_labelme(page: Any, path: Path, image: ImageReference) -> Parsed:
         places.setdefault(key, (where, label))
         groups.setdefault(key, []).append(one)
     objects = [
-        Drawn(where=places[key][0], geometry=partial(_geometries, parts), label=places[key][1])
+        Drawn(
+            where=places[key][0],
+            geometry=partial(_geometries, parts),
+            label=places[key][1],
+            score=parts[0].score,
+            values=parts[0].values,
+        )
         for key, parts in groups.items()
     ]
     size = whole_size(page.imageHeight, page.imageWidth)

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
+from urllib.parse import unquote
 
 from ...base.errors import InputError, ManyImagesError, MaskShapeError, NotListedError
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
 
-# Label Studio puts eight digits before the names of files that it was given.
+# Label Studio puts eight digits before names, and _ for spaces; Roboflow adds digits after them.
 _PREFIX: Final = re.compile(r"[0-9a-f]{8}-(?=.)")
+_SUFFIX: Final = re.compile(r"(.+)_(\w+)\.rf\.\w+\.\w+")
 # How alike two names are: more than the parts of any path, and less than a file of the same name.
 _EXACT, _SAME_STEM = 1000.0, 0.5
 
@@ -101,7 +103,13 @@ def _likeness(one: str, other: str) -> float:
     first, second = PureWindowsPath(parts[-1]), PureWindowsPath(others[-1])
     if first.stem == second.stem and not (first.suffix and second.suffix):
         return _SAME_STEM
-    return _SAME_STEM / 2 if _PREFIX.sub("", first.name) == second.name else 0
+    return _SAME_STEM / 2 if _uploaded(first.name) == _uploaded(second.name) else 0
+
+
+def _uploaded(name: str) -> str:
+    """Return a name as it was before an upload, as far as it can be told."""
+    name = _SUFFIX.sub(r"\1.\2", _PREFIX.sub("", unquote(name)))
+    return re.sub(r"[^-\w.]", "", name.replace(" ", "_")).lower()
 
 
 def choose_images(

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any, Final
+from zipfile import ZipFile
 
 from ...base.errors import InputError
-from ...base.reading import check_kind
+from ...base.reading import MOST_JSON, check_kind, is_of_macos
 from ...base.units import Georeference
 from .annotation import Annotations
-from .building import AnnotationFormat, build
-from .cellpose import CELLPOSE
+from .building import AnnotationFormat, build, first_line
+from .cellpose import CELLPOSE, CELLPOSE_OUTLINES
 from .coco import COCO, COCO_PANOPTIC
 from .geojson import GEOJSON
 from .imagej import IMAGEJ
 from .labelme import LABELME
 from .listed_images import ImageReference
+from .napari_shapes import NAPARI_SHAPES
+from .segment_anything import SEGMENT_ANYTHING
 from .xml_formats import CVAT, VOC
 from .yolo import YOLO
 
@@ -26,11 +30,14 @@ FORMATS: Final[tuple[AnnotationFormat, ...]] = (
     COCO,
     GEOJSON,
     LABELME,
+    SEGMENT_ANYTHING,
     CVAT,
     VOC,
+    CELLPOSE_OUTLINES,  # YOLO would match it, too
     YOLO,
     IMAGEJ,
     CELLPOSE,
+    NAPARI_SHAPES,
 )
 SUFFIXES: Final = tuple(dict.fromkeys(suffix for form in FORMATS for suffix in form.suffixes))
 """How names of files of regions end."""
@@ -52,6 +59,7 @@ _BY_SUFFIX: Final = {
     ".nrrd": ("NRRD", _TIFF),
     ".nii": ("NIfTI", _TIFF),
     ".gz": ("compressed", "unpack it first"),
+    ".npz": ("an archive of arrays", "save one of them: np.save('masks.npy', masks)"),
     ".csv": ("a table", "use COCO JSON, or segment IMAGE --boxes FILE for a table of boxes"),
     ".tfrecord": ("a TFRecord", "export COCO JSON from it"),
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which can run code,", _TIFF)),
@@ -150,10 +158,42 @@ class AnnotationFile:
 
 
 def open_annotations(path: Path) -> AnnotationFile:
-    """Parse a file in any of `FORMATS`."""
+    """Parse a file in any of `FORMATS`, or the only one in a ZIP file without ROIs."""
     check_kind(path)
-    formats = _formats_for(path)
-    content = formats[0].load(path) if formats else None
+    packed = _packed(path)
+    if not packed:
+        return _open(path, path)
+    if len(packed) > 1:
+        raise InputError(f"{path} holds {', '.join(packed[:5])}; unpack it and use one of them.")
+    with TemporaryDirectory() as folder:
+        try:
+            with ZipFile(path) as archive:
+                place = Path(archive.extract(packed[0], folder))
+        except Exception as error:  # zipfile raises many kinds on damaged files
+            raise InputError(f"{path} cannot be unpacked ({first_line(error)}).") from None
+        return _open(place, path)
+
+
+def _packed(path: Path) -> list[str]:
+    """Return the names of JSON and XML files in a ZIP file; none if it has ROIs, or no names."""
+    if path.suffix.lower() != ".zip":
+        return []
+    try:
+        with ZipFile(path) as archive:
+            names = {one.filename: one.file_size for one in archive.infolist()}
+    except Exception:  # the reader of ROIs says what is wrong
+        return []
+    if any(name.lower().endswith(".roi") for name in names):
+        return []
+    ours = [name for name in names if name.lower().endswith((".json", ".geojson", ".xml"))]
+    kept = [name for name in ours if not is_of_macos(PurePosixPath(name))]
+    return kept if all(names[name] <= MOST_JSON for name in kept) else []
+
+
+def _open(place: Path, path: Path) -> AnnotationFile:
+    """Parse the file at ``place``; messages name ``path``."""
+    formats = _formats_for(place)
+    content = formats[0].load(place) if formats else None
     for form in formats:
         if form.matches(content):
             return AnnotationFile(path, form, form.prepare(content, path))

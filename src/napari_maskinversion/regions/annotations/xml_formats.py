@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
-from math import isfinite
+from math import degrees, isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +19,12 @@ from .listed_images import ImageReference, ListedImage, choose_images, whole_siz
 from .polygons import check_crop, ellipse, ring, turned_box
 from .rle import check_counts
 
+_FRACTION: Final = re.compile(r"\s*[0-9]+\.[0-9]*[1-9][0-9]*\s*")
 _WHOLE: Final = re.compile(r"\s*([0-9]{1,9})(\.0*)?\s*")
 _NO_AREA: Final = ("polyline", "points", "cuboid", "skeleton")
+_DEFAULTS: Final = ("", "0", "Unspecified")  # values of attributes that say nothing
 _SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
+_ROUND_SIDES: Final = ("cx", "cy", "w", "h", "angle")
 
 
 def read_xml(path: Path) -> Any:
@@ -70,6 +74,9 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     if any(_WHOLE.fullmatch(text or "") and float(text) == 0 for text in corners):
         first = 0
         notes.append(f"{path} has a box that begins at 0; all boxes were read as counted from 0.")
+    elif any(_FRACTION.fullmatch(text or "") for text in corners):
+        first = 0
+        notes.append(f"{path} has parts of pixels; all boxes were read as counted from 0.")
     for number, item in enumerate(entries, 1):
         label = (item.findtext("name") or "").strip()
         where = f"{path}, object {number}" + (f" ({label})" if label else "")
@@ -78,14 +85,44 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
                 f"{where} has more than one box, or a polygon; only its first box was read. Save "
                 "polygons as COCO JSON, and each box as an object of its own."
             )
-        objects.append(Drawn(where=where, geometry=partial(_voc_box, item, first), label=label))
+        values = {one.tag: (one.text or "").strip() for one in item if not len(one)}
+        values |= {
+            one.findtext("name") or "": (one.findtext("value") or "").strip()
+            for one in item.iterfind("attributes/attribute")
+        }
+        turn = values.pop("rotation", "0")
+        objects.append(
+            Drawn(
+                where=where,
+                geometry=partial(_voc_box, item, first, turn),
+                label=label,
+                values=_set(values, "name"),
+            )
+        )
     size = _size(root.findtext("size/height"), root.findtext("size/width"))
     listed = ListedImage(name=(root.findtext("filename") or "").strip(), size=size)
     return Parsed(objects=objects, images=[listed], notes=notes)
 
 
-def _voc_box(item: Any, first: int) -> Box:
+def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
+    """Return the attributes that say something, without some."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value not in _DEFAULTS and name not in others
+    }
+
+
+def _voc_box(item: Any, first: int, turn: str) -> Geometry:
+    if item.find("robndbox") is not None:  # of roLabelImg: about a centre, the angle in radians
+        x, y, wide, high, angle = (
+            _number(item.findtext(f"robndbox/{side}"), side) for side in _ROUND_SIDES
+        )
+        box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
+        return Outline([turned_box(*box, degrees(angle))])
     x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) for side in _SIDES)
+    if angle := _number(turn, "rotation"):  # of CVAT, in degrees
+        return Outline([turned_box(x0 - first, y0 - first, x1, y1, angle)])
     return Box(y0 - first, x0 - first, y1, x1)
 
 
@@ -110,7 +147,8 @@ def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
             continue  # about the whole image
         label = (shape.get("label") or "").strip()
         where = f"{path}, {chosen.name}, {shape.tag} {number}" + (f" ({label})" if label else "")
-        values = {
+        values = {name: shape.get(name) or "" for name in ("group_id", "occluded")}
+        values = _set(values) | {
             str(one.get("name")): (one.text or "").strip() for one in shape.iterfind("attribute")
         }
         geometry = partial(_cvat_geometry, shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -15,13 +16,16 @@ from ...base.reading import parse_yaml, read_bytes, read_text
 from .building import AnnotationFormat, Box, Drawn, Geometry, Outline, Parsed, left_out
 from .listed_images import ImageReference
 from .polygons import ring
+from .yolo_layout import layout_of
 
 _NAMES: Final = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
 # Where names are looked for: of dataset/labels/train/a.txt, dataset is the third.
 _FOLDERS: Final = 4
 _MAX_NAMES_SIZE: Final = 1_000_000  # bytes
 _SLACK: Final = 0.01  # coordinates are rounded
-_LEAST_POSE: Final = 10  # numbers of a box and two points of a body with their visibility
+_TURNED_SLACK: Final = 0.5  # oriented boxes reach beyond the image
+_BOX: Final = 4  # numbers
+_MOST_FILES: Final = 50  # that tell together what lines of a data set mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,6 @@ class _Line:
     where: str
     kind: int  # Its class
     numbers: list[float]
-    whole: list[bool]  # Which of them have no decimal point
 
 
 def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
@@ -44,7 +47,7 @@ def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
             "the panel, or use the command napari-maskinversion run IMAGE FILE."
         )
     notes: list[str] = []
-    names, source, poses = _names(path)
+    names, source, points = _names(path)
     if source is None:
         notes.append(
             f"{path}: classes have no names; put data.yaml or classes.txt into its folder or one "
@@ -58,25 +61,27 @@ def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
         with left_out(where, notes):
             if text.strip():
                 parsed.append(_parsed(text, where))
-    tracked = False
-    if poses or _are_poses(parsed):
-        notes.append(f"{path} has boxes with points of a body; the boxes are used.")
-        parsed = [_Line(one.where, one.kind, one.numbers[:4], []) for one in parsed]
-    elif tracked := _are_tracked(parsed):
-        notes.append(f"{path}: the last number of each line was read as a track number.")
+    files = [[one.numbers for one in parsed]]
+    plain = all(len(one.numbers) == _BOX for one in parsed)
+    if source is not None and source.suffix == ".yaml" and not plain:  # a data set, of one kind
+        files += [[line.numbers for line in lines] for lines in _beside(path.absolute())]
+    layout = layout_of(files, image.shape, points)
+    if layout.text != "boxes":
+        used = "; the boxes are used" if layout.what == "poses" else ""
+        notes.append(f"{path}: its lines were read as {layout.text}{used}.")
     objects = []
     for one in parsed:
-        track, values = (one.numbers[-1], one.numbers[:-1]) if tracked else (None, one.numbers)
         if source is not None and one.kind not in names:
             notes.append(f"{one.where} is of class {one.kind}, which {source} does not name.")
+        drawn, score, track = layout.parts(one.numbers)
         objects.append(
             Drawn(
                 where=one.where,
-                geometry=partial(_geometry, values[: len(values) // 2 * 2], image.shape),
+                geometry=partial(_geometry, drawn, image.shape, layout.what),
                 label=names.get(one.kind, ""),
-                score=values[-1] if len(values) % 2 else None,
+                score=score,
                 values={"class": one.kind},
-                source_id="" if track is None else str(int(track)),
+                source_id="" if track is None else str(track),
             )
         )
     colors = {name: "" for name in names.values() if name}
@@ -89,43 +94,34 @@ def read_lines(path: Path) -> list[str]:
 
 
 def _parsed(text: str, where: str) -> _Line:
-    words = text.split()
     try:
-        numbers = [float(word) for word in words]
+        numbers = [float(word) for word in text.split()]
     except ValueError:
         numbers = []
-    if len(numbers) < 5 or not words[0].isdecimal() or not all(map(isfinite, numbers)):
+    finite = len(numbers) > 4 and all(map(isfinite, numbers))
+    if not finite or numbers[0] < 0 or not numbers[0].is_integer():
         raise ValueError(
             "not YOLO: a class, and four numbers of a box or six or more of an outline"
         )
-    return _Line(where, int(words[0]), numbers[1:], [word.isdecimal() for word in words[1:]])
+    return _Line(where, int(numbers[0]), numbers[1:])
 
 
-def _are_poses(lines: list[_Line]) -> bool:
-    """Return whether a box and points follow, each with 0, 1 or 2 for its visibility."""
-    seen = [number for one in lines for number in one.numbers[6::3]]
-    # Outlines may have coordinates of 0 and 1, and never of 2.
-    return max(seen, default=0) == 2 and all(
-        len(one.numbers) >= _LEAST_POSE and len(one.numbers) % 3 == 1 and all(one.whole[6::3])
-        for one in lines
-    )
+def _beside(path: Path) -> list[list[_Line]]:
+    """Read the first files of lines in the folder of a file, without it."""
+    found = []
+    for file in sorted(path.parent.glob("*.txt"))[:_MOST_FILES]:
+        lines = []
+        with suppress(InputError, ValueError):
+            lines = [_parsed(text, "") for text in read_lines(file) if text.strip()]
+        if lines and file != path:
+            found.append(lines)
+    return found
 
 
-def _are_tracked(lines: list[_Line]) -> bool:
-    """Return whether a track number ends all lines: a whole one from 1, among shares."""
-    if not lines:
-        return False
-    # A coordinate may be 1, and never more; without a track number an outline has an even count.
-    sure = any(one.numbers[-1] > 1 for one in lines) or all(len(one.numbers) % 2 for one in lines)
-    return sure and all(
-        len(one.numbers) > 4 and one.whole[-1] and one.numbers[-1] >= 1 and not all(one.whole[:-1])
-        for one in lines
-    )
-
-
-def _geometry(numbers: list[float], shape: tuple[int, int]) -> Geometry:
+def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geometry:
     values = np.array(numbers)
-    if values.min() < -_SLACK or values.max() > 1 + _SLACK:
+    slack = _TURNED_SLACK if what == "oriented boxes" else _SLACK
+    if values.min() < -slack or values.max() > 1 + slack:
         raise ValueError("it has coordinates outside 0 to 1; YOLO's are shares of the image")
     height, width = shape
     if len(values) > 4:
@@ -134,8 +130,8 @@ def _geometry(numbers: list[float], shape: tuple[int, int]) -> Geometry:
     return Box(y - high / 2, x - wide / 2, y + high / 2, x + wide / 2)
 
 
-def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
-    """Return the names of classes, their file, and whether it says that lines hold poses."""
+def _names(path: Path) -> tuple[dict[int, str], Path | None, Any]:
+    """Return the names of classes, their file, and the points of its poses (``kpt_shape``)."""
     for file in (folder / name for folder in path.absolute().parents[:_FOLDERS] for name in _NAMES):
         if not file.is_file() or file == path:
             continue
@@ -146,10 +142,12 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
                 text = read_text(file, "file of names", most=_MAX_NAMES_SIZE)
                 page = {"names": text.splitlines()}
             if isinstance(page, dict) and "names" in page:
-                return _by_class(page["names"], file), file, "kpt_shape" in page
+                points = page.get("kpt_shape")
+                pair = isinstance(points, list) and [type(one) for one in points] == [int, int]
+                return _by_class(page["names"], file), file, points if pair else None
         except InputError as error:
             raise InputError(f"{error} It names the classes of {path}.") from None
-    return {}, None, False
+    return {}, None, None
 
 
 def class_names(path: Path) -> dict[int, str]:

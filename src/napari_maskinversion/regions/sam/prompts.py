@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -253,16 +253,21 @@ def _pixels(low: float, high: float) -> tuple[int, int]:
     return middle, middle + 1
 
 
-def read_boxes(path: Path) -> list[BoxMark]:
+def read_boxes(path: Path, on_note: Callable[[str], object] = lambda _: None) -> list[BoxMark]:
     """Read boxes.
 
     The file has columns ``y0, x0, y1, x1`` (pixel edges: 0, 0, H, W is the whole plane) and
-    optionally ``object``, or is a Shapes layer saved by napari; then each shape's box is used.
+    optionally ``object``, or is a Shapes layer saved by napari; then its rectangles are used, and
+    ``on_note`` is called with a line about other shapes.
     """
     rows, columns = _table(path, _CORNERS, "object")
     boxes = []
     corners: dict[str, list[list[float]]] = {}  # Of napari's shapes
+    others: dict[str, str] = {}
     for name, row in rows:
+        if (kind := row.get("shape-type", "rectangle").lower()) != "rectangle":
+            others[row.get("index", name)] = kind
+            continue
         values = [_number(row[key], key, name) for key in columns]
         if columns == _CORNERS:
             # Edges to centres: the first pixel's centre is 0, its edge -0.5.
@@ -271,6 +276,12 @@ def read_boxes(path: Path) -> list[BoxMark]:
             boxes.append(BoxMark(box=(y0, x0, y1, x1), name=name, object=number))
         else:
             corners.setdefault(row.get("index", name), []).append(values)
+    if others:
+        some = ", ".join(f"{index} ({kind})" for index, kind in list(others.items())[:5])
+        said = f"{path}: the shapes {some}{', ...' * (len(others) > 5)} are no rectangles"
+        if not boxes and not corners:
+            raise InputError(f"{said}; to use them as regions: run IMAGE {path.name}.")
+        on_note(f"{said} and were left out.")
     for index, vertices in corners.items():
         (y0, x0), (y1, x1) = np.min(vertices, axis=0).tolist(), np.max(vertices, axis=0).tolist()
         boxes.append(BoxMark(box=(y0, x0, y1, x1), name=f"{path.name}, shape {index}"))

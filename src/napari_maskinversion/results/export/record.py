@@ -105,6 +105,7 @@ class _Source(BaseModel):
     """What an export repeats from the file of the regions."""
 
     category_ids: dict[str, _Id] = {}
+    supercategories: dict[str, str] = {}
     image_id: _Id | None = None
 
 

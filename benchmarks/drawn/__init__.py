@@ -1,0 +1,1 @@
+"""What a model makes of drawn scenes: ``bench scenes``, ``steps``, ``alpha``, ``captions``."""

@@ -1,0 +1,91 @@
+"""Masks as Segment Anything's own scripts write them: a list of amg.py, or a file of SA-1B."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pydantic import FiniteFloat
+
+from ...base.regions import Region
+from .building import AnnotationFormat, Drawn, Geometry, Parsed
+from .coco import Instance, geometry_of
+from .json_files import Loose, Name, Record, read_json
+from .listed_images import ImageReference, ListedImage, whole_size
+
+
+class _Image(Record):
+    file_name: Loose[str] = None
+    height: Loose[int] = None
+    width: Loose[int] = None
+
+
+class _Mask(Instance):
+    predicted_iou: Loose[FiniteFloat] = None
+    class_name: Loose[Name] = None  # Of Grounded SAM
+
+
+def is_segment_anything(page: Any) -> bool:
+    """Return whether JSON content is masks of one image, without categories."""
+    records, one = _records(page), isinstance(page, list)
+    about = not one and isinstance(page, dict) and ("image" in page or "image_path" in page)
+    first = records[0] if records and isinstance(records[0], dict) else {}
+    return "segmentation" in first and (about or (one and "image_id" not in first))
+
+
+def _records(page: Any) -> list[Any]:
+    records = page.get("annotations") if isinstance(page, dict) else page
+    return records if isinstance(records, list) else []
+
+
+def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the masks; their score is the IoU that the model predicted."""
+    notes: list[str] = []
+    head = page if isinstance(page, dict) else {}
+    about = _Image.of(head.get("image"))
+    size = whole_size(about.height, about.width)
+    size = size or whole_size(head.get("img_height"), head.get("img_width"))
+    objects = []
+    for number, members in enumerate(_records(page), 1):
+        where = f"{path}, mask {number}"
+        members = members if isinstance(members, dict) else {}
+        one, drawn = _Mask.of(members), members.get("segmentation")
+        size = size or getattr(one.segmentation, "size", None)
+        score = one.predicted_iou if one.score is None else one.score
+        others = {key: value for key, value in members.items() if type(value) in (int, float)}
+        objects.append(
+            Drawn(
+                where=where,
+                geometry=partial(_geometry, drawn, one, where, image.shape or size, notes),
+                label=str(one.class_name or ""),
+                id=one.id if isinstance(one.id, int) else None,
+                score=score,
+                values={key: value for key, value in others.items() if key not in ("id", "area")},
+                source_id="" if one.id is None else str(one.id),
+            )
+        )
+    name = about.file_name or str(head.get("image_path") or "")
+    listed = ListedImage(name=name, size=size)
+    return Parsed(objects=objects, images=[listed], notes=notes)
+
+
+def _geometry(
+    drawn: Any, record: _Mask, where: str, shape: tuple[int, int] | None, notes: list[str]
+) -> Geometry | None:
+    rows = drawn[0] if isinstance(drawn, list) and drawn else None
+    if isinstance(rows, list) and rows and isinstance(rows[0], bool):  # a mask in full
+        return Region.from_mask(0, np.array(drawn, bool))
+    return geometry_of(record, where, shape, notes)
+
+
+SEGMENT_ANYTHING: Final = AnnotationFormat(
+    name="Segment Anything",
+    suffixes=(".json",),
+    content="masks with predicted_iou",
+    markers=((b'"segmentation"', b'"predicted_iou"'),),
+    load=read_json,
+    matches=is_segment_anything,
+    parse=parse_segment_anything,
+)

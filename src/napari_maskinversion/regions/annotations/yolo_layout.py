@@ -1,0 +1,160 @@
+"""What the numbers of a YOLO file mean: all its lines together decide, never one alone.
+
+After its class a line has a box (4 numbers), an outline, the four corners of an oriented box, or a
+pose: a box and points, each with or without its visibility. The confidence of a prediction and the
+number of a track may follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from .polygons import fault, ring
+
+Numbers = list[float]
+_SLACK: Final = 0.02  # shares of the image by which a box may lie beyond it
+_PLANAR: Final = 2.0  # pixels by which corners of an oriented box may miss a rectangle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How the numbers of a line are read; ``what`` is for the user."""
+
+    what: str
+    track: bool = False
+    score: bool = False
+    drawn: int | None = None  # numbers of the shape, if all others are left out
+
+    @property
+    def text(self) -> str:
+        """What the lines are, in words."""
+        extras = (("confidence", self.score), ("track numbers", self.track))
+        more = [word for word, has in extras if has]
+        return self.what + (f" with {' and '.join(more)}" if more else "")
+
+    def parts(self, numbers: Numbers) -> tuple[Numbers, float | None, int | None]:
+        """Return the numbers of a line's shape, its confidence and its track number."""
+        track = int(numbers[-1]) if self.track else None
+        rest = numbers[:-1] if self.track else numbers
+        score = rest[-1] if self.score and (self.drawn is not None or len(rest) % 2) else None
+        return rest[: self.drawn or len(rest) // 2 * 2], score, track
+
+
+def layout_of(
+    files: Sequence[Sequence[Numbers]], shape: tuple[int, int], points: Any = None
+) -> Layout:
+    """Return how the lines of files of one kind are read: the file itself, and those beside it.
+
+    ``points`` are number and length of a pose's points (``kpt_shape``), if a file says so.
+    """
+    lines = [line for file in files for line in file]
+    if not lines:
+        return Layout(what="boxes")
+    lengths = {len(line) for line in lines}
+    track = _are_tracked(files)
+    rest = [line[: len(line) - track] for line in lines]
+    flat = Layout(what="outlines", track=track, score=any(len(line) % 2 for line in rest))
+    outlines = [flat.parts(line)[0] for line in lines]
+    if all(len(one) == 4 for one in outlines):
+        return Layout(what="boxes", track=track, score=flat.score)
+    if len(lengths) == 1:
+        if _are_turned(outlines, shape):
+            return Layout(what="oriented boxes", track=track, score=flat.score)
+        numbered = _are_numbers(files)
+        extra = _pose(lines, points, numbered)
+        if extra is not None and (points or not all(map(_is_outline, outlines))):
+            track = numbered and extra > 0
+            return Layout(what="poses", track=track, score=extra > track, drawn=4)
+    return flat
+
+
+def _are_numbers(files: Sequence[Sequence[Numbers]]) -> bool:
+    """Return whether all lines end with a whole number from 1, another one for each of a file."""
+    ends = [[line[-1] for line in file] for file in files]
+    whole = all(end >= 1 and end.is_integer() for file in ends for end in file)
+    return whole and all(len(set(file)) == len(file) for file in ends)
+
+
+def _are_tracked(files: Sequence[Sequence[Numbers]]) -> bool:
+    lines = [line for file in files for line in file]
+    if not _are_numbers(files) or any(len(line) < 5 or max(line[:-1]) > 1.5 for line in lines):
+        return False
+    # A coordinate may be 1, and never more; without a track number an outline has an even count.
+    if any(line[-1] > 1 for line in lines) or all(len(line) % 2 for line in lines):
+        return True
+    if any(len(line) % 2 for line in lines):
+        return False
+    return all(_is_box(line) if len(line) == 6 else _ends_apart(line) for line in lines)
+
+
+def _ends_apart(line: Numbers) -> bool:
+    """Return whether the last two numbers are no corner of the outline that the others are."""
+    lowest = max(line[1:-2:2])  # an outline that reaches the lower border has neighbours there
+    stray = lowest < 0.85 or not _is_outline(line) or not _near(line[-2:], line[:-2])
+    return stray and _is_outline(line[:-2])
+
+
+def _is_box(line: Numbers) -> bool:
+    """Return whether four numbers are the centre and size of a box in the image."""
+    centre, size = np.array(line[:2]), np.array(line[2:4])
+    low, high = centre - size / 2, centre + size / 2
+    return bool(size.min() > 0 and low.min() >= -_SLACK and high.max() <= 1 + _SLACK)
+
+
+def _is_outline(line: Numbers) -> bool:
+    """Return whether numbers are plausible as corners: a simple ring, the second no stray."""
+    if len(line) < 6 or max(line) > 1 + _SLACK:
+        return False
+    return not fault([ring(np.reshape(line, (-1, 2)))]) and _near(line[2:4], line[:2] + line[4:])
+
+
+def _near(point: Numbers, others: Numbers) -> bool:
+    """Return whether a point lies in the box of others, or less than its size beside it."""
+    corners = np.reshape(others, (-1, 2))
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    reach = (high - low).max() * 0.75 + _SLACK
+    return bool(((point >= low - reach) & (point <= high + reach)).all())
+
+
+def _are_turned(lines: Sequence[Numbers], shape: tuple[int, int]) -> bool:
+    """Return whether all lines are corners of rectangles, and one is turned."""
+    if any(len(line) != 8 for line in lines):
+        return False
+    corners = np.reshape(lines, (-1, 4, 2)) * shape[::-1]
+    sides = np.roll(corners, -1, axis=1) - corners
+    closed = np.abs(sides[:, 0] + sides[:, 2]).max() <= _PLANAR
+    slant = np.abs((sides[:, 0] * sides[:, 1]).sum(axis=1)) / np.linalg.norm(sides, axis=2).max(1)
+    turned = np.abs(sides).min(axis=2).max() > _PLANAR
+    return bool(closed and turned and slant.max() <= _PLANAR)
+
+
+def _pose(lines: Sequence[Numbers], points: Any, numbered: bool) -> int | None:
+    """Return how many numbers follow a pose in lines of one length; None if they are no poses."""
+    length = len(lines[0]) - 4
+    if points:
+        extra = length - points[0] * points[1]
+        return extra if extra in (0, 1, 2) else None
+    whole = all(line[at].is_integer() for line in lines for at in range(6, length + 4, 3))
+    extras = (1, 2, 0) if numbered and not (length % 3 == 0 and whole) else (0, 1)
+    for extra, size in product(extras, (2, 3)):
+        ends = length + 4 - extra
+        fits = length > extra and (length - extra) % size == 0
+        if fits and all(_is_pose(line[:ends], size) for line in lines):
+            return extra
+    return None
+
+
+def _is_pose(line: Numbers, size: int) -> bool:
+    """Return whether a box in the image is followed by points in it; those at 0 are not seen."""
+    points = np.reshape(line[4:], (-1, size))
+    seen = points[(points[:, :2] != 0).any(axis=1)]
+    limit = np.array([1.01, 1.01, 2])[:size]
+    if not _is_box(line) or (seen < 0).any() or (points > limit).any():
+        return False
+    away = np.abs(seen[:, :2] - line[:2]) > 0.75 * np.array(line[2:4])
+    return bool(away.any(axis=1).mean() <= 0.2) if len(seen) else True

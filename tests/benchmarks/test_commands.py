@@ -1,0 +1,354 @@
+"""The ``bench`` commands, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from benchmarks.drawn import scenes
+from benchmarks.drawn.cases import ModelUnderTest, SceneSource, subject_of
+from benchmarks.drawn.commands import REAL_SETS, CurvePlan, ScenesPlan
+from benchmarks.drawn.curves import CurveBench
+from benchmarks.drawn.methods import SCENE_METHODS, Setting, invert
+from benchmarks.drawn.reports import markdown
+from benchmarks.drawn.scenes import ScenesBench
+from napari_maskinversion import wrap_open_clip
+from napari_maskinversion.cli import app
+from napari_maskinversion.cli.bench import shared
+from napari_maskinversion.engine.models.loading import load_model
+from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.engine.settings import InversionConfig
+from tests.bench.sets import ok
+from tests.emoji_sets import write_sets
+from tests.engine.tiny import tiny_siglip
+
+from .conftest import Bench, fewer_choices
+
+
+def row_of(out: str, title: str) -> str:
+    return next(line for line in out.splitlines() if line.startswith(f"| {title} |"))
+
+
+SHORT = ("bench", "scenes", "--short", "--scenes", "8", "--json")
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Figures of the short form, as continuous integration measures them."""
+    file = tmp_path_factory.mktemp("bench") / "short.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["napari-maskinversion", *SHORT, str(file)])
+        with pytest.raises(SystemExit) as stop:
+            app.main()
+    assert not stop.value.code
+    page: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return page
+
+
+# Far above chance (one in dozens of names), below every bundled model so far.
+FLOORS = {"single": 0.6, "maskinversion": 0.5, "masked_crop": 0.5, "iou": 0.35}
+
+
+def falls_short(page: dict[str, Any]) -> list[str]:
+    single, regions = page["parts"]["single/bundled"], page["parts"]["regions/bundled/3"]
+    scores = {
+        "single": single["top1"]["value"],
+        "maskinversion": regions["ways"]["maskinversion"]["top1"]["value"],
+        "masked_crop": regions["ways"]["masked_crop"]["top1"]["value"],
+        "iou": regions["iou"]["value"],
+    }
+    return [name for name, floor in FLOORS.items() if scores[name] < floor]
+
+
+def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any]) -> None:
+    assert falls_short(short) == []
+    assert set(short["parts"]["regions/bundled/3"]["ways"]) == set(SCENE_METHODS)
+
+
+def test_single_objects_are_quick_so_five_times_as_many_are_measured(short: dict[str, Any]) -> None:
+    parts = short["parts"]
+    assert parts["single/bundled"]["scenes"] == 5 * 8
+    assert parts["regions/bundled/3"]["regions"] == 3 * 8
+    assert "| one object, image embedding (40 scenes) |" in markdown(short)
+
+
+def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
+    assert short["settings"]["fingerprint"] == load_model("demo", device="cpu").fingerprint
+    assert (
+        short["command"] == "napari-maskinversion bench scenes --short --scenes 8 --json short.json"
+    )
+    assert short["machine"]["cores"] >= 1
+    for part in short["parts"].values():
+        assert part["date"].startswith("20")
+    top = short["parts"]["regions/bundled/3"]["ways"]["crop"]["top1"]
+    assert 0 <= top["low"] <= top["value"] <= top["high"] <= 1
+
+
+def damaged(folder: Path, spoil: Callable[[dict[str, torch.Tensor]], None]) -> Path:
+    """A copy of the bundled model with spoilt weights."""
+    source = bundled_folder()
+    for file in ("open_clip_config.json", "vocabulary.txt"):
+        (folder / file).write_bytes((source / file).read_bytes())
+    tensors = load_file(source / "open_clip_model.safetensors")
+    spoil(tensors)
+    save_file(tensors, folder / "open_clip_model.safetensors")
+    return folder
+
+
+def shuffled(tensors: dict[str, torch.Tensor]) -> None:
+    order = torch.randperm(128, generator=torch.Generator().manual_seed(0))
+    tensors["visual.proj"] = tensors["visual.proj"][:, order].contiguous()
+
+
+def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path) -> None:
+    folder = damaged(tmp_path, shuffled)
+    out = tmp_path / "out.json"
+    ok(bench("scenes", "--short", "--scenes", 3, "--model", folder, "--json", out))
+    assert falls_short(json.loads(out.read_text("utf-8")))
+
+
+def test_a_run_that_was_stopped_goes_on(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "new" / "short.json"
+    call = ("scenes", "--short", "--scenes", 2, "--steps", 1, "--json", file)
+    with monkeypatch.context() as patch:
+
+        def stop(*_: Any) -> Any:
+            raise KeyboardInterrupt
+
+        patch.setattr(ScenesBench, "_regions", stop)
+        code, _, err = bench(*call)
+    assert code == 130
+    assert "1 finished parts" in err
+    assert "Traceback" not in err
+    kept = json.loads(file.read_text("utf-8"))
+    assert list(kept["parts"]) == ["single/bundled"]
+    monkeypatch.setattr(ScenesBench, "_single", stop)  # what is finished is not measured again
+    out = ok(bench(*call, "--markdown", tmp_path / "table.md"))
+    assert len(json.loads(file.read_text("utf-8"))["parts"]) == 2
+    assert out.strip() in (tmp_path / "table.md").read_text("utf-8")
+    for way in SCENE_METHODS.values():
+        assert way.title in out
+    code, _, err = bench(*call[:-4], "--steps", 2, "--json", file)
+    assert code == 2
+    assert "another inversion" in err
+    assert "--overwrite" in err
+    assert bench("show", file)[1] == out
+    code, _, err = bench("maps", "--scenes", 1, "--json", file)
+    assert code == 2
+    assert "holds figures of 'bench scenes'" in err  # and they stay
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["scenes", "--scenes", "0"], "--scenes must be at least 1; got 0"),
+        (["scenes", "--objects", "3,7"], "from 1 to 5"),
+        (["scenes", "--objects", "three"], "'three'"),
+        (["scenes", "--steps", "0"], "steps"),
+        (["scenes", "--learning-rate", "-1"], "learning_rate"),
+        (["scenes", "--sprites", "no-such-folder"], "no-such-folder"),
+        (["scenes", "--data", "no-such-folder"], "no-such-folder"),
+        (["scenes", "--real"], "NAPARI_MASKINVERSION_DATA"),
+        (["scenes", "--json", "."], "is a folder"),
+        (["steps", "--objects", "9"], "from 1 to 5"),
+        (["alpha", "--alphas", "0,much"], "0,much"),
+        (["alpha", "--alphas", "0,-1"], "alpha"),
+        (["show", "no-such-file.json"], "no-such-file.json"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_work(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
+
+    def too_late(*_: Any) -> Any:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr(shared, "load", too_late)
+    code, _, err = bench(*arguments)
+    assert code == 2, err
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_resolution_under_two_patches_is_refused(bench: Bench) -> None:
+    code, _, err = bench("scenes", "--short", "--resolution", "8")
+    assert code == 2
+    assert "at least 16" in err
+
+
+def test_no_scene_that_is_measured_is_one_of_another_split(subject: ModelUnderTest) -> None:
+    source = SceneSource(subject, None)
+    pictures = [
+        c.image.tobytes()
+        for split in ("validation", "test")
+        for objects in (1, 3)
+        for c in source.draw("bundled", 3, objects, split)
+    ]
+    assert len(set(pictures)) == len(pictures)
+    again = [c.image.tobytes() for c in source.draw("bundled", 3, 3, "test")]
+    assert pictures[-3:] == again
+
+
+def test_every_object_of_a_scene_shows(subject: ModelUnderTest) -> None:
+    for case in SceneSource(subject, None).draw("bundled", 6, 5):
+        assert case.masks.mean((1, 2)).min() >= 0.008
+        assert len(set(case.labels.tolist())) == len(case.labels) == 5
+
+
+def test_a_curve_over_steps_is_what_separate_inversions_give(subject: ModelUnderTest) -> None:
+    cases = list(SceneSource(subject, None).draw("bundled", 3, 3))
+    values = (0.0, 1.0, 4.0)
+    plan = CurvePlan(resolution=96)
+    curve = CurveBench(subject, plan, "steps", values, InversionConfig(steps=4)).curve(cases)
+    for place, steps in ((1, 1), (2, 4)):
+        separate = InversionConfig(steps=steps)
+        vectors, overlaps = invert(subject, cases, Setting(resolution=96), separate)
+        labels = np.concatenate([c.labels for c in cases])
+        right = ((vectors @ subject.texts.T).argmax(1) == labels).mean()
+        assert curve["top1"][place]["value"] == pytest.approx(right)
+        assert curve["iou"][place]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
+    assert curve["cosine"][0] == pytest.approx(1, abs=1e-5)
+    assert curve["dice"][0] > curve["dice"][1] > curve["dice"][2]
+    assert curve["iou"][2]["value"] > curve["iou"][0]["value"]
+
+
+def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTest) -> None:
+    cases = list(SceneSource(subject, None).draw("bundled", 2, 3))
+    plan, values = CurvePlan(resolution=96), (0.0, 5.0, 100.0)
+    curve = CurveBench(subject, plan, "alpha", values, InversionConfig(steps=5)).curve(cases)
+    assert curve["cosine"][0] < min(curve["cosine"][1:])
+    # The regulariser is not part of the Dice loss: with less freedom it is larger.
+    assert curve["dice"][0] < curve["dice"][2] < 1
+    vectors, overlaps = invert(
+        subject, cases, Setting(resolution=96), InversionConfig(steps=5, alpha=5)
+    )
+    assert len(vectors) == curve["regions"]
+    assert curve["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["steps", "alpha"])
+def test_curves_are_tabled_and_drawn(bench: Bench, tmp_path: Path, kind: str) -> None:
+    few_points = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
+    call = [kind, "--short", "--scenes", 2, *few_points, "--json", tmp_path / "a.json"]
+    out = ok(bench(*call, "--plots", tmp_path / "plots"))
+    drawn = {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
+    assert set(drawn) == {f"{kind}-light.svg", f"{kind}-dark.svg"}
+    assert all(b"<svg" in content for content in drawn.values())
+    assert len(set(drawn.values())) == 2
+    assert bench("show", tmp_path / "a.json", "--plots", tmp_path / "plots")[:2] == (0, out)
+    assert drawn == {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
+
+
+def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: ModelUnderTest) -> None:
+    assert subject.taught
+    folder = damaged(tmp_path, lambda _: None)
+    cells = ("red blood cell", "white blood cell", "platelet")
+    listed = [*(n.name for n in subject.drawn[:12]), *cells]
+    (folder / "vocabulary.txt").write_text("\n".join(listed) + "\n")
+    other = subject_of(load_model(folder, device="cpu"))
+    assert list(other.names) == listed
+    assert len(other.drawn) == 12
+    assert other.knows("blood")
+    assert not other.knows("aerial")
+    (folder / "vocabulary.txt").unlink()
+    unlisted = subject_of(load_model(folder, device="cpu"))
+    assert not unlisted.taught
+    assert unlisted.knows("aerial")
+
+
+def test_real_images_are_measured_on_their_test_split(
+    bench: Bench, real_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blood alone, by a model that pretends to know it; few regions and few settings."""
+    folder = damaged(tmp_path, lambda _: None)
+    with (folder / "vocabulary.txt").open("a", encoding="utf-8") as file:
+        file.write("red blood cell\nwhite blood cell\nplatelet\n")
+    known = subject_of(load_model(folder, device="cpu"))
+    monkeypatch.setattr(scenes, "KINDS", ("blood",))
+    monkeypatch.setattr(scenes, "VALIDATION_PER_CLASS", 2)
+    fewer_choices(monkeypatch)
+    monkeypatch.setattr(ScenesBench, "_single", lambda *_: {})
+    monkeypatch.setattr(ScenesBench, "_choice", lambda *_: {})
+    monkeypatch.setattr(ScenesBench, "_regions", lambda *_: {})
+    for name in REAL_SETS:
+        (tmp_path / "real" / name / "images").mkdir(parents=True)
+    for folder in ("images", "annotations"):
+        (tmp_path / "real/bccd" / folder).mkdir(exist_ok=True)
+        for file in sorted((real_images / "bccd" / folder).iterdir())[:60]:
+            (tmp_path / "real/bccd" / folder / file.name).symlink_to(file)
+    job = ScenesBench(
+        known, ScenesPlan(data=tmp_path / "real", per_class=3, steps=1, resolution=64)
+    )
+    job.run()
+    part = job.record.parts["real/blood"]
+    assert part["regions"] == 9
+    assert set(part["classes"].values()) == {3}
+    assert part["majority"] == pytest.approx(1 / 3)
+    assert set(part["ways"]) == set(SCENE_METHODS)
+    assert part["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
+
+
+def test_drawings_of_an_unseen_style_are_measured_apart(
+    tmp_path: Path, subject: ModelUnderTest
+) -> None:
+    few = replace(subject, names=tuple(name.name for name in subject.drawn[:6]))
+    source = SceneSource(few, write_sets(tmp_path / "node_modules", few.drawn))
+    seen, unseen = (next(source.draw(kind, 1, 3)) for kind in ("seen", "unseen"))
+    assert not np.array_equal(seen.image, unseen.image)
+    assert all(0 <= label < 6 for label in (*seen.labels, *unseen.labels))
+
+
+@pytest.fixture
+def siglip(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A small model that pools by attention."""
+    model = wrap_open_clip(tiny_siglip(monkeypatch))
+    monkeypatch.setattr(shared, "load", lambda *_: model)
+    return "siglip"
+
+
+@pytest.mark.parametrize("kind", ["steps", "alpha"])
+def test_curves_work_with_a_tower_that_pools_by_attention(
+    bench: Bench, siglip: str, kind: str
+) -> None:
+    options = ["--alphas", "0,5"] if kind == "alpha" else []
+    call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
+    out = ok(bench(*call))
+    assert "heatmap-to-mask IoU" in out
+
+
+def test_scenes_leave_out_the_ways_that_a_tower_lacks(
+    bench: Bench, siglip: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "short.json"
+    call = ["scenes", "--short", "--scenes", 2, "--steps", 1, "--model", siglip, "--json", file]
+    out = ok(bench(*call))
+    row = row_of(out, "token means (MaskCLIP)")
+    assert "not for this model: MaskCLIP needs an open_clip" in row
+    assert "(" in row_of(out, "Masked Crop")
+    assert bench(*call)[1] == out  # goes on with what is kept
+
+
+def test_curves_have_the_papers_figures_below_them() -> None:
+    point = {"value": 0.5, "low": 0.4, "high": 0.6}
+    part = {"values": [5.0], "top1": [point], "iou": [point], "dice": [0.3], "cosine": [0.2],
+            "date": "2026-01-01"}  # fmt: skip
+    settings = {"model": "demo", "fingerprint": "", "names": 2, "scenes": 1,
+                "inversion": {"steps": 10, "learning_rate": 0.1, "alpha": 0.0}}  # fmt: skip
+    page = {"kind": "alpha", "settings": settings, "parts": {"bundled": part}, "command": "bench"}
+    out = markdown(page)
+    assert "56.2" not in row_of(out, "5")
+    values = "41.7 | 47.6 | 50.3 | 52.2 | 53.9 | 54.6 | 55.2 | 56.0 | 56.2 | 56.0 | 55.8 | 56.0"
+    values += " | 56.2 | 56.1 | 55.8 | 53.7 | 20.5"
+    assert f"| MaskInversion | {values} |" in out

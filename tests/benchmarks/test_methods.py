@@ -1,0 +1,197 @@
+"""Ways to embed a region, each against a plain re-derivation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.drawn.cases import ModelUnderTest
+from benchmarks.drawn.methods import (
+    SCENE_METHODS,
+    Setting,
+    choose_settings,
+    read_setting,
+    usual_settings,
+)
+from napari_maskinversion.bench.datasets.scenes import Case
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.engine.settings import InversionConfig
+
+from .conftest import fewer_choices
+
+TWO = InversionConfig(steps=2)
+
+
+def picture(seed: int, height: int = 96, width: int = 96) -> Case:
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 255, (height // 8, width // 8, 3)).astype(np.uint8)
+    image = image.repeat(8, 0).repeat(8, 1)
+    masks = np.zeros((2, height, width), bool)
+    masks[0, 10:50, 20:70] = True
+    masks[0, 10:30, 20:40] = False
+    masks[1, 60:90, 8:32] = True
+    return Case(image, masks, np.array([0, 3]), str(seed))
+
+
+@pytest.mark.parametrize("name", SCENE_METHODS)
+def test_together_is_as_alone(subject: ModelUnderTest, name: str) -> None:
+    cases = [picture(1), picture(2, 64, 128), picture(3)]
+    cases = [c if c.image.shape[0] > 64 else replace(c, masks=c.masks.copy()) for c in cases]
+    cases[1].masks[1, 40:60, 8:32] = True
+    setting = Setting(resolution=96, context=1.4)
+    embed = SCENE_METHODS[name].embed
+    together = embed(subject, cases, setting, TWO)
+    assert together.shape == (6, subject.model.embed_dim)
+    alone = np.concatenate([embed(subject, [c], setting, TWO) for c in cases])
+    np.testing.assert_allclose(together, alone, atol=2e-4)
+
+
+def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
+    subject: ModelUnderTest,
+) -> None:
+    case, inverter = picture(1), MaskInverter(subject.model)
+    inverter.set_image(case.image, resolution=128)
+    embeddings = SCENE_METHODS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
+    expected = inverter.image_embedding / np.linalg.norm(inverter.image_embedding)
+    np.testing.assert_allclose(embeddings, np.stack([expected] * 2), atol=1e-5)
+
+
+def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
+    """Value tokens of the last block by a hook, averaged over whole tokens of the mask."""
+    side = subject.model.native_resolution  # open_clip itself takes no other
+    case, visual = picture(1, side, side), subject.model.clip.visual
+    masks = np.zeros((1, side, side), bool)
+    masks[0, 16:40, 24:72] = True  # whole tokens
+    case = replace(case, masks=masks, labels=np.array([0]))
+    seen: dict[str, torch.Tensor] = {}
+    block = visual.transformer.resblocks[-1]
+    handle = block.ln_1.register_forward_hook(lambda _, x, y: seen.update(x=x[0], normed=y))
+    tensor = subject.model.preprocess(case.image, resolution=side)
+    try:
+        with torch.no_grad():
+            subject.model.clip.encode_image(tensor)
+    finally:
+        handle.remove()
+    width = seen["normed"].shape[-1]
+    attn = block.attn
+    values = seen["normed"] @ attn.in_proj_weight[2 * width :].T + attn.in_proj_bias[2 * width :]
+    projected = attn.out_proj(values)
+    added = seen["x"] + projected
+    whole_block = added + block.mlp(block.ln_2(added))
+    for reading, tokens in (("values", projected), ("block", whole_block)):
+        unit = torch.nn.functional.normalize(visual.ln_post(tokens)[0, 1:] @ visual.proj, dim=-1)
+        expected = unit.reshape(side // 8, side // 8, -1)[2:5, 3:9].mean((0, 1))
+        expected = expected / expected.norm()
+        setting = Setting(resolution=side, reading=reading)
+        embeddings = SCENE_METHODS["maskclip"].embed(subject, [case], setting, TWO)
+        np.testing.assert_allclose(embeddings[0], expected.detach().numpy(), atol=2e-5)
+
+
+def test_a_crop_is_its_box_and_nothing_else(subject: ModelUnderTest) -> None:
+    case = picture(1)
+    other = case.image.copy()
+    other[:10], other[50:], other[:, :20], other[:, 70:] = 0, 0, 0, 0
+    first = replace(case, masks=case.masks[:1])
+    setting = Setting(resolution=96, context=1.0)
+    one, two = (
+        SCENE_METHODS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        for i in (case.image, other)
+    )
+    np.testing.assert_array_equal(one, two)
+    wide = replace(setting, context=1.4)
+    three = SCENE_METHODS["crop"].embed(subject, [replace(first, image=other)], wide, TWO)
+    assert np.abs(one - three).max() > 0.01
+
+
+@pytest.mark.parametrize("context", [1.0, 2.0, math.inf])
+@pytest.mark.parametrize("fill", ["image mean", "model mean", "blurred"])
+def test_a_masked_crop_hides_what_is_not_the_region(
+    subject: ModelUnderTest, context: float, fill: str
+) -> None:
+    case = picture(1)
+    first = replace(case, masks=case.masks[:1])
+    # Swapping two pixels outside the mask changes neither mean nor, visibly, a wide blur.
+    other = case.image.copy()
+    other[12, 22], other[25, 37] = case.image[25, 37], case.image[12, 22]
+    setting = Setting(resolution=96, context=context, fill=fill)  # type: ignore[arg-type]
+    one, two = (
+        SCENE_METHODS["masked_crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        for i in (case.image, other)
+    )
+    np.testing.assert_allclose(one, two, atol=0.05 if fill == "blurred" else 1e-6)
+    plain, swapped = (
+        SCENE_METHODS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        for i in (case.image, other)
+    )
+    assert np.abs(plain - swapped).max() > 1e-4
+
+
+def test_a_setting_survives_the_record() -> None:
+    setting = Setting(resolution=128, context=math.inf, fill="blurred")
+    way = SCENE_METHODS["masked_crop"]
+    assert read_setting(way.describe(setting)) == setting
+    assert SCENE_METHODS["cls"].describe(setting) == {"resolution": 128}
+
+
+def alone(seed: int) -> Case:
+    case = picture(seed, 128, 160)
+    return replace(case, masks=case.masks[:1], labels=case.labels[:1])
+
+
+@pytest.mark.parametrize(
+    ("context", "window"),
+    [
+        (math.inf, (0, 0, 128, 160)),
+        (2.4, (0, 0, 120, 120)),  # 2.4 times the longer side of the region's box
+        (1.2, (0, 0, 96, 96)),  # at least the model's input
+    ],
+)
+def test_maskinversion_sees_a_window_around_the_regions(
+    subject: ModelUnderTest, context: float, window: tuple[int, int, int, int]
+) -> None:
+    case, (top, left, bottom, right) = alone(1), window
+    setting = Setting(resolution=96, context=context)
+    embeddings = SCENE_METHODS["maskinversion"].embed(subject, [case], setting, TWO)
+    inverter = MaskInverter(subject.model)
+    inverter.set_image(case.image[top:bottom, left:right], resolution=96)
+    expected = inverter.invert(case.masks[:, top:bottom, left:right], TWO).embeddings
+    np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+
+
+def test_windows_of_maskinversion_are_chosen_for_single_regions_only(
+    subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fewer_choices(monkeypatch)
+    texts = (np.arange(len(subject.names)), subject.texts)
+    several, single = (
+        choose_settings(subject, cases, texts, TWO, resolution=96)["maskinversion"]
+        for cases in ([picture(1), picture(2)], [alone(1), alone(2)])
+    )
+    assert (several["tried"], several["setting"]["context"]) == (1, "whole image")
+    assert single["tried"] == len(SCENE_METHODS["maskinversion"].choices["context"]) > 1
+
+
+def test_the_best_setting_is_chosen_for_every_way(
+    subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fewer_choices(monkeypatch)
+    cases = [picture(i) for i in range(3)]
+    texts = (np.arange(len(subject.names)), subject.texts)
+    choices = choose_settings(subject, cases, texts, TWO, resolution=96)
+    assert set(choices) == set(SCENE_METHODS)
+    assert choices["maskinversion"] == {**choices["maskinversion"], "tried": 1}
+    usual = usual_settings(subject)
+    for name in ("crop", "masked_crop", "maskclip"):
+        assert choices[name]["tried"] > 2
+        chosen = read_setting(choices[name]["setting"])
+        scores = []
+        for setting in (chosen, usual[name]):
+            vectors = SCENE_METHODS[name].embed(subject, cases, setting, TWO)
+            best = (vectors @ subject.texts.T).argmax(1)
+            scores.append((best == np.tile([0, 3], 3)).mean())
+        assert scores[0] == pytest.approx(choices[name]["top1"])
+        assert scores[0] >= scores[1]
