@@ -295,7 +295,7 @@ def test_what_cannot_be_laid_on_the_image_is_refused_by_name(panel, tmp_path, me
     panel.press(path)
     assert "a.json has planes along z; 'photo' has planes along no axis" in messages[-1]
     panel.press(path, panel.viewer.add_image(np.zeros((5, *SHAPE)), name="stack"))
-    assert "region 1 on z 12, and 'stack' has 5 planes" in messages[-1]
+    assert "region 1 on plane 12, and 'stack' has 5 planes" in messages[-1]
     (tmp_path / "b.json").write_text("{")
     panel.press(tmp_path / "b.json")
     assert "b.json is broken JSON" in messages[-1]

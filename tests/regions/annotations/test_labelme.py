@@ -83,7 +83,6 @@ def test_flags_descriptions_and_groups_are_attributes(read):
         "description": "old roof",
         "sure": True,
         "cut": False,
-        "difficult": False,
     }
     (item,) = read(labelme(shape(description=""))).items
     assert item.values == {}

@@ -268,7 +268,7 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
             axis = axes[name]
             if not 0 <= at < shape[axis]:
                 raise InputError(
-                    f"{path} has region {item.region.id} on {name} {at}, and '{target.layer.name}' "
+                    f"{path} has region {item.region.id} on plane {at}, and '{target.layer.name}' "
                     f"has {shape[axis]} planes along {target.axes[axis]}."
                 )
             places[axis] = at
