@@ -170,7 +170,8 @@ class ScenesBench(SceneBench):
         self, cases: tuple[Case, ...], settings: dict[str, Setting], texts: Texts
     ) -> dict[str, NDArray[Any]]:
         """Return hits (regions, 2) of every method, and MaskInversion's overlaps (regions,)."""
-        true, right = np.searchsorted(texts[0], labels_of(cases)), {}
+        true = np.searchsorted(texts[0], labels_of(cases))
+        right: dict[str, NDArray[Any]] = {}
         for name, setting in settings.items():
             what = self.subject, cases, setting, self.plan.inversion
             if name == "maskinversion":

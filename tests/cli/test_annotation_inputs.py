@@ -170,7 +170,7 @@ def test_with_labels_of_your_own_names_are_only_compared(image, fine, tmp_path):
     err = fine(*command, "--out", tmp_path / "out")
     # The only label there is must be the suggestion.
     assert "1 of 1 suggestions (100 %) are the names in the file" in err
-    assert "1 region has a name that is no label (tree); not compared" in err
+    assert "1 region has a name that is none of the words (tree); not compared" in err
 
 
 def test_a_file_without_names_asks_for_labels(image, refused, tmp_path):

@@ -198,7 +198,7 @@ def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypat
     code, out, _ = call(*start, "apple", *more, "--template", "photo")
     assert code == 0
     assert sum(line.startswith("│") for line in out.splitlines()) == 2
-    assert [(config.alpha, mode) for config, mode in configs] == [(5, "whole"), (2, "fixed")]
+    assert [(config.alpha, mode) for config, mode in configs] == [(5, "auto"), (2, "fixed")]
     assert (files / "maskinversion_output").exists() is False
 
 
@@ -208,7 +208,7 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
     start = ("find", files / "image.png", files / "masks.png", "apple", "--steps", 1)
     _, expected, _ = call(*start)
     first = ("run", files / "image.png", files / "masks.png", "--labels", "car", "--steps", 1)
-    how = ("--alpha", 5, "--window", "whole", "--format", "npz", "--out", tmp_path / "out")
+    how = ("--alpha", 5, "--format", "npz", "--out", tmp_path / "out")
     fine(*first, *how)
     monkeypatch.setattr(pipeline, "run_planes", None)  # were it run again: an error
     again = ("--results", tmp_path / "out" / "results.npz")
@@ -220,7 +220,7 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
     ]
     for more, says in (
         (("--alpha", 0), "alpha 5.0 instead of 0.0"),
-        (("--window", "auto"), "other windows"),
+        (("--window", 30), "other windows"),
         (("--square",), "other windows"),
         (("--resolution", 64), "another resolution than 64"),
         (("--only", "1,2"), "other regions"),

@@ -188,13 +188,13 @@ def test_only_methods_that_use_tokens_see_448_pixels(own, monkeypatch):
 def test_curves_keep_what_they_vary(call, monkeypatch, command):
     seen = []
 
-    def stop(subject, plan, *_):
-        seen.append(plan)
+    def stop(subject, plan, *curve):
+        seen.append((plan, *curve))
         raise Reached
 
-    monkeypatch.setattr("napari_maskinversion.bench.measures.scenes.CurveBench", stop)
+    monkeypatch.setattr("benchmarks.drawn.curves.CurveBench", stop)
     with pytest.raises(Reached):
         call("bench", command, "--short", "--paper")
-    (plan,) = seen
-    assert (plan.resolution, plan.inversion.learning_rate, plan.inversion.alpha) == (448, 0.1, 0)
-    assert (plan.values[-1], plan.inversion.steps) == ((30, 30) if command == "steps" else (30, 10))
+    ((plan, _, values, inversion),) = seen
+    assert (plan.resolution, inversion.learning_rate, inversion.alpha) == (448, 0.1, 0)
+    assert (values[-1], inversion.steps) == ((30, 30) if command == "steps" else (30, 10))

@@ -173,12 +173,13 @@ def test_a_mask_and_overviews_in_a_cog_are_no_images(tmp_path, pixels):
 
 def test_a_png_is_read_if_it_fits_into_memory(tmp_path, monkeypatch):
     Image.fromarray(EIGHT).save(tmp_path / "a.png")
-    Image.fromarray(GREY).save(tmp_path / "mask.png")
+    mask = np.where(GREY[0, 0] == GREY, 0, GREY)
+    Image.fromarray(mask).save(tmp_path / "mask.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # 179 million otherwise
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(read_image(tmp_path / "a.png"), EIGHT)
-        assert len(read_regions(tmp_path / "mask.png", GREY.shape)) == len(np.unique(GREY))
+        assert len(read_regions(tmp_path / "mask.png", mask.shape)) == len(np.unique(mask)) - 1
     assert Image.MAX_IMAGE_PIXELS == 100
     monkeypatch.setattr(decoding, "_ALWAYS_FITS", 100)
     monkeypatch.setattr(decoding, "free_memory", lambda: 1000)

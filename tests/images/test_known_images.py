@@ -10,6 +10,7 @@ from PIL import Image
 
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.images import known_images
+from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.images.known_images import is_near, unknown_image_note
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.images.sample_scenes import load_scene, scene_names
@@ -26,6 +27,7 @@ def test_a_photograph_is_told_with_the_model_to_fetch_and_its_size(photograph, m
     monkeypatch.setattr(known_images, "is_offline", lambda: False)
     note = unknown_image_note(photograph, demo_model())
     assert note.startswith("The demo model does not recognise this image.")
+    assert "If it is a drawing like the samples, suggestions may still be right" in note
     assert "no photographs" in note
     assert "fetch ViT-B-16/openai (599 MB): napari-maskinversion models fetch" in note
 
@@ -46,6 +48,23 @@ def test_a_model_that_is_there_is_named(photograph, monkeypatch):
 @pytest.mark.parametrize("name", scene_names())
 def test_samples_get_no_warning(name):
     assert unknown_image_note(load_scene(name).image, demo_model()) == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda drawing: np.where(np.indices(drawing.shape).sum(0) == 0, 255 - drawing, drawing),
+        lambda drawing: drawing[101:333, 57:400],
+        lambda drawing: drawing / 255,
+        lambda drawing: drawing.astype(np.uint16) * 257,
+        lambda drawing: drawing.mean(axis=-1) * 16,
+    ],
+    ids=["one value changed", "cropped", "floats", "uint16", "grey, 12 bits"],
+)
+def test_a_sample_that_was_changed_a_little_is_still_known(change):
+    drawing = load_scene("everyday-1").image
+    changed = change(drawing)
+    assert known_images.is_sample(as_source(changed))
 
 
 def test_of_a_plane_of_more_than_50_million_pixels_some_rows_are_read(photograph):

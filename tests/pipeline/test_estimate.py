@@ -74,7 +74,7 @@ def plane(regions=None, z=0):
 def test_a_machine_that_never_ran_the_model_gives_counts_alone():
     estimate = ask([plane()])
     assert estimate == Estimate(regions=6, planes=1, windows=6, seconds=None)
-    assert estimate.text == "6 regions in 6 windows"
+    assert estimate.text == "6 regions in 6 parts of the image"
 
 
 def test_measured_speeds_give_seconds_for_windows_and_for_every_step_of_a_region():
@@ -85,7 +85,7 @@ def test_measured_speeds_give_seconds_for_windows_and_for_every_step_of_a_region
     whole = ask([plane()], steps=9, mode="whole")
     assert whole.windows == 1
     assert whole.seconds == pytest.approx(2.0 + 6.0)
-    assert estimate.text == "6 regions in 6 windows, about 20 s"
+    assert estimate.text == "6 regions in 6 parts of the image, about 20 s"
 
 
 def test_one_map_says_nothing_of_the_time_of_another():
@@ -101,20 +101,20 @@ def test_one_map_says_nothing_of_the_time_of_another():
 def test_planes_are_counted_where_they_have_regions():
     estimate = ask([plane(z=0), plane(far_apart(0), z=1), plane(z=2)])
     assert (estimate.regions, estimate.planes, estimate.windows) == (12, 2, 12)
-    assert estimate.text == "12 regions on 2 planes in 12 windows"
+    assert estimate.text == "12 regions on 2 planes in 12 parts of the image"
 
 
 @pytest.mark.parametrize(
     ("regions", "windows", "seconds", "text"),
     [
-        (1, 1, None, "1 region in 1 window"),
-        (1, 1, 0.2, "1 region in 1 window, about a second"),
-        (212, 40, 7.2, "212 regions in 40 windows, about 7 s"),
-        (212, 40, 78, "212 regions in 40 windows, about 1 min 20 s"),
-        (212, 40, 58, "212 regions in 40 windows, about 1 min"),
-        (10_000, 2000, 1000, "10,000 regions in 2,000 windows, about 17 min"),
-        (10_000, 2000, 7000, "10,000 regions in 2,000 windows, about 1 h 55 min"),
-        (10_000, 2000, 7200, "10,000 regions in 2,000 windows, about 2 h"),
+        (1, 1, None, "1 region"),
+        (1, 1, 0.2, "1 region, about a second"),
+        (212, 40, 7.2, "212 regions in 40 parts of the image, about 7 s"),
+        (212, 40, 78, "212 regions in 40 parts of the image, about 1 min 20 s"),
+        (212, 40, 58, "212 regions in 40 parts of the image, about 1 min"),
+        (10_000, 2000, 1000, "10,000 regions in 2,000 parts of the image, about 17 min"),
+        (10_000, 2000, 7000, "10,000 regions in 2,000 parts of the image, about 1 h 55 min"),
+        (10_000, 2000, 7200, "10,000 regions in 2,000 parts of the image, about 2 h"),
     ],
 )
 def test_text_is_what_a_person_would_say(regions, windows, seconds, text):

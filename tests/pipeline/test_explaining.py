@@ -300,9 +300,10 @@ def test_numbers_are_said_in_words(answered):
     limits = UncertaintyConfig(overlap=0.3)
     shaky = replace(answered[2].regions[0], ranking=ranking, iou=0.21, area=4.0, limits=limits)
     said = in_words(shaky)
-    assert said[0] == "The heatmap does not fit: overlap (IoU) 0.21."
-    assert said[1] == "dog before cat: 1.1 times as probable (margin 0.010)."
-    assert said[2] == "All words: undecided (entropy 0.69 of 0.69)."
+    less = "less than usual where this model is right"
+    assert said[0] == f"Heatmap and region overlap by 21 % (IoU), {less}."
+    assert said[1] == "dog is 1.1 times as probable as cat."
+    assert said[2] == "Among all 2 words the choice is undecided."
     assert said[3].startswith("Doubtful, does not fit: ")
     assert "low overlap 0.21" in said[3]
     assert "low margin 0.010" in said[3]
@@ -312,6 +313,8 @@ def test_numbers_are_said_in_words(answered):
     known = replace(shaky.window, unknown=False)
     area = answered[2].regions[0].area
     fine = in_words(replace(shaky, ranking=sure, iou=0.7, area=area, window=known))
-    assert fine[0] == "The heatmap fits: overlap (IoU) 0.70."
-    assert fine[1].startswith("dog before cat: more than 10 times")
+    assert fine[0].endswith("overlap by 70 % (IoU), as often where this model is right.")
+    assert fine[1] == "dog is more than 10 times as probable as cat."
+    equal = replace(ranking, probabilities=np.array([0.5, 0.49], np.float32))
+    assert "dog and cat are equally probable." in in_words(replace(shaky, ranking=equal))
     assert fine[-1] == "No reason to doubt it."

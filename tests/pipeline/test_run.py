@@ -66,7 +66,7 @@ def test_progress_says_region_and_step_and_never_goes_back():
     news, _ = collect(lambda: run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
     said = [item for item in news if isinstance(item, Progress)]
     texts = [item.text for item in said]
-    assert texts[0] == "Encoding the image, layer 0 of 4"
+    assert texts[0] == "Looking at the image, 0 %"
     assert "Regions 3-4 of 5, step 1 of 2" in texts
     assert texts[-1] == "Region 5 of 5, step 2 of 2"
     fractions = [item.fraction for item in said]

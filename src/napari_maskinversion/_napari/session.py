@@ -774,11 +774,12 @@ class Session(EventedModel):
             return NextStep.WAIT
         if self.image is None:
             return NextStep.OPEN_SAMPLE
-        if self.regions is None or (self.region_count == 0 and not self.results):
+        here = self.results and not self.elsewhere  # results of the plane shown
+        if self.regions is None or (self.region_count == 0 and not here):
             return NextStep.DRAW_REGIONS
         if self.vocabulary is None:
             return NextStep.CHOOSE_WORDS
-        if not self.results or self.elsewhere:
+        if not here:
             return NextStep.SUGGEST
         if self.stale and not self.live:
             return NextStep.UPDATE
@@ -786,8 +787,8 @@ class Session(EventedModel):
             return NextStep.CONTINUE
         if not self.undecided:
             return self._after_all
-        here = self.tab == "review" and self.reviewing and self.reviewed is not None
-        return NextStep.DECIDE if here else NextStep.REVIEW
+        deciding = self.tab == "review" and self.reviewing and self.reviewed is not None
+        return NextStep.DECIDE if deciding else NextStep.REVIEW
 
     @property
     def _after_all(self) -> NextStep:

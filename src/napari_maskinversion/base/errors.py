@@ -1,5 +1,6 @@
 """Errors shown to users: what is wrong, with which value, and what to do."""
 
+from collections.abc import Sequence
 from typing import Final
 
 _LONGEST: Final = 2000  # characters
@@ -28,6 +29,13 @@ class InputError(MaskInversionError, ValueError):
 
 class MaskShapeError(InputError):
     """Masks that do not have the size of the image."""
+
+
+def if_turned(size: Sequence[int], shape: Sequence[int]) -> str:
+    """Return a hint for a size (H, W) whose sides are exchanged; "" for others."""
+    if tuple(size) != tuple(shape[::-1]):
+        return ""
+    return " Drawn in a viewer that turns the picture (EXIF orientation)? Save it upright first."
 
 
 class EmptyMaskError(InputError):

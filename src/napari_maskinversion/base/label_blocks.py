@@ -57,7 +57,10 @@ def as_whole_numbers(block: Array) -> Array:
     if kind == "f":
         block = np.nan_to_num(block, nan=0.0, posinf=np.inf, neginf=-np.inf)
         if not np.array_equal(block, np.round(block)):
-            raise InputError("A label image has whole numbers; this one contains fractions.")
+            raise InputError(
+                "A label image has whole numbers; this one contains fractions. Save it as 16-bit "
+                "whole numbers (in CellProfiler, convert objects to an image of type uint16)."
+            )
     # Smaller types cannot hold larger values.
     if block.size and (kind != "u" or block.itemsize > 2):
         for value in (block.min(), block.max()):

@@ -31,8 +31,8 @@ def fetching(name: str, size: str, license: str) -> str:
 
 
 def encoding(layer: int = 0, layers: int = 0, what: str = "the image") -> str:
-    """Return the text for an image being encoded; with the layer if ``layers`` is not 0."""
-    return f"Encoding {what}" + (f", layer {layer} of {layers}" if layers else "")
+    """Return the text for an image being encoded: ``"Looking at the image, 50 %"``."""
+    return f"Looking at {what}" + (f", {100 * layer // layers} %" if layers else "")
 
 
 def searching(what: str, count: int) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import Any, Final, Self
 
 import typer
+from rich.console import JustifyMethod
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -43,8 +44,25 @@ def say(message: str) -> None:
     PlainConsole(stderr=True, highlight=False, soft_wrap=True).print(escape(message))
 
 
-def print_table(table: Table) -> None:
-    """Print a table on standard output."""
+def print_table(
+    columns: Iterable[str],
+    rows: Iterable[Sequence[str]],
+    title: str = "",
+    *,
+    right: Sequence[str] = (),
+    whole: str = "",
+    last: Sequence[str] | None = None,
+) -> None:
+    """Print rows on standard output; columns ``right`` hold numbers, ``whole`` is not wrapped.
+
+    A line is below the row ``last``.
+    """
+    table = Table(title=escape(title))
+    for column in columns:
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(escape(column), justify=justify, no_wrap=column == whole)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row), end_section=row == last)
     PlainConsole(width=WIDTH).print(table)
 
 

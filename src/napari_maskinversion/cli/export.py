@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 
 from ..base.errors import InputError
 from ..base.identity import another_image, identify_image
@@ -25,12 +24,8 @@ def _print_columns(wanted: bool) -> None:
     """Print the columns of the results table and stop."""
     if not wanted:
         return
-    table = Table()
-    for title in ("column", "unit", "meaning"):
-        table.add_column(title, no_wrap=title == "column")
-    for column in columns_in("files"):
-        table.add_row(column.name, column.unit, column.explanation)
-    print_table(table)
+    rows = [(column.name, column.unit, column.explanation) for column in columns_in("files")]
+    print_table(("column", "unit", "meaning"), rows, whole="column")
     say(
         "Depending on the run: label_1, label_2, similarity_2 ... (ranked labels), caption, "
         "caption_similarity, caption_2 ... (captions), and the plane's index on each axis."

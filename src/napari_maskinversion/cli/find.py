@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ..base.errors import ConfigError
 from ..language.labels.label import choose_templates
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     "input",
     "window",
     "planes",
-    defaults={"inversion.alpha": EXPRESSION_ALPHA, "window": "whole"},
+    defaults={"inversion.alpha": EXPRESSION_ALPHA},
     help={
         "inversion.alpha": "How much of its surroundings a region's embedding keeps. For "
         "descriptions, the paper found about 5 best (RefCOCO: 42 % right at 0, 56 % at 5, 21 % at "
@@ -56,8 +54,7 @@ def find_command(
 ) -> None:
     """Rank the regions of an image by how well words fit them, best first.
 
-    The model sees the whole image with each region, because descriptions often mention places in
-    it. Use --window auto for small regions of large images.
+    Use --window whole for words about places in the image, unless its regions are small.
     """
     templates = choose_templates(template or ("none",))
     check_expression(expression, templates)
@@ -74,19 +71,13 @@ def find_command(
 
 def _print_matches(results: Results, ranked: list[RegionMatch], expression: str) -> None:
     title = f"{expression} ({results.count_text}, model {results.info.model})"
-    table = Table(title=escape(title))
-    for name in ("place", "region", *results.info.axes, "similarity", "margin"):
-        table.add_column(escape(name), justify="right")
-    table.add_column("status")
+    columns = ("place", "region", *results.info.axes, "similarity", "margin")
+    rows = []
     for place, match in enumerate(ranked, 1):
         region = results.regions[match.row]
         position = dict(region.position)
-        table.add_row(
-            str(place),
-            str(region.id),
-            *(str(position.get(axis, "")) for axis in results.info.axes),
-            f"{match.similarity:.3f}",
-            "" if math.isnan(match.margin) else f"{match.margin:.3f}",
-            escape(replace(region, ranking=None).status),  # those of an earlier run have one
-        )
-    print_table(table)
+        axes = (str(position.get(axis, "")) for axis in results.info.axes)
+        margin = "" if math.isnan(match.margin) else f"{match.margin:.3f}"
+        status = replace(region, ranking=None).status  # those of an earlier run have one
+        rows.append((str(place), str(region.id), *axes, f"{match.similarity:.3f}", margin, status))
+    print_table((*columns, "status"), rows, title, right=columns)

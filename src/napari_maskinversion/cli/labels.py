@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ..base.errors import InputError
 from ..base.targets import check_targets
@@ -52,15 +50,11 @@ def _described(vocabulary: Vocabulary, name: str) -> LabelFile:
 @labels.command("list")
 def list_command() -> None:
     """List the vocabularies that come with the package."""
-    table = Table()
-    for title in ("name", "labels", "what", "source"):
-        table.add_column(
-            title, no_wrap=title == "name", justify="right" if title == "labels" else "left"
-        )
-    for one in presets():
-        row = (one.name, str(len(one.vocabulary.labels)), one.description, one.source)
-        table.add_row(*(escape(text) for text in row))
-    print_table(table)
+    rows = [
+        (one.name, str(len(one.vocabulary.labels)), one.description, one.source)
+        for one in presets()
+    ]
+    print_table(("name", "labels", "what", "source"), rows, right=("labels",), whole="name")
     echo(f"To use one: --labels {PREFIX}coco; to see it: labels show coco")
 
 
@@ -70,13 +64,8 @@ def show_command(
 ) -> None:
     """Show the labels of a preset or a file as they are read, and their prompts."""
     vocabulary = _named(name)
-    table = Table()
-    for title in ("label", "synonyms", "group", "colour"):
-        table.add_column(title)
-    for entry in vocabulary.full_labels:
-        row = (entry.name, " | ".join(entry.synonyms), entry.group, entry.color)
-        table.add_row(*(escape(text) for text in row))
-    print_table(table)
+    rows = [(e.name, " | ".join(e.synonyms), e.group, e.color) for e in vocabulary.full_labels]
+    print_table(("label", "synonyms", "group", "colour"), rows)
     echo(f"{len(vocabulary.labels)} labels, {len(vocabulary.words)} words")
     echo("Prompts: " + "; ".join(vocabulary.templates))
     if vocabulary.threshold is not None:

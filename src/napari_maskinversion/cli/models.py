@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ..base.errors import InputError
 from ..engine.methods.registry import TYPICAL, list_methods
@@ -26,18 +24,18 @@ def list_command() -> None:
     from ..engine.models.registry import list_models, model_state
     from ..regions.sam.checkpoints import CHECKPOINTS
 
-    table = Table()
-    for title in ("name", "state", "size", "input", "licence", "what"):
-        table.add_column(title, no_wrap=title == "name")
+    rows = []
     for spec in list_models():
         pixels = f"{spec.working_resolution} ({spec.native_resolution})"
         row = (spec.name, model_state(spec), spec.size_text, pixels, spec.license, spec.title)
-        table.add_row(*(escape(text) for text in row))
-    table.add_section()
+        rows.append(row)
+    last = rows[-1]
     for sam in CHECKPOINTS.values():
         about = f"{sam.title} (for segment)"
-        table.add_row(sam.name, sam.state, sam.size_text, "1024", sam.license, about)
-    print_table(table)
+        rows.append((sam.name, sam.state, sam.size_text, "1024", sam.license, about))
+    print_table(
+        ("name", "state", "size", "input", "licence", "what"), rows, whole="name", last=last
+    )
     echo(
         "Input: working resolution (native) in pixels. Most other name/tag pairs of "
         "open_clip with a vision transformer and local checkpoint files work too."
@@ -163,12 +161,11 @@ def calibrate_command(
 
 def methods_command() -> None:
     """List the methods to embed a region: what they do and what they cost."""
-    table = Table()
-    for name in ("--method", "what the model sees, and where the embedding comes from"):
-        table.add_column(name)
-    table.add_column(f"{TYPICAL} regions cost, passes", justify="right")
-    for spec in list_methods():
-        cost = f"{spec.image + TYPICAL * spec.region:.0f}"
-        table.add_row(spec.name, f"{spec.title}: {spec.about}", cost)
-    print_table(table)
+    cost = f"{TYPICAL} regions cost, passes"
+    rows = [
+        (one.name, f"{one.title}: {one.about}", f"{one.image + TYPICAL * one.region:.0f}")
+        for one in list_methods()
+    ]
+    about = "what the model sees, and where the embedding comes from"
+    print_table(("--method", about, cost), rows, right=(cost,))
     say("Join two of them by + to average them, for example maskinversion+crop.")

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ..base.atomic_files import together
 from ..base.errors import ConfigError, EmptyMaskError, InputError
@@ -124,16 +122,17 @@ def segment_command(
         beyond = [mark.name for mark in marks[0] if mark.exceeds(source.shape)]
         if beyond:
             say(f"Cut at the edge of the image: {', '.join(beyond[:20])}")
+        segmented: list[Segmented] | None = None
         if wanted is None:
             regions = regions_of_boxes(prompts)
             say("No SAM checkpoint (--checkpoint FILE or vit_b): each box is a region.")
             cleaned = [clean_region(region, source.shape, cleanup) for region in regions]
-            table = _table([p.id for p in prompts], prompts, None, cleaned, candidate)
+            ids = [prompt.id for prompt in prompts]
         else:
             segmenter = _load(wanted, settings.device)
             segmented = _find(segmenter, source, prompts, everything)
             cleaned = [one.region(candidate - 1, cleanup) for one in segmented]
-            table = _table([one.id for one in segmented], prompts, segmented, cleaned, candidate)
+            ids = [one.id for one in segmented]
         kept = [region for region in cleaned if region is not None]
         if not kept:
             raise EmptyMaskError(
@@ -143,7 +142,7 @@ def segment_command(
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         with together(out.absolute().parent, overwrite=overwrite, keep=True):
             hidden = write_labels(out.absolute(), kept, source.shape)
-    print_table(table)
+    _print(ids, prompts, segmented, cleaned, candidate)
     if hidden:
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")
     count = len(kept) - len(hidden)
@@ -174,27 +173,23 @@ def _find(
     return segmented
 
 
-def _table(
+def _print(
     ids: Sequence[int],
     prompts: Sequence[Prompt],
     segmented: Sequence[Segmented] | None,
     regions: Sequence[Region | None],
     candidate: int,
-) -> Table:
+) -> None:
     """List the objects with the scores of their masks."""
-    table = Table(title=f"{len(ids)} object{'s' * (len(ids) != 1)}")
-    table.add_column("object", justify="right")
-    table.add_column("from")
-    if segmented is not None:
-        table.add_column("score", justify="right")
-        table.add_column("other masks")
-    table.add_column("pixels", justify="right")
+    scored = () if segmented is None else ("score", "other masks")
+    rows = []
     for place, (name, region) in enumerate(zip(ids, regions, strict=True)):
-        cells = [str(name), escape(prompts[place].text if prompts else "the image")]
+        cells = [str(name), prompts[place].text if prompts else "the image"]
         if segmented is not None:
             scores = list(segmented[place].scores)
             own = scores.pop(min(candidate, len(scores)) - 1)
             cells += [f"{own:.2f}", ", ".join(f"{score:.2f}" for score in scores)]
         cells.append("nothing left" if region is None else f"{region.area:,.0f}")
-        table.add_row(*cells)
-    return table
+        rows.append(cells)
+    title, right = f"{len(ids)} object{'s' * (len(ids) != 1)}", ("object", "score", "pixels")
+    print_table(("object", "from", *scored, "pixels"), rows, title, right=right)

@@ -31,8 +31,11 @@ _PILLOW: Final = Lock()
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
 PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
 _ORIENTATION: Final = 274  # the tag of EXIF
+_VOID_COLOUR: Final = (224, 224, 192)  # number 255 of a table
 _PROGRAMS: Final = {"EPS", "WMF"}
 """Pillow gives PostScript to Ghostscript, and Windows draws metafiles."""
+_RAW: Final = {254, 271, 330, 50706}
+"""Tags of TIFF with another ending: of a smaller copy, the camera, more images, the DNG version."""
 # Pillow modes to convert to RGB(A).
 _AS_COLOUR: Final = dict.fromkeys(("P", "CMYK", "YCbCr", "LAB", "HSV"), "RGB") | dict.fromkeys(
     ("PA", "LA"), "RGBA"
@@ -85,6 +88,9 @@ def reading_errors(path: Path, what: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
+        if type(error).__name__ == "UnidentifiedImageError":  # of Pillow
+            other = "PNG, JPEG or TIFF" if what == "image" else "PNG, TIFF, COCO JSON or GeoJSON"
+            reason = [f"its format is not known; convert it to {other}."]
         raise InputError(f"{path} could not be read as {what}: {reason[0]}") from error
 
 
@@ -101,6 +107,11 @@ def _tiff(path: Path) -> Array:
 
 def _picture(path: Path, *, colours: bool) -> Array:
     with open_picture(path) as picture:
+        if picture.format == "TIFF" and _RAW & picture.tag_v2.keys():
+            raise InputError(
+                f"{path} is a raw file of a camera, of which only a preview can be read; develop "
+                "it to TIFF or JPEG."
+            )
         if picture.mode in ("RGB", "RGBA", "LA") and "16B" in str(picture.tile):
             import imagecodecs
 
@@ -111,6 +122,14 @@ def _picture(path: Path, *, colours: bool) -> Array:
         if colours and picture.mode == "P" and "transparency" in picture.info:
             mode = "RGBA"
         return np.array(picture if mode is None else picture.convert(mode))
+
+
+def has_void_colour(path: Path) -> bool:
+    """Return whether a picture has the table of colours of Pascal VOC, with one for undecided."""
+    if is_tiff(path) or path.suffix.lower() == ".npy":
+        return False
+    with open_picture(path) as picture:
+        return picture.mode == "P" and tuple(picture.getpalette()[-3:]) == _VOID_COLOUR
 
 
 def picture_notes(path: Path) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 Its embeddings do not tell photographs from drawings, which it saw on photographs
 (docs/lab/demo-figures.md has the figures). They do tell blood smears, nuclei and many aerial tiles
-from everything else. So every image counts as unknown that is neither a sample nor near one of
-those.
+from everything else. So every image counts as unknown that is neither a sample, or a part of one,
+nor near one of those.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ REFERENCES: Final = "known_images.json"
 INSTEAD: Final = "ViT-B-16/openai"
 """The model for photographs."""
 UNKNOWN: Final = (
-    "The demo model does not recognise this image. It knows drawings, aerial land cover, blood "
-    "smears and cell nuclei, but no photographs."
+    "The demo model does not recognise this image. If it is a drawing like the samples, "
+    "suggestions may still be right; the model knows no photographs."
 )
 _LONG, _USUAL = 1.9, 4 / 3  # side ratios: of images in a row, and of one
+_ALIKE: Final = 0.97  # correlation of grey values
+_LEAST_PART: Final = 64  # pixels of a side of a part of a sample: smaller ones are like anything
 # Of each plane the last answer and the model it is about: a run asks before it starts and in it.
 _answers: WeakKeyDictionary[PlaneSource, tuple[str, bool]] = WeakKeyDictionary()
 
@@ -51,7 +53,7 @@ def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> s
 def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
     """Return whether the demo model was trained on no image of this kind.
 
-    Takes some hundredths of a second, and reads the plane, or parts of a large one: not for the
+    Takes some tenths of a second, and reads the plane, or parts of a large one: not for the
     GUI thread. A `PlaneSource` is read once for each model.
     """
     if model.spec is None or not model.spec.bundled:
@@ -59,7 +61,7 @@ def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
     source, fingerprint = as_source(image), model.fingerprint
     about, answer = _answers.get(source, ("", False))
     if about != fingerprint:
-        answer = not (is_sample(source) or _is_recognised(source, model))
+        answer = not (_is_recognised(source, model) or is_sample(source))
         _answers[source] = fingerprint, answer
     return answer
 
@@ -105,19 +107,24 @@ def is_near(embedding: FloatArray, fingerprint: str) -> bool:
 
 
 def is_sample(source: PlaneSource) -> bool:
-    """Return whether an image is one of the samples that come with the package."""
-    height, width = source.shape
-    for scene in _samples():
-        if scene.shape[:2] == (height, width):
-            pixels = source.read(0, (0, 0, height, width))
-            if pixels.dtype == scene.dtype and np.array_equal(pixels[..., :3], scene):
-                return True
-    return False
+    """Return whether an image is a sample that comes with the package, or a part of one.
+
+    In any type of numbers, brightness and contrast, and with some of its pixels changed.
+    """
+    from skimage.feature import match_template
+
+    samples = [one for one in _samples() if np.all(np.less_equal(source.shape, one.shape))]
+    if not samples or min(source.shape) < _LEAST_PART:
+        return False
+    pixels = source.read(0, (0, 0, *source.shape))
+    grey = pixels[..., :3].mean(axis=-1, dtype=np.float32) if pixels.ndim > 2 else pixels
+    return any(match_template(one, grey).max() > _ALIKE for one in samples)
 
 
 @cache
-def _samples() -> tuple[npt.NDArray[np.uint8], ...]:
-    return tuple(load_scene(name).image for name in scene_names())
+def _samples() -> tuple[FloatArray, ...]:
+    scenes = (load_scene(name).image for name in scene_names())
+    return tuple(scene.mean(axis=-1, dtype=np.float32) for scene in scenes)
 
 
 @cache

@@ -38,6 +38,7 @@ _PLAIN_CODECS: Final = {1, 5, 8, 32773, 32946, 34925, 50000}
 # ExtraSamples: colours that have been multiplied with their opacity, and colours that have not.
 _MULTIPLIED, _OPACITY = 1, 2
 _NODATA: Final = 42113  # GDAL's tag, a number as text
+_GLANCE: Final = 1024  # pixels of a side
 
 
 def is_tiff(path: Path) -> bool:
@@ -144,9 +145,12 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         place = axes.index("s")
         levels = tuple(View(level, place) for level in levels)
         axes = (*axes[:place], *axes[place + 1 :], "s")
+    fourth = _has_fourth_band(page)
     if "s" in axes:
         count = levels[0].shape[-1]
         samples = _colour_samples(page, count)
+        if colours and samples == (0, 1, 2, 3) and len(axes) == 3 and _varies(levels[-1]):
+            samples, fourth = (0, 1, 2), True
         if not samples and (colours or count != 4):
             axes = (*axes[:-1], "c")
         elif colours and samples == (0, 1, 2) and isinstance(levels[0], np.ndarray):
@@ -165,7 +169,7 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
         on_close=file.close,
         images=names,
         series=number,
-        notes=_notes(page, path, colours=colours),
+        notes=_notes(page, path, colours=colours, fourth=fourth),
         nodata=nodata_of(page),
     )
 
@@ -217,6 +221,17 @@ def _has_fourth_band(page: Any) -> bool:
     return int(page.photometric) == _RGB and page.samplesperpixel == 4 and no_opacity
 
 
+def _varies(level: Any) -> bool:
+    """Return whether most values of the last sample lie between nothing and all, in the middle.
+
+    GDAL calls the fourth band of any 8-bit image opacity, also near infrared.
+    """
+    tops = [max(0, side // 2 - _GLANCE // 2) for side in level.shape[:2]]
+    rows, columns = (slice(top, top + _GLANCE) for top in tops)
+    opacity = np.asarray(level[rows, columns])[..., -1]
+    return bool(((opacity > 0) & (opacity < opacity.max())).mean() > 0.5)
+
+
 def _colour_samples(page: Any, count: int) -> tuple[int, ...]:
     """Return which samples are red, green, blue and opacity; empty if they are channels.
 
@@ -244,13 +259,13 @@ def turned(path: Path) -> str:
     )
 
 
-def _notes(page: Any, path: Path, *, colours: bool) -> tuple[str, ...]:
+def _notes(page: Any, path: Path, *, colours: bool, fourth: bool) -> tuple[str, ...]:
     notes = []
     if colours and page.photometric == _PALETTE:
         notes.append(f"{path} has a table of colours by ImageJ; the model sees its intensities.")
     if colours and page.photometric == _WHITE_IS_ZERO:
         notes.append(f"{path} has 0 for white; the model sees it as black: invert it first.")
-    if colours and _has_fourth_band(page):
+    if colours and fourth:
         notes.append(
             f"{path} has a fourth band that is no opacity (perhaps near infrared); it is not used: "
             "the model sees red, green and blue."

@@ -49,8 +49,8 @@ class WindowConfig(Config):
     # Window side divided by the longer side of a region's box; at least 1
     context: float = setting(
         2.0,
-        "Context",
-        "Size of a window, relative to the longer side of its region.",
+        "Size of windows",
+        "Relative to the longer side of the region; more shows more of what is around it.",
         ge=1,
         unit="x",
         ui_max=20,

@@ -36,11 +36,12 @@ class Estimate:
 
     @property
     def text(self) -> str:
-        """One line for people: ``"212 regions in 40 windows, about 1 min 20 s"``."""
+        """One line for people: ``"212 regions in 40 parts of the image, about 1 min 20 s"``."""
         what = _count(self.regions, "region")
         if self.planes > 1:
             what += f" on {_count(self.planes, 'plane')}"
-        what += f" in {_count(self.windows, 'window')}"
+        if self.windows > self.planes:
+            what += f" in {_count(self.windows, 'part')} of the image"
         return what if self.seconds is None else f"{what}, {in_words(self.seconds)}"
 
 

@@ -218,20 +218,24 @@ def in_words(region: RegionResult) -> list[str]:
     sentences = []
     ranking = region.ranking
     if math.isfinite(region.iou):
-        about = {True: "The heatmap fits", False: "The heatmap does not fit", None: "Heatmap"}
-        sentences.append(f"{about[region.uncertainty.fits]}: overlap (IoU) {region.iou:.2f}.")
+        sentence = f"Heatmap and region overlap by {100 * region.iou:.0f} % (IoU)"
+        if region.uncertainty.fits is not None:  # a limit far below 1: it only finds the odd ones
+            usual = "as often" if region.uncertainty.fits else "less than usual"
+            sentence += f", {usual} where this model is right"
+        sentences.append(f"{sentence}.")
     if ranking is not None and len(ranking.labels) > 1:
         first, second = (float(value) for value in ranking.probabilities[:2])
         times = first / second if second > 0 else math.inf
         much = f"{times:.1f} times" if times < 9.95 else "more than 10 times"
+        best, next_best = ranking.labels[:2]
         sentences.append(
-            f"{ranking.labels[0]} before {ranking.labels[1]}: {much} as probable "
-            f"(margin {ranking.margin:.3f})."
+            f"{best} and {next_best} are equally probable."
+            if times < 1.05
+            else f"{best} is {much} as probable as {next_best}."
         )
-        most = math.log(len(ranking.labels))
-        share = ranking.entropy / most
+        share = ranking.entropy / math.log(len(ranking.labels))
         spread = "clear" if share < 0.35 else "divided" if share < 0.75 else "undecided"
-        sentences.append(f"All words: {spread} (entropy {ranking.entropy:.2f} of {most:.2f}).")
+        sentences.append(f"Among all {len(ranking.labels)} words the choice is {spread}.")
     status = region.status
     if status == "ok":
         sentences.append("No reason to doubt it.")

@@ -77,8 +77,9 @@ def open_inputs(
             notes, names = annotated.notes_text, annotated.vocabulary
             numbers = annotated.coco_facts
         else:
-            on_planes = _of_label_image(masks, stack, position, settings)
-            notes = " ".join(mask_notes(masks))
+            said: list[str] = []
+            on_planes = _of_label_image(masks, stack, position, settings, said.append)
+            notes = " ".join([*said, *mask_notes(masks)])
         if groups and len(on_planes) > 1:
             raise InputError(
                 "--merge joins regions of one plane; choose it by --plane and leave --planes out."
@@ -134,14 +135,18 @@ def channels_of(settings: RunSettings) -> list[str] | None:
 
 
 def _of_label_image(
-    masks: Path, stack: Stack, position: Mapping[str, int], settings: RunSettings
+    masks: Path,
+    stack: Stack,
+    position: Mapping[str, int],
+    settings: RunSettings,
+    on_note: Callable[[str], object],
 ) -> list[PlaneRegions]:
     mode, ids = settings.planes, settings.only_ids
     series = series_of(masks, stack)
     if mode is None and not has_planes(masks, stack, series):
         stack.source(position, channels_of(settings))  # a plane that is not chosen is refused first
         place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
-        regions = read_masks(masks, stack.shape, series=series)
+        regions = read_masks(masks, stack.shape, series=series, on_note=on_note)
         return [PlaneRegions(place, regions if ids is None else regions.only(ids))]
     on_planes = read_plane_regions(masks, stack, position, mode=mode, only=ids, series=series)
     gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})

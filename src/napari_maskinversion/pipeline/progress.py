@@ -48,7 +48,7 @@ class Progress:
     def text(self) -> str:
         """One line for users."""
         if self.stage == "encoding":
-            what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
+            what = "the image" if self.windows == 1 else f"part {self.window} of {self.windows}"
             return words.encoding(self.step, self.steps, what)
         if self.stage == "labels":
             return words.counted("Labels", self.step, self.steps)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..base.errors import InputError, MaskShapeError, NoRegionsError
+from ..base.errors import InputError, MaskShapeError, NoRegionsError, if_turned
 from ..base.identity import Position
 from ..base.label_blocks import compact, crop_labels, read_blocks
 from ..base.regions import Region, Regions
@@ -146,7 +146,7 @@ def check_size(shape: tuple[int, ...], name: str, image_shape: tuple[int, int]) 
         size = " x ".join(str(side) for side in shape)
         raise MaskShapeError(
             f"{name} is {size} px but the image is {image_shape[0]} x {image_shape[1]} px; "
-            "use masks drawn on this image."
+            f"use masks drawn on this image.{if_turned(shape, image_shape)}"
         )
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from ..base.errors import EmptyMaskError, InputError, NoRegionsError
+from ..base.errors import InputError, NoRegionsError
 from ..base.reading import as_path, is_of_macos
 from ..base.regions import Region, Regions
-from ..images.decoding import LOSSY, PICTURES, Array, decode
+from ..images.decoding import LOSSY, PICTURES, Array, decode, has_void_colour
 from ..images.lazy_plane import ArrayLike
 from ..images.ome_zarr import is_zarr
 from ..images.opening import open_labels
@@ -23,6 +24,10 @@ from .annotations.reading import is_annotations, read_annotations
 from .label_images import check_size, plane_of_labels, regions_of_labels
 
 _SAMPLES: Final = (2, 3, 4)  # grey or RGB, with or without alpha
+_MOST_COLOURS: Final = 256  # of a picture whose colours tell regions apart
+_VOID: Final = 255  # beside smaller numbers: what many data sets leave undecided
+_NAMED: Final = 5  # files in a note
+OnNote = Callable[[str], object]
 
 
 def read_regions(
@@ -70,8 +75,9 @@ def read_regions(
         raise InputError(f"The shape of an image has two sides or more; got {image_shape}.")
     file, shape = as_path(path, "regions"), (int(image_shape[0]), int(image_shape[1]))
     if not is_annotations(file):
-        regions = read_masks(file, shape, series=series or 0)
-        _warn(mask_notes(file))
+        notes: list[str] = []
+        regions = read_masks(file, shape, series=series or 0, on_note=notes.append)
+        _warn([*notes, *mask_notes(file)])
         return regions
     annotations = read_annotations(file, shape, image=image, series=series)
     planes = annotations.planes
@@ -89,13 +95,20 @@ def _warn(notes: Sequence[str]) -> None:
         warnings.warn(note, stacklevel=3)
 
 
-def read_masks(path: str | Path, image_shape: tuple[int, int], *, series: int = 0) -> Regions:
+def read_masks(
+    path: str | Path,
+    image_shape: tuple[int, int],
+    *,
+    series: int = 0,
+    on_note: OnNote = lambda _: None,
+) -> Regions:
     """Read regions: a label image, one binary mask, or many binary masks.
 
     In a 2-D image each value but 0 is a region with this id; an image with only 255 or 65535 is a
     binary mask and becomes region 1. TIFF and zarr are read block by block. Each picture in a
     folder and each page of a file is one binary mask, numbered from 1 by name or page; overlapping
-    masks stay separate. Of an OME-Zarr image it is the label image within.
+    masks stay separate. Of an OME-Zarr image it is the label image within. In a picture of few
+    colours each colour but black is a region; what is transparent is none.
     """
     place = Path(path)
     # Of a picture; the last axis of a TIFF file may count columns.
@@ -106,7 +119,7 @@ def read_masks(path: str | Path, image_shape: tuple[int, int], *, series: int = 
                 axes = (stack.axes.index("y"), stack.axes.index("x"))
                 index = [0] * len(stack.axes)
                 labels = plane_of_labels(stack.levels[0], axes=axes, index=index)
-                return _labels(labels, place, image_shape)
+                return _labels(labels, place, image_shape, on_note)
             samples = _SAMPLES if "s" in stack.axes else ()
             if is_zarr(place):
                 raise InputError(
@@ -126,18 +139,27 @@ def read_masks(path: str | Path, image_shape: tuple[int, int], *, series: int = 
                 f"{place} contains no mask pictures (PNG, TIFF, JPEG, ...). {left_out}".strip()
             )
         planes = ((_plane(decode(file, "mask", colours=False), file), str(file)) for file in files)
-        masks = _masks(planes, image_shape)
-        named = [replace(one, source_id=file.name) for one, file in zip(masks, files, strict=True)]
+        masks = _masks(planes, image_shape, on_note)
+        named = [replace(one, source_id=files[one.id - 1].name) for one in masks]
         return Regions(image_shape, named)
-    array = decode(place, "masks", colours=False)
+    array = _masks_first(decode(place, "masks", colours=False), image_shape)
     if array.ndim == 3 and array.shape[0] > 1 and array.shape[2] not in samples:
         pages = ((page, f"{place}, page {number}") for number, page in enumerate(array, 1))
-        return _masks(pages, image_shape)
+        return _masks(pages, image_shape, on_note)
     plane = _plane(array, place)
     if place.suffix.lower() in LOSSY:
         # Lossy compression changes values: black and white survive, labels do not.
-        return _masks([(plane, str(place))], image_shape)
-    return _labels(plane, place, image_shape)
+        return _masks([(plane, str(place))], image_shape, on_note)
+    if plane.dtype != array.dtype:  # numbers of colours
+        colours = np.union1d(plane, 0)
+        on_note(f"{place} is a colour picture; each of its colours but black is a region.")
+        regions = _labels(np.searchsorted(colours, plane), place, image_shape, on_note)
+        named = [replace(one, source_id=f"#{colours[one.id]:06x}") for one in regions]
+        return Regions(image_shape, named)
+    if (plane == _VOID).any() and has_void_colour(place):
+        on_note(f"{place}: 255 is no region; Pascal VOC marks with it what is undecided.")
+        plane = np.where(plane == _VOID, 0, plane)
+    return _labels(plane, place, image_shape, on_note)
 
 
 def mask_files(folder: Path) -> list[Path]:
@@ -174,7 +196,19 @@ def mask_notes(path: Path) -> tuple[str, ...]:
     return (f"{path}: {', '.join(results)} hold results of this program and were left out.",)
 
 
-def _labels(labels: ArrayLike, path: Path, image_shape: tuple[int, int]) -> Regions:
+def _masks_first(array: Array, image_shape: tuple[int, int]) -> Array:
+    """Return masks as (N, H, W): of (H, W, N), as of Mask R-CNN, and (N, 1, H, W), as of torch."""
+    if array.ndim == 4 and array.shape[1] == 1:
+        array = array[:, 0]
+    last = array.ndim == 3 and array.shape[:2] == image_shape != array.shape[1:]
+    if last and (array.dtype.kind == "b" or array.shape[2] not in _SAMPLES):
+        return np.moveaxis(array, 2, 0)
+    return array
+
+
+def _labels(
+    labels: ArrayLike, path: Path, image_shape: tuple[int, int], on_note: OnNote
+) -> Regions:
     check_size(tuple(labels.shape), str(path), image_shape)
     try:
         regions = renumber_black_and_white(regions_of_labels(labels))
@@ -182,6 +216,13 @@ def _labels(labels: ArrayLike, path: Path, image_shape: tuple[int, int]) -> Regi
         raise InputError(f"{path}: {error}") from None
     if not len(regions):
         raise NoRegionsError(f"{path} has no region: every pixel is 0 or no data.")
+    if len(regions) > 1 and sum(one.area for one in regions) == prod(image_shape):
+        on_note(
+            f"{path}: no pixel is 0, so all of the image is regions; one may be the background, "
+            "as in ilastik's Simple Segmentation."
+        )
+    if regions.ids[-1:] == [_VOID] and len(regions) > 1 and regions.ids[-2] < _VOID / 2:
+        on_note(f"{path}: region 255 may be what a data set leaves undecided (void).")
     return regions
 
 
@@ -192,15 +233,23 @@ def renumber_black_and_white(regions: Regions) -> Regions:
     return regions
 
 
-def _masks(named: Iterable[tuple[Array, str]], image_shape: tuple[int, int]) -> Regions:
+def _masks(
+    named: Iterable[tuple[Array, str]], image_shape: tuple[int, int], on_note: OnNote
+) -> Regions:
     """Make a region of each binary mask, numbered from 1; overlapping ones stay apart."""
-    regions = []
+    regions, empty = [], []
     for number, (array, name) in enumerate(named, 1):
         check_size(array.shape, name, image_shape)
         region = Region.from_mask(number, _threshold(array, name))
         if region is None:
-            raise EmptyMaskError(f"{name} has no pixel; leave it out or draw it again.")
-        regions.append(region)
+            empty.append(name)
+        else:
+            regions.append(region)
+    which = ", ".join(empty[:_NAMED]) + ", ..." * (len(empty) > _NAMED)
+    if not regions:
+        raise NoRegionsError(f"{which} has no pixel; leave it out or draw it again.")
+    if empty:
+        on_note(f"Masks without a pixel were left out: {which}.")
     return Regions(image_shape, regions)
 
 
@@ -223,18 +272,31 @@ def _threshold(array: Array, name: str) -> Array:
     )
 
 
+def _numbers_of_colours(colour: Array, path: Path) -> Array:
+    """Return the number 0xRRGGBB of each pixel of a picture of few colours."""
+    if colour.dtype == np.uint8:
+        numbers = colour.astype(np.int64) @ np.array([65536, 256, 1])
+        if len(np.unique(numbers)) <= _MOST_COLOURS:
+            return np.asarray(numbers)
+    raise InputError(
+        f"{path} is a colour picture of more than {_MOST_COLOURS} colours; masks are grey, or have "
+        "a colour for each region: save labels as whole numbers, or each mask as black and white."
+    )
+
+
 def _plane(array: Array, path: Path) -> Array:
     """Return the one plane (H, W) of an array, also of a grey picture with colours."""
     if array.ndim == 3 and array.shape[0] == 1:
         array = array[0]
     if array.ndim == 3 and array.shape[2] in _SAMPLES:
         colour = array[:, :, : 3 if array.shape[2] > 2 else 1]
-        if (colour != colour[:, :, :1]).any():
-            raise InputError(
-                f"{path} is a colour picture; masks are grey: save labels as whole numbers, "
-                "or each mask as black and white."
-            )
+        if array.shape[2] != 3:
+            opacity = array[:, :, -1:]
+            colour = np.where(opacity > opacity.max() / 2, colour, 0)
+            colour = colour if colour.any() else opacity  # black on nothing
         array = colour[:, :, 0]
+        if (colour != colour[:, :, :1]).any():
+            array = _numbers_of_colours(colour, path)
     if array.ndim != 2:
         raise InputError(
             f"{path} contains an array of shape {array.shape}; masks are (H, W) labels or "

@@ -42,7 +42,7 @@ class Agreement:
                 if self.others == 1
                 else (f"{self.others} regions have names that are")
             )
-            parts.append(f"{regions} no label ({names}{more}); not compared.")
+            parts.append(f"{regions} none of the words ({names}{more}); not compared.")
         return " ".join(parts)
 
 

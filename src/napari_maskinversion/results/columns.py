@@ -260,7 +260,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="suggestion",
-        explanation="The best label",
+        explanation="The best word",
         kind="text",
         value=lambda region, info: region.suggestion,
         places=("files", "panel", "terminal", "layer"),
@@ -268,7 +268,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ColumnSpec(
         name="similarity",
         header="Sim.",
-        explanation="Cosine similarity of the region and the label",
+        explanation="Cosine similarity of the region and the word",
         value=_ranked("similarities"),
         places=("files", "menu", "terminal", "layer"),
     ),
@@ -283,8 +283,8 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ),
     ColumnSpec(
         name="margin",
-        explanation="Similarity of the label minus that of the best other one; "
-        "below 0 if you picked another label",
+        explanation="Similarity of the word minus that of the best other one; "
+        "below 0 if you picked another word",
         value=lambda region, info: region.margin,
         places=("files", "menu", "terminal"),
     ),
@@ -329,7 +329,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ColumnSpec(
         name="next_labels",
         title="then",
-        explanation="The next best labels",
+        explanation="The next best words",
         kind="text",
         value=_next_labels,
         places=("terminal",),

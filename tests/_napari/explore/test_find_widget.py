@@ -117,7 +117,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     assert [config.alpha for config in counted["runs"]] == [0, 5]
     finding = part.model.finding
     truth = load_scene("everyday-1").truth
-    best = finding.results.regions[finding.matches[0].row]
+    best = finding.known.results.regions[finding.matches[0].row]
     assert truth[best.id] == "frog"
     values = [one.similarity for one in finding.matches]
     assert values == sorted(values, reverse=True)
@@ -126,7 +126,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     assert panel.results.results.regions[panel.results.row].id == best.id
     assert is_map_of(heat, best)
     qtbot.keyClick(part.table, Qt.Key.Key_Down)
-    second = finding.results.regions[finding.matches[1].row]
+    second = finding.known.results.regions[finding.matches[1].row]
     assert panel.results.results.regions[panel.results.row].id == second.id
     assert is_map_of(heat, second)
     assert not is_map_of(heat, panel.results.results.regions[panel.results.row])
@@ -150,7 +150,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     press(qtbot, part.find)  # with those of the table, where alpha is the same
     found(qtbot, panel)
     assert len(counted["runs"]) == 5
-    assert part.model.finding.results is panel.results.results
+    assert part.model.finding.known.results is panel.results.results
 
 
 def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
@@ -174,6 +174,37 @@ def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
     assert not [text for text in shown if "alpha" in text]
     count = part.model.rowCount()
     assert any(text.startswith(f"'a green frog': {count} regions ranked, from ") for text in shown)
+
+
+def test_the_canvas_shows_what_was_found_only_beside_the_words(window, qtbot, panel, run_to_end):
+    part, canvas = panel.finder, panel.canvas
+    run_to_end(panel)
+    panel.tabs.show_tab("explore")
+    part.words.setText("a green frog")
+    press(qtbot, part.find)
+    found(qtbot, panel)
+    best, heat = part.model.finding.region(0), canvas.heatmap.layer
+    bordered = canvas.border.corners
+    assert is_map_of(heat, best)
+    assert bordered is not None
+    panel.tabs.show_tab("label")
+    own = panel.results.results.regions[panel.results.row]
+    assert own.id == best.id
+    assert is_map_of(heat, own)
+    assert np.allclose(canvas.border.corners, bordered)
+    panel.tabs.show_tab("explore")
+    assert is_map_of(heat, best)
+    panel.why.section.open()
+    assert is_map_of(heat, own)
+    part.section.open()
+    assert is_map_of(heat, best)
+    # Another row that is selected elsewhere is what the canvas shows, now and later.
+    panel.results.select(0 if panel.results.row else 1)
+    other = panel.results.results.regions[panel.results.row]
+    assert not part.table.selectionModel().hasSelection()
+    for tab in ("label", "explore"):
+        panel.tabs.show_tab(tab)
+        assert is_map_of(heat, other)
 
 
 def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, run_to_end, counted):

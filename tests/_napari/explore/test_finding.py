@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.explore.find import FindSection
+from napari_maskinversion._napari.explore.find import _COLUMNS, FindSection
+from napari_maskinversion.images.sample_scenes import load_scene
 from tests.scenes import picture
 
 from .test_find_widget import press
@@ -52,6 +53,33 @@ def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(
         finished(part, 120)
     assert part.model.rowCount() == 2
     assert len(counted["runs"]) == 1
+
+
+def test_small_regions_of_a_large_image_are_found_and_the_whole_image_is_told_to_be_too_coarse(
+    qtbot, shared, part, finished
+):
+    viewer, scene = shared.viewer, load_scene("everyday-1")
+    large = np.full((3000, 3000, 3), 200, np.uint8)
+    labels = np.zeros((3000, 3000), np.uint8)
+    large[100:612, 100:612], labels[100:612, 100:612] = scene.image, scene.regions
+    image = viewer.add_image(large, rgb=True)
+    shared.session.choose(image=image, regions=viewer.add_labels(labels, name="large"))
+    part.words.setText("a green frog")
+
+    def best():
+        press(qtbot, part.find)
+        finished(part, 120)
+        return scene.truth[part.model.finding.region(0).id]
+
+    def column(name):
+        model, names = part.model, [title for title, _ in _COLUMNS]
+        return [model.index(row, names.index(name)).data() for row in range(model.rowCount())]
+
+    assert best() == "frog"
+    assert column("Status") == 4 * ["doubtful"]  # the image is none that the demo model knows
+    part.whole.setChecked(True)
+    best()
+    assert column("Status") == 4 * ["low resolution"]
 
 
 def test_finding_can_be_cancelled(qtbot, part, finished, slow, messages):

@@ -130,8 +130,8 @@ def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, 
     part = opened(qtbot, widget, 0)
     assert not part.isHidden()
     text = part.numbers.text()
-    assert "overlap (IoU) 0.50" in text
-    assert "cat before dog: 1.0 times as probable (margin 0.400)" in text
+    assert "overlap by 50 % (IoU)" in text
+    assert "cat and dog are equally probable." in text
     assert "low margin 0.400." in text
     widget.results.table.selectRow(1)
     assert "The region covers " in part.numbers.text()
@@ -194,7 +194,14 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     answered.results.table.selectRow(0)
     assert not why.worker.busy
     assert f"{region.losses[4]:.3f}" in part.curve.text
-    # Closed, the heatmap is the region's own.
+    # On other tabs, and closed, the heatmap is the region's own.
+    answered.tabs.show_tab("explore")
+    step = heat(answered)
+    answered.tabs.show_tab("label")
+    np.testing.assert_array_equal(heat(answered), own)
+    answered.tabs.show_tab("explore")
+    np.testing.assert_array_equal(heat(answered), step)
+    assert not np.array_equal(step, own)
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
     qtbot.keyClick(answered.why.section.toggleButton(), Qt.Key.Key_Return)
     np.testing.assert_array_equal(heat(answered), own)
@@ -421,7 +428,10 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     wait(qtbot, compare.worker)
     region = answered.results.results.regions[0]
     one, other = part.sides
-    assert [side.title.text() for side in part.sides] == ["Context (alpha) 0", "Context (alpha) 5"]
+    assert [side.title.text() for side in part.sides] == [
+        "Surroundings (alpha) 0",
+        "Surroundings (alpha) 5",
+    ]
     best = f"{region.ranking.similarities[0]:.2f} {region.ranking.labels[0]}"
     assert one.labels.text().splitlines()[0] == best
     assert len(other.labels.text().splitlines()) == 4
@@ -601,7 +611,7 @@ def test_before_a_comparison_and_before_finding_the_device_is_named(qtbot, answe
     words.whole.click()
     wait_for(lambda: "On the CPU (" in words.estimate.text())
     first, second = words.estimate.text().split("\n")
-    assert first == ("If the embeddings do not exist yet: 4 regions in 1 window, about 5 s")
+    assert first == ("The first search: 4 regions, about 5 s")
     assert second.startswith("On the CPU (")
     answered._viewer.layers.remove("cells")
     wait_for(lambda: words.estimate.isHidden())

@@ -10,6 +10,7 @@ import tifffile
 from napari.components import ViewerModel
 from napari.layers._source import layer_source
 from qtpy.QtWidgets import QFileDialog, QInputDialog
+from roifile import ImagejRoi, roiwrite
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.inputs.regions_file import RegionsFileController
@@ -100,6 +101,7 @@ def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_pat
     for point in ([0, 0], [3, 5]):
         np.testing.assert_allclose(layer.data_to_world(point), image.data_to_world(point))
     assert layer.name == "a"
+    assert layer.opacity < 0.5  # the heatmap lies below
     assert {k: v for k, v in names_of(layer).items() if k} == {1: "車", 9: "Äpfel, rote"}
     assert layer.features["score"].iloc[1] == 0.5
     assert layer.metadata["vocabulary"] == ["車", "Äpfel, rote"]
@@ -244,6 +246,9 @@ def test_regions_that_overlap_are_one_set_of_whole_regions(panel, tmp_path, mess
     np.testing.assert_array_equal(now[9], shown == 9)
     session.scope = Scope(planes=planes, limited=True, ids="9")
     assert set(used()) == {9}
+    session.scope = Scope(planes=planes)
+    shown[1, 1] = 0  # of one that lay below: what is visible of it counts now
+    np.testing.assert_array_equal(used()[6 - hidden], shown == 6 - hidden)
 
 
 def test_overlapping_regions_are_whole_where_their_layer_was_moved(panel, tmp_path):
@@ -302,3 +307,25 @@ def test_what_cannot_be_laid_on_the_image_is_refused_by_name(panel, tmp_path, me
     panel.viewer.layers.clear()
     panel.press(path)
     assert "First open the image" in messages[-1]
+
+
+def test_slice_numbers_of_imagej_count_the_only_axis_or_the_channels(panel, tmp_path, messages):
+    square = np.array([[2, 3], [5, 3], [5, 6], [2, 6]], float)
+    rois = [ImagejRoi.frompoints(square, name="cell", position=at) for at in (0, 2)]
+    roiwrite(tmp_path / "RoiSet.zip", rois)
+    stack = panel.viewer.add_image(np.zeros((5, *SHAPE)), name="time")
+    layer = panel.press(tmp_path / "RoiSet.zip", image=stack)
+    assert np.flatnonzero(layer.data.any((1, 2))).tolist() == [0, 2]
+    colours = panel.viewer.add_image(np.zeros((*SHAPE, 3), np.uint8), rgb=True, name="colours")
+    layer = panel.press(tmp_path / "RoiSet.zip", image=colours)
+    assert layer.data.shape == SHAPE
+    assert "slice numbers count the channels of 'colours'" in messages[-1]
+
+
+def test_shapes_that_napari_saved_are_regions(panel, tmp_path):
+    rows = "0,rectangle,0,1,1\n0,rectangle,1,1,3\n0,rectangle,2,3,3\n0,rectangle,3,3,1\n"
+    (tmp_path / "Shapes.csv").write_text(f"index,shape-type,vertex-index,axis-0,axis-1\n{rows}")
+    layer = panel.press(tmp_path / "Shapes.csv")
+    shapes = panel.viewer.add_shapes([[[1, 1], [1, 3], [3, 3], [3, 1]]], shape_type="rectangle")
+    assert layer.data.sum() == 9
+    np.testing.assert_array_equal(layer.data > 0, shapes.to_masks(SHAPE)[0])

@@ -221,6 +221,7 @@ def test_results_belong_to_their_plane_and_come_back_with_it(opened, run_to_end,
     assert "The suggestions are for plane 1." in foot.status.text()
     run_to_end(widget)
     assert len(session.results) == 2
+    turn(2, "Draw regions")
     turn(1, "Review 1 suggestion")
     assert session.results is first
     widget.input.scope.planes.setCurrentIndex(1)

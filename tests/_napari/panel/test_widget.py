@@ -116,6 +116,12 @@ def test_a_region_out_of_sight_that_the_user_selects_is_brought_into_view(
     camera.center = (0, 50, 50)
     widget.results.table.selectRow(3)  # in view: nothing moves
     assert camera.center[-2:] == pytest.approx((50, 50))
+    # One that is a dot on the screen is enlarged.
+    camera.zoom = 0.1
+    widget.results.table.selectRow(26)
+    assert camera.zoom == pytest.approx(8)  # 10 pixels are 80
+    y0, x0, y1, x1 = widget.results.results.regions[26].bbox
+    assert camera.center[-2:] == pytest.approx(((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2))
 
 
 def test_export_writes_what_the_table_shows(

@@ -8,7 +8,7 @@ from qtpy.QtGui import QColor
 
 from napari_maskinversion._napari.results.export_controller import write_features
 from napari_maskinversion._napari.results.results_model import ResultsModel
-from napari_maskinversion._napari.results.results_widget import ResultsWidget
+from napari_maskinversion._napari.results.results_widget import ResultsWidget, sizes
 from napari_maskinversion._napari.session import ResultRecord, Session
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.results import columns
@@ -56,9 +56,23 @@ def test_confidence_comes_before_figures_which_can_be_added(table):
     shown = [one for one, action in widget.columns.actions.items() if action.isChecked()]
     assert shown == ["region", "suggestion", "probability", "status", "double_id"]
     assert {"similarity", "margin", "iou", "area_px"} <= set(widget.columns.actions)
+    menu = widget.columns.menu
+    assert menu.sizeHint().width() < 360  # the panel's own width
+    assert widget.columns.actions["iou"].toolTip()
+    assert menu.toolTipsVisible()
     share = widget.results.regions[0].ranking.probabilities[0]
     assert cell(0, "probability") == f"{share:.0%}".replace("%", " %")
     assert widget.bars._rows[0][1] == pytest.approx(share)  # the same number
+
+
+@pytest.mark.parametrize(
+    ("area", "shown"),
+    [(85_580.4, "85,580 m²"), (1e7, "10,000,000 m²"), (106.54, "106.5 m²"), (2e-5, "0.00002 m²")],
+)
+def test_sizes_are_written_as_people_write_numbers(area, shown):
+    row = {"region": 3, "area_px": 12_345, "height_px": 5, "width_px": 6, "merged": ""}
+    row |= {"unit": "m", "area": area, "height": 12_000.5, "width": 0.5}
+    assert sizes(row, ()) == (f"Region 3: 12,345 px, 5 x 6 px; {shown}, 12,000 x 0.5 m")
 
 
 def test_a_word_has_its_colour_and_none_of_these_has_none(table):

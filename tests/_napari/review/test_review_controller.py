@@ -266,7 +266,7 @@ def click(viewer, y, x, moved=0):
         callbacks(viewer, ReadOnlyWrapper(event, exceptions=("handled",)))
 
 
-def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene):
+def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene, run_to_end):
     labels = scene[1].copy()
     labels[:50, :60] = 99  # around others, which are smaller
     labels[3:13, 3:13] = 1
@@ -288,6 +288,13 @@ def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene
     marks.mode = "paint"
     click(viewer, 45, 55)
     assert selected(widget) == 1
+    corners = np.array([(0, 0), (0, 1), (1, 1), (1, 0)])
+    boxes = viewer.add_shapes([90 * corners + 9, 20 * corners + 20, 50 * corners + 9])
+    widget.session.choose(regions=boxes)
+    run_to_end(widget)
+    for place, row in (((25, 25), 1), ((50, 50), 2), ((90, 90), 0)):  # the smallest
+        click(viewer, *place)
+        assert widget.session.row == row
 
 
 def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing, scene):

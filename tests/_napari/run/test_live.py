@@ -378,7 +378,7 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
 
 def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(qtbot, live):
     qtbot.waitUntil(lambda: "On the CPU (" in live.foot.estimate, timeout=30_000)
-    assert live.foot.estimate.startswith("2 regions in 1 window")
+    assert live.foot.estimate.startswith("2 regions")
     finding = live.finder.estimator
     qtbot.waitUntil(lambda: not finding.busy)
     live._viewer.layers["cells"].paint((40, 30), 3)

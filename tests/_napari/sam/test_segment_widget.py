@@ -433,6 +433,7 @@ def test_bad_input_is_refused_by_name_and_nothing_runs(
         assert len(messages) == 1
         for word in words:
             assert word in messages[0]
+        assert part.line.text() == messages[0]  # where the user looks
 
     refused("draw boxes")
     shapes = viewer.add_shapes([rectangle(300, 20, 320, 90)], name="far")
@@ -504,6 +505,16 @@ def test_everything_s_controls_fit_a_narrow_window_in_napari_s_theme(qtbot, widg
     widget.segment.part.everything.setChecked(True)
     qtbot.wait(50)
     assert widget.segment.part.minimumSizeHint().width() <= 340
+
+
+def test_the_window_shows_all_of_its_controls_also_where_one_is_added(qtbot, panel, part):
+    dialog = panel.segment.dialog
+    for chosen in (0, 1):  # without a checkpoint, and one to fetch
+        part.checkpoint.setCurrentIndex(chosen)
+        qtbot.wait(50)  # for the layout
+        for control in (part.add_boxes, part.file, part.next, part.erode, part.largest):
+            assert control.visibleRegion().boundingRect() == control.rect()
+    assert dialog.height() < dialog.screen().availableSize().height()
 
 
 def test_labels_lie_on_the_plane_shown_of_a_stack(panel, part, segment):

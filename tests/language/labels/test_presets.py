@@ -5,6 +5,7 @@ from importlib.resources import files
 import pytest
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.engine.models.specs import DEMO, MODELS
 from napari_maskinversion.language.labels.label import TEMPLATES, Label
 from napari_maskinversion.language.labels.presets import (
     preset,
@@ -81,6 +82,14 @@ def test_other_words_are_unknown_in_their_order():
     note = "4 words that the demo model does not know: person, helmet, space shuttle and 1 more"
     assert unknown_words_note(words, "demo") == note
     assert unknown_words_note(words[:1], "demo").startswith("1 word that the demo model")
+
+
+def test_a_word_that_is_part_of_a_known_one_is_told_it_and_nuclei_are_known():
+    note = unknown_words_note(labels("dead cell", "nucleus"), "demo")
+    assert note.endswith("dead cell, nucleus; it knows fluorescent nucleus, stained nucleus")
+    words = preset("cell-biology").vocabulary.full_labels
+    assert "nucleus" not in unknown_words(words, "demo")
+    assert "nuclei" in MODELS[DEMO].title
 
 
 def test_its_own_preset_is_known_and_of_a_clip_nothing_is_said():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QAbstractTableModel, QObject, Qt
+from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
@@ -39,6 +39,8 @@ from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:
     from ...pipeline.run import PlaneTask
+    from ...results.export.bundle import Masks
+    from ...results.region_result import RegionResult
     from ...results.results import Results
 
 _ROWS_SHOWN: Final = 6
@@ -52,6 +54,7 @@ _COLUMNS: Final = (
     ("Region", "Label value or shape row, and the plane"),
     ("Sim.", "Cosine similarity of region and words"),
     ("Margin", "Similarity minus that of the next region"),
+    ("Status", "Why not to trust the place: what the model saw of the region"),
 )
 
 
@@ -82,10 +85,9 @@ class FindSection(ProgressSection):
         )
         self.alpha = self.form[alpha.key]
         self.whole = QCheckBox("See the whole image with each region")
-        self.whole.setChecked(True)
         self.whole.setToolTip(
-            "For words about places in the image. Off: windows as chosen in the settings, "
-            "for small regions of large images."
+            "For words about places, such as 'on the left'. Off: windows as in a run; small "
+            "regions of large images are found in windows only."
         )
         self.estimate = Note(name="What finding would take")
         self.estimate.hide()
@@ -100,6 +102,7 @@ class FindSection(ProgressSection):
         self.whole.toggled.connect(self.estimator.later)
         self.words.returnPressed.connect(self.run)
         self.find.clicked.connect(lambda _=False: self.run())
+        self.section.toggled.connect(self._seen)
 
     def _build(self) -> None:
         table = self.table
@@ -107,7 +110,7 @@ class FindSection(ProgressSection):
         header = table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setResizeContentsPrecision(_ROWS_SHOWN)
-        header.setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
+        header.setStretchLastSection(True)
         table.selectionModel().currentRowChanged.connect(lambda now, _: self._show(now.row()))
         table.hide()
         rows = [
@@ -133,6 +136,8 @@ class FindSection(ProgressSection):
         super().bind()
         self.after("layers settings scope live", self.estimator.later)
         self.after("edits", self._edited)
+        self.after("tab", self._turned)
+        self.after("row", self._row_changed)
 
     def stop(self) -> None:
         """Follow the session no more, and release image and results."""
@@ -183,9 +188,10 @@ class FindSection(ProgressSection):
         known: list[Known] = []
         record = self._session.record
         if record is not None and record.fingerprint is not None and record.snapshot.image is image:
-            known.append(Known(record.results, record.fingerprint))
+            masks = record.masks if isinstance(record.masks, dict) else {}
+            known.append(Known(record.results, record.fingerprint, masks))
         if self._shown is not None and self._shown[1] is image:
-            known.append(Known(self._shown[0].results, self._shown[0].pixels))
+            known.append(self._shown[0].known)
         return known
 
     def answered(self, answer: Finding) -> None:
@@ -215,16 +221,45 @@ class FindSection(ProgressSection):
         if self._shown is None or place < 0:
             return
         finding, image, finder = self._shown
-        row = finding.matches[place].row
-        region = finding.results.regions[row]
-        shown = self._session.results
-        if shown is not None and self._session.image is image:
-            key = region.id, region.position
-            keys = [(one.id, one.position) for one in shown.regions]
-            self._session.select(keys.index(key) if key in keys else self._session.row)
-        if finding.results is not shown:
+        region, row = finding.region(place), self._row_of(place)
+        if row >= 0:
+            self._session.select(row)
+        if finding.known.results is not self._session.results:
             # The table has another embedding of this region; show the one that was ranked.
-            self._canvas.show(region, outlined=self._session.outlined, of=(image, finder))
+            mask = finding.known.masks.get((region.position, region.id))
+            self._canvas.show(region, outlined=self._session.outlined, of=(image, finder, mask))
+
+    def _row_of(self, place: int) -> int:
+        """Return the row of the results that has the region at one rank; -1 for none."""
+        results = self._session.results
+        if self._shown is None or place < 0 or results is None:
+            return -1
+        finding, image, _ = self._shown
+        one = finding.region(place)
+        key = one.id, one.position
+        keys = [(other.id, other.position) for other in results.regions]
+        return keys.index(key) if key in keys and self._session.image is image else -1
+
+    def _row_changed(self, row: int) -> None:
+        """Select nothing when another row was selected elsewhere: the canvas shows that."""
+        if row not in (-1, self._row_of(self.table.currentIndex().row())):
+            self.table.setCurrentIndex(QModelIndex())
+
+    def _turned(self, tab: str) -> None:
+        """Show what was found again; on other tabs the canvas shows what the selected row says."""
+        if tab == "explore" and self.section.isExpanded():
+            self._show(self.table.currentIndex().row())
+
+    def _seen(self, seen: bool) -> None:
+        """Show what was found while the section is open, else what the selected row says."""
+        results, row = self._session.results, self._session.row
+        if seen or self._shown is None:
+            self._show(self.table.currentIndex().row())
+        elif results is None or not 0 <= row < len(results):
+            self._canvas.blank()
+        else:
+            outlined = self._session.outlined
+            self._canvas.show(results.regions[row], outlined=outlined, move=False)
 
 
 class MatchesModel(QAbstractTableModel):
@@ -252,19 +287,23 @@ class MatchesModel(QAbstractTableModel):
     def data(self, index: Any, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text or alignment of a cell."""
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            sides = (Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignLeft)
-            side = (*sides, *2 * (Qt.AlignmentFlag.AlignRight,))[index.column()]
-            return int(side | Qt.AlignmentFlag.AlignVCenter)
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return _COLUMNS[index.column()][1]
-        if role != Qt.ItemDataRole.DisplayRole or self.finding is None:
+            flags = Qt.AlignmentFlag
+            side = (flags.AlignHCenter, flags.AlignLeft, flags.AlignRight, flags.AlignRight)
+            return int((*side, flags.AlignLeft)[index.column()] | flags.AlignVCenter)
+        if self.finding is None or role not in (
+            Qt.ItemDataRole.DisplayRole,
+            Qt.ItemDataRole.ToolTipRole,
+        ):
             return None
         match = self.finding.matches[index.row()]
-        region = self.finding.results.regions[match.row]
+        region = self.finding.region(index.row())
         plane = "".join(f", {axis} {place}" for axis, place in region.position)
         margin = "\N{EN DASH}" if match.margin != match.margin else f"{match.margin:.3f}"
-        cells = (str(index.row() + 1), f"{region.id}{plane}", f"{match.similarity:.3f}", margin)
-        return cells[index.column()]
+        status = replace(region, ranking=None).status  # no word was judged
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return status or _COLUMNS[index.column()][1]
+        numbers = f"{match.similarity:.3f}", margin, status.partition(":")[0]
+        return (str(index.row() + 1), f"{region.id}{plane}", *numbers)[index.column()]
 
     def headerData(  # noqa: N802 - Qt's name
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
@@ -287,6 +326,7 @@ class Known:
 
     results: Results
     pixels: ImageFingerprint
+    masks: Masks  # By plane and id; empty where they are not known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -294,10 +334,13 @@ class Finding:
     """Regions ranked by how well words fit them."""
 
     expression: str
-    results: Results
+    known: Known
     matches: tuple[RegionMatch, ...]  # Best first
     reused: bool  # Whether existing embeddings were used
-    pixels: ImageFingerprint  # What the model was shown
+
+    def region(self, place: int) -> RegionResult:
+        """Return the region at one rank."""
+        return self.known.results.regions[self.matches[place].row]
 
 
 def find_regions(
@@ -309,13 +352,13 @@ def find_regions(
     if candidates:
         show(words.COMPARING_INPUTS)
         known = _same_as_now(run, candidates)
+    reused = known is not None
     if known is None:
         task = RunTask(run, store)
-        results = task.run()
-        assert task.pixels is not None  # it has run
-        pixels = task.pixels
-    else:
-        results, pixels = known.results, known.pixels
+        task.run()
+        finished = task.finished()
+        known = Known(finished.results, finished.pixels, finished.masks)
+    results = known.results
     show(Update(text=words.COMPARING_WORDS, fraction=1.0))
     model = store.load(name, device)
     if model.fingerprint != results.info.fingerprint:
@@ -323,7 +366,7 @@ def find_regions(
             f"The weights of {name} have changed since these results were made; run again."
         )
     matches = tuple(find(model, results.embeddings, expression))
-    return Finding(expression, results, matches, known is not None, pixels)
+    return Finding(expression, known, matches, reused)
 
 
 def _same_as_now(run: Request, candidates: Sequence[Known]) -> Known | None:

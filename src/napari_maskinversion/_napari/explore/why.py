@@ -187,6 +187,16 @@ class WhySection(RegionSection):
 
     # -- the region ---------------------------------------------------------------------------
 
+    def bind(self) -> None:
+        """Follow the session."""
+        super().bind()
+        self.after("tab", self._turned)
+
+    def _turned(self, tab: str) -> None:
+        """Show the region's own heatmap on other tabs."""
+        if self.is_open and self.shown != REGION:
+            (self._show_answer if tab == "explore" else self._show_own)()
+
     def drop(self) -> None:
         """Stop, and release the model's encodings."""
         super().drop()

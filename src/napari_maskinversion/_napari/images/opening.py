@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _READ: Final = 512 * 2**20  # bytes; larger images are read where they are looked at
 _MOST_PIXELS: Final = 2_000_000_000
+_DRAWN: Final = 4_096  # pixels of a side that napari draws without a pause
 _MOST_THUMBNAIL: Final = 60_000_000  # pixels of the smallest level; more would take too long
 
 
@@ -51,6 +52,7 @@ class ImageLayer:
     """One layer of an image: all of it, or one channel."""
 
     data: Any
+    only_first: bool = False  # Whether its other levels are for napari, and no part of the file
     options: dict[str, Any]  # For ``viewer.add_image``
 
 
@@ -193,6 +195,10 @@ def _layers(stack: Stack, file: Path) -> tuple[ImageLayer, ...]:
     layers = []
     for number in range(channels):
         levels = [_channel(level, stack.axes, number) for level in stack.levels]
+        only_first = len(levels) == 1 and isinstance(levels[0], np.ndarray)
+        if only_first:
+            levels = _overviews(levels[0], _rows_and_columns(stack))
+            only_first = len(levels) > 1
         data = levels if len(levels) > 1 else levels[0]
         options: dict[str, Any] = {
             "name": f"{file.name} {names[number]}".strip(),
@@ -208,8 +214,18 @@ def _layers(stack: Stack, file: Path) -> tuple[ImageLayer, ...]:
             color = default_colours(channels)[number]
             options["colormap"] = np.array([[0, 0, 0, 1], [*color, 1]], np.float32)
             options["blending"] = "additive" if number else "translucent_no_depth"
-        layers.append(ImageLayer(data=data, options=options))
+        layers.append(ImageLayer(data=data, only_first=only_first, options=options))
     return tuple(layers)
+
+
+def _overviews(pixels: npt.NDArray[Any], axes: tuple[int, int]) -> list[Any]:
+    """Return views of an image with fewer pixels, as napari draws no more than the window has."""
+    levels, side, step = [pixels], max(pixels.shape[axis] for axis in axes), 1
+    while side > _DRAWN * step:
+        step *= 2
+        key = tuple(slice(None, None, step if n in axes else 1) for n in range(pixels.ndim))
+        levels.append(pixels[key])
+    return levels
 
 
 def _channel(level: Any, axes: Sequence[str], number: int) -> Any:

@@ -11,7 +11,7 @@ from napari.layers import Image, Labels
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
-from ..layers.layers import FILE, IDENTITY, is_ours, is_regions, is_shapes
+from ..layers.layers import FILE, IDENTITY, ONLY_FIRST, is_ours, is_regions, is_shapes
 from ..layers.pictures import Channels, copy_picture
 from ..layers.placing import REGIONS_OPACITY, place_of, remove_layers
 from ..layers.tasks import PlaneFinder, RunInput, ShapesCopy, copy_regions
@@ -161,7 +161,10 @@ def show_image(
     need not be moved.
     """
     about = {FILE: str(opened.file), IDENTITY: opened.identity}
-    images = [Image(layer.data, metadata=dict(about), **layer.options) for layer in opened.layers]
+    images = [
+        Image(layer.data, metadata={**about, ONLY_FIRST: layer.only_first}, **layer.options)
+        for layer in opened.layers
+    ]
     labels = Labels(
         opened.labels,
         name=f"{opened.file.name}: regions",

@@ -22,7 +22,7 @@ from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, re
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
 from ..layers.label_layers import COVERED, layer_of
 from ..layers.layers import file_of, path_of
-from ..layers.placing import box_transform, selection_kept
+from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..session import Session, Topic
 from ..widgets.dialogs import file_filter
 from ..workers.notify import inform, refuse, refusing
@@ -90,7 +90,8 @@ class RegionsFileController(Topic, QObject):
             return
         with selection_kept(self._viewer), self._session.kept_choice():
             pixels, about = outcome.layer
-            made = self._viewer.add_labels(pixels, **about, **outcome.place())
+            about |= {"opacity": REGIONS_OPACITY, **outcome.place()}
+            made = self._viewer.add_labels(pixels, **about)
         self._session.made_for(outcome.target.layer, made)
         here = self._session.choose_for(outcome.target.layer, made)
         name = outcome.target.layer.name
@@ -204,9 +205,10 @@ def _label_image(path: Path, target: Target) -> Annotations:
     from ...regions.reading import read_masks
 
     names = read_names(path)
+    notes: list[str] = []
     planes = _planes(path, target, names.planes)
     if planes is None:
-        planes = [PlaneRegions((), read_masks(path, target.plane))]
+        planes = [PlaneRegions((), read_masks(path, target.plane, on_note=notes.append))]
     items = []
     for plane in planes:
         for region in plane.regions:
@@ -214,7 +216,7 @@ def _label_image(path: Path, target: Target) -> Annotations:
             items.append(
                 Annotation(region=region, label=label, score=score, position=plane.position)
             )
-    return Annotations(shape=target.plane, items=tuple(items))
+    return Annotations(shape=target.plane, items=tuple(items), notes=tuple(notes))
 
 
 def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:

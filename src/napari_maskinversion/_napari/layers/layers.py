@@ -22,6 +22,8 @@ OURS: Final = "napari-maskinversion"
 # Metadata of a layer whose file we opened ourselves: its path.
 FILE: Final = "napari-maskinversion: file"
 # Metadata of a layer that is one channel of an image: the identity of the image.
+ONLY_FIRST: Final = "napari-maskinversion: only the first level"
+"""Metadata of an image whose other levels are there to be drawn, and nothing else."""
 IDENTITY: Final = "napari-maskinversion: image"
 # Events of a regions layer that tell of an edit; painting has its own.
 EDITS: Final = ("data", "set_data", "paint", "labels_update")
@@ -104,6 +106,8 @@ class OtherArray:
 def levels_of(layer: Any) -> list[Any]:
     """Return a layer's arrays, finest first; one for a plain layer."""
     levels = list(layer.data) if getattr(layer, "multiscale", False) else [layer.data]
+    if layer.metadata.get(ONLY_FIRST):
+        del levels[1:]
     for place, data in enumerate(levels):
         # Other array types of plugins, and data that is not an image.
         if len(getattr(data, "shape", ())) not in (layer.ndim, layer.ndim + 1):

@@ -29,8 +29,10 @@ from .overlays import (
 )
 from .tasks import PlaneFinder
 
-Masks = Mapping[int, Region | CompressedRegion]
+Mask = Region | CompressedRegion
+Masks = Mapping[int, Mask]
 Box = tuple[int, int, int, int]
+_LEAST_SEEN, _ENLARGED = 14, 80  # pixels on the screen: smaller regions are enlarged
 
 
 class ResultsOnCanvas:
@@ -47,7 +49,8 @@ class ResultsOnCanvas:
         self._told = False
         self._inside = False
         self.foreign = False  # Whether a region of other results than those of `know` is shown
-        self._marked: tuple[RegionResult | None, Any, Any] = (None, None, None)
+        # The region with a border, its image and plane, and its pixels where `know` has them not
+        self._marked: tuple[RegionResult | None, Any, Any, Mask | None] = (None, None, None, None)
 
     def belong_to(self, image: Any, finder: PlaneFinder) -> None:
         """Take results of another run: blank until one of them is shown."""
@@ -74,10 +77,13 @@ class ResultsOnCanvas:
         *,
         outlined: bool,
         move: bool = True,
-        of: tuple[Any, PlaneFinder | None] | None = None,
+        of: tuple[Any, PlaneFinder | None, Mask | None] | None = None,
     ) -> None:
-        """Show a region's heatmap and plane, if its image is still there and unchanged."""
-        image, finder = of or (self.image, self._finder)
+        """Show a region's heatmap and plane, if its image is still there and unchanged.
+
+        ``of`` are image, planes and pixels of a region that is not of the results.
+        """
+        image, finder, mask = of or (self.image, self._finder, None)
         self.foreign = of is not None
         plane = self._plane(image, finder, region.position)
         if plane is None:
@@ -91,7 +97,7 @@ class ResultsOnCanvas:
             self.outline.remove()
         if move:
             bring_into_view(self.viewer, image, plane, region.bbox)
-        self._mark(region if of is None else None, image, plane)
+        self._mark(region, image, plane, mask)
 
     def show_map(
         self,
@@ -119,7 +125,7 @@ class ResultsOnCanvas:
         """Show heatmaps paler, or cut off at the border of their region."""
         changed, self._inside = inside != self._inside, inside
         self.heatmap.dim(dimmed)
-        region, image, plane = self._marked
+        region, image, plane, _ = self._marked
         if changed and region is not None and image in self.viewer.layers:
             self._show(region, region.grid_map, image, plane)
 
@@ -160,15 +166,23 @@ class ResultsOnCanvas:
         mask = self._masks.get(id(region.raw_embedding))
         if mask is None or tuple(mask.bbox) != tuple(region.bbox):
             return None
-        return mask.unpack() if isinstance(mask, CompressedRegion) else mask
+        return _unpacked(mask)
 
-    def _mark(self, region: RegionResult | None, image: Any = None, plane: Any = None) -> None:
-        self._marked = region, image, plane
-        mask = None if region is None else self._mask_of(region)
-        if mask is None:
+    def _mark(
+        self,
+        region: RegionResult | None,
+        image: Any = None,
+        plane: Any = None,
+        mask: Mask | None = None,
+    ) -> None:
+        self._marked = region, image, plane, mask
+        known = _unpacked(mask)
+        if known is None and region is not None:
+            known = self._mask_of(region)
+        if known is None:
             self.border.remove()
         else:
-            self.border.show(image, plane, mask)
+            self.border.show(image, plane, known)
 
     def _show(
         self,
@@ -226,8 +240,12 @@ class ResultsOnCanvas:
         return False
 
 
+def _unpacked(mask: Mask | None) -> Region | None:
+    return mask.unpack() if isinstance(mask, CompressedRegion) else mask
+
+
 def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
-    """Show a region: turn to its plane, and centre the camera on it if it is off-screen."""
+    """Show a region: turn to its plane, and move to it if it is off-screen or too small to see."""
     view = ViewPoint.of(viewer)
     grid = Grid.of(image, view)
     y0, x0, y1, x1 = bbox
@@ -241,8 +259,12 @@ def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
     if any(shown.index[axis] != plane.cut.index[axis] for axis in others):
         axes = [axis + shift for axis in others]
         viewer.dims.set_point(axes, [float(world[axis]) for axis in others])
-    if not _visible(image, plane, centre):
-        camera = viewer.scene.camera
+    camera = viewer.scene.camera
+    corners = [grid.to_world(corner) for corner in plane.to_data([(y0, x0), (y1, x1)])]
+    pixels = camera.zoom * float(np.abs(np.subtract(*corners)).max())  # on the screen
+    if pixels < _LEAST_SEEN:
+        camera.zoom *= _ENLARGED / pixels
+    if pixels < _LEAST_SEEN or not _visible(image, plane, centre):
         centre_now = list(camera.center)
         centre_now[-2:] = [float(world[axis]) for axis in plane.cut.axes]
         camera.center = tuple(centre_now)

@@ -291,21 +291,9 @@ class Foot(Topic, QFrame):
 
 
 class _Status(Note):
-    """Text that is never cut: it takes the height that it needs, two lines at least."""
+    """What the foot says, or two empty lines."""
 
-    def setText(self, text: str | None) -> None:  # noqa: N802 - Qt's name
-        """Show a text."""
-        super().setText(text)
-        self._fit()
-
-    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Wrap the text anew."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        lines = 2 * self.fontMetrics().lineSpacing()
-        self.setMinimumHeight(max(self.heightForWidth(self.width()), lines))
+    least_lines = 2
 
 
 def _tip(action: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from qtpy.QtCore import Qt
-from qtpy.QtGui import QFontDatabase
+from qtpy.QtCore import Qt, QUrl
+from qtpy.QtGui import QDesktopServices, QFontDatabase
 from qtpy.QtWidgets import (
     QApplication,
     QDialog,
     QDialogButtonBox,
     QHeaderView,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QTreeWidget,
@@ -61,22 +60,20 @@ class KeysDialog(QDialog):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        docs = QLabel(f'<a href="{DOCS}">Documentation</a>')
-        docs.setAccessibleName("Documentation")
+        docs = QPushButton("Documentation...")
         docs.setToolTip(DOCS)
-        docs.setOpenExternalLinks(True)
-        docs.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)  # by key too
+        docs.clicked.connect(lambda _=False: QDesktopServices.openUrl(QUrl(DOCS)))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self.check = QPushButton("Check this installation...")
         self.check.setAccessibleName("Check this installation")
         self.check.setToolTip(
             "See what is installed and what is wrong; you can copy it for a report"
         )
-        buttons.addButton(self.check, QDialogButtonBox.ButtonRole.ActionRole)
+        for button in (docs, self.check):
+            buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addWidget(self.list, 1)
-        layout.addWidget(docs)
         layout.addWidget(buttons)
         self.resize(520, 560)
 

@@ -11,6 +11,7 @@ from ...base.identity import Position
 from ...regions.annotations.annotation import COCO_FACTS, Annotation, Annotations
 from ...regions.annotations.reading import may_hold_annotations, read_annotations
 from ..layers.label_layers import COVERED, layer_of, source_facts, uncovered, whole
+from ..layers.placing import REGIONS_OPACITY
 
 LayerData = tuple[Any, dict[str, Any], str]
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
@@ -41,7 +42,7 @@ def read_layers(path: Any) -> list[LayerData]:
         return (*(place.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
 
     pixels, about = layer_of(annotations, (*sizes, *annotations.shape), key, Path(path).stem)
-    return [(pixels, about, "labels")]
+    return [(pixels, about | {"opacity": REGIONS_OPACITY}, "labels")]
 
 
 def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:

@@ -43,10 +43,12 @@ class ResultColumns(QObject):
             "Show and hide columns. Drag titles and their edges, or use keys (the button ?)"
         )
         self.menu = QMenu(self.button)
+        self.menu.setToolTipsVisible(True)
         self.actions: dict[str, QAction] = {}
         for column in model.columns:
             name = column.name
-            action = self.menu.addAction(f"{column.short_title}: {column.explanation}")
+            action = self.menu.addAction(column.title[:1].upper() + column.title[1:])
+            action.setToolTip(column.explanation)
             action.setCheckable(True)
             action.setChecked(True)
             action.setEnabled(name != _MAIN)

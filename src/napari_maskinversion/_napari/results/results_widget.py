@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from qtpy.QtCore import QSize
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
@@ -227,10 +228,17 @@ def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
     if "unit" in row:
         unit = row["unit"]
         parts.append(
-            f"{row['area']:.4g} {unit}\N{SUPERSCRIPT TWO}, "
-            f"{row['height']:.4g} x {row['width']:.4g} {unit}"
+            f"{_amount(row['area'])} {unit}\N{SUPERSCRIPT TWO}, "
+            f"{_amount(row['height'])} x {_amount(row['width'])} {unit}"
         )
     return f"Region {row['region']}: {'; '.join(parts)}"
+
+
+def _amount(value: float) -> str:
+    """Return four digits, or more before the point; never a power of ten."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return np.format_float_positional(value, 4, unique=False, fractional=False, trim="-")
 
 
 def _key(results: Results | None, row: int) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
 from ..session import Scope, Session, Snapshot
 from ..workers.model_store import ModelStore
-from .estimator import Work, estimation
+from .estimator import UNCOUNTED, Work, estimation
 from .run_task import Request
 
 NO_WORDS: Final = "There are no words to choose from; type some on the tab Label, or take a preset."
@@ -117,7 +117,7 @@ def estimate_of(
 
     def line() -> str:
         text = work()
-        return text and f"If the embeddings do not exist yet: {text}"
+        return f"The first search: {text}" if text not in ("", UNCOUNTED) else ""
 
     return line
 

@@ -122,8 +122,8 @@ class RunTask:
                 self._add_captions()
             if self.results is None:
                 raise
-            return Partial(self._finished(), error)
-        return self._finished()
+            return Partial(self.finished(), error)
+        return self.finished()
 
     def run(self) -> Results:
         """Run in a worker."""
@@ -212,7 +212,8 @@ class RunTask:
 
             self.results = add_captions(self.results, captions.bank, top=captions.top)
 
-    def _finished(self) -> FinishedRun:
+    def finished(self) -> FinishedRun:
+        """Return what has been finished; for a run that has some."""
         results, pixels = self.results, self.pixels
         assert results is not None
         assert pixels is not None

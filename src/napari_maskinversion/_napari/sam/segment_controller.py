@@ -9,7 +9,7 @@ from typing import Any
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
-from ...base.errors import InputError
+from ...base.errors import InputError, MaskInversionError
 from ...regions.drawn_shapes import Shape
 from ...regions.sam.checkpoints import fetch_checkpoint, get_checkpoint
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
@@ -18,11 +18,11 @@ from ..layers.pictures import copy_picture
 from ..layers.placing import REGIONS_OPACITY, box_transform, selection_kept
 from ..run_requests.fetching import Fetching
 from ..run_requests.preparing import background_of, image_layers
-from ..session import Session
+from ..session import Session, Topic
 from ..widgets.dialogs import ToolDialog
 from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import debouncer
-from ..workers.notify import inform, refuse, refusing
+from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_task import (
@@ -53,7 +53,7 @@ class SamFetching(Fetching):
         fetch_checkpoint(get_checkpoint(name))
 
 
-class SegmentController(QObject):
+class SegmentController(Topic, QObject):
     """Turns boxes and points into a Labels layer, which becomes the regions layer."""
 
     def __init__(self, viewer: Any, session: Session, parent: QWidget) -> None:
@@ -90,13 +90,14 @@ class SegmentController(QObject):
         part.cleanup_changed.connect(self._later)
         self.runner.progressed.connect(part.progress.update_from)
         self.runner.done.connect(self._show)
-        self.runner.failed.connect(refuse)
+        self.runner.failed.connect(self._refuse)
         self.runner.ended.connect(self._ended)
         self._painting.done.connect(self._repainted)
-        self._painting.failed.connect(refuse)
+        self._painting.failed.connect(self._refuse)
 
     def stop(self) -> None:
         """Stop the workers and release layers and model."""
+        super().stop()
         self._list.disconnect()
         self._timer.cancel()
         self._painting.drop()
@@ -110,7 +111,7 @@ class SegmentController(QObject):
 
     # -- layers -------------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def bind(self) -> None:
         """Follow the viewer's layers, and the session's download."""
         self.fetching.follow()
         self._list.connect()
@@ -137,9 +138,13 @@ class SegmentController(QObject):
 
     def _image_there(self) -> bool:
         if self._session.image is None:
-            refuse("Open an image first.")
+            self._refuse("Open an image first.")
             return False
         return True
+
+    def _refuse(self, reason: str) -> None:
+        self.part.line.setText(reason)  # the window may hide the status line
+        refuse(reason)
 
     def _set_kind(self, kind: str) -> None:
         layer = self.part.points.layer
@@ -152,12 +157,15 @@ class SegmentController(QObject):
         """Segment the drawn boxes and points, or say why not."""
         if self.runner.busy:
             return
-        with refusing():
+        try:
             request = self._request()
-            self._pending = (self._session.image, request.plane)
-            self.part.run.setEnabled(False)
-            self.part.progress.begin()
-            self.runner.start(partial(segment, request, self.store))
+        except MaskInversionError as error:
+            self._refuse(str(error))
+            return
+        self._pending = (self._session.image, request.plane)
+        self.part.run.setEnabled(False)
+        self.part.progress.begin()
+        self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
         image, part = self._session.image, self.part

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+from qtpy.QtCore import QEvent, QPoint, Qt
 from qtpy.QtGui import QIcon
 from qtpy.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QVBoxLayout, QWidget
 
@@ -24,11 +26,34 @@ class ToolDialog(QDialog):
         for button in buttons.buttons():
             button.setIcon(QIcon())  # black on any theme
         layout = QVBoxLayout(self)
-        layout.addWidget(scrolled(content) if scrolls else content, 1)
+        self._area = scrolled(content) if scrolls else None
+        layout.addWidget(self._area or content, 1)
         layout.addWidget(buttons)
+        content.installEventFilter(self)
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+        """Make room for content that grows."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return False
+
+    def _fit(self) -> None:
+        """Make room for all of the content, if the screen has it."""
+        if self._area is not None:
+            inside, screen = self._area.widget(), self.screen().availableSize()
+            bar = self._area.verticalScrollBar().sizeHint().width()
+            tall = max(inside.sizeHint().height(), inside.heightForWidth(inside.width()))
+            tall = min(tall, screen.height() * 3 // 4)
+            self._area.setMinimumSize(inside.minimumSizeHint().width() + bar, tall)
 
     def bring(self) -> None:
-        """Show the window above the others."""
+        """Show the window above the others; at first over the panel, so that the image is seen."""
+        self._fit()
+        if not self.testAttribute(Qt.WidgetAttribute.WA_Moved):
+            if self._area is not None:
+                self.adjustSize()
+            panel = self.parentWidget()
+            self.move(panel.mapToGlobal(panel.rect().topRight()) - QPoint(self.width(), 0))
         self.show()
         self.raise_()
         self.activateWindow()

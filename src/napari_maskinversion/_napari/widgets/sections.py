@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from qtpy.QtCore import (
@@ -56,6 +55,8 @@ class Section(QCollapsible):
 
     While it is closed, a line says what it is for.
     """
+
+    others: Sequence[Section] = ()  # which close before it opens
 
     def __init__(self, title: str, content: QWidget, *, opened: bool = True, tip: str = "") -> None:
         # The arrow is part of the text: superqt's icons keep the colour of the theme in which they
@@ -113,6 +114,9 @@ class Section(QCollapsible):
         return False
 
     def _show_state(self, opened: bool) -> None:
+        for other in self.others if opened else ():
+            if other.isExpanded():
+                other.collapse(animate=False)
         self.setText(f"{_OPEN if opened else _CLOSED}  {self._title}")
         content = self.content()
         content.setVisible(opened)
@@ -126,14 +130,8 @@ def one_at_a_time(*sections: Section) -> QWidget:
     """Stack sections of which at most one is open."""
     widget = QWidget()
     stack(widget, *sections, spacing=2)
-
-    def close_others(opened: bool, own: Section) -> None:
-        for section in sections if opened else ():
-            if section is not own and section.isExpanded():
-                section.collapse(animate=False)
-
     for section in sections:
-        section.toggled.connect(partial(close_others, own=section))
+        section.others = [other for other in sections if other is not section]
     return widget
 
 
@@ -317,7 +315,9 @@ def combo_box(texts: Iterable[str] = (), *, name: str = "", tip: str = "") -> QC
 
 
 class Note(QLabel):
-    """A line of text that wraps."""
+    """Text that wraps, and is never cut."""
+
+    least_lines = 0
 
     def __init__(self, text: str = "", *, name: str = "") -> None:
         super().__init__(text)
@@ -325,6 +325,22 @@ class Note(QLabel):
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setAccessibleName(name)
+
+    def setText(self, text: str | None) -> None:  # noqa: N802 - Qt's name
+        """Show a text."""
+        super().setText(text)
+        self._claim_height()
+
+    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Wrap at another width."""
+        super().resizeEvent(event)
+        self._claim_height()
+
+    def _claim_height(self) -> None:
+        # A form takes the height of wrapped lines from its other rows: they overlap.
+        self.setMinimumHeight(0)  # which is part of the answer
+        least = self.least_lines * self.fontMetrics().lineSpacing()
+        self.setMinimumHeight(max(self.heightForWidth(self.width()), least))
 
     def say(self, text: str) -> None:
         """Show a text; hide the line if there is none."""

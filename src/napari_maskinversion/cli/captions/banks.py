@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.progress import MofNCompleteColumn
-from rich.table import Table
 
 from ...base import progress_words as words
 from ...base.errors import InputError, ModelError
@@ -213,9 +211,7 @@ def search_command(
     loaded = load(model or source.known_model, settings.architecture, settings.device)
     opened = source.bank(loaded)
     (matches,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
-    table = Table(title=f"{len(opened):,} captions, model {opened.record.model}")
-    table.add_column("similarity", justify="right")
-    table.add_column("caption")
-    for caption, similarity in zip(matches.captions, matches.similarities, strict=True):
-        table.add_row(f"{similarity:.3f}", escape(caption))
-    print_table(table)
+    pairs = zip(matches.captions, matches.similarities, strict=True)
+    rows = [(f"{similarity:.3f}", caption) for caption, similarity in pairs]
+    title = f"{len(opened):,} captions, model {opened.record.model}"
+    print_table(("similarity", "caption"), rows, title, right=("similarity",))

@@ -92,7 +92,7 @@ def _clip(
 # fmt: off
 _TABLE: Final = (
     ModelSpec(name=DEMO, architecture="demo", source=BUNDLED, size_mb=15, license="BSD-3-Clause",
-        title="Small model for drawings, aerial land cover and blood cells; for trying things out",
+        title="Small model for drawings, aerial land cover, blood cells and nuclei; for trials",
         native_resolution=128, mean=HALF, std=HALF),
     _clip("ViT-B-32/openai", "timm/vit_base_patch32_clip_224.openai", 605,
         "OpenAI CLIP, base, 32-pixel patches: quickest, coarse"),

@@ -66,7 +66,7 @@ def preset(name: str) -> Preset:
 def _load(name: str) -> Preset:
     file = f"{name}.yaml"
     content = _content(file)
-    labels = tuple(taught(_bundled_names())) if name == "demo" else content.labels
+    labels = tuple(taught(_names_of(DEMO))) if name == "demo" else content.labels
     vocabulary = Vocabulary.of(labels, content.templates or TEMPLATES["photo"])
     return Preset(name, content.description, content.source, vocabulary)
 
@@ -86,11 +86,6 @@ def taught(names: Iterable[str]) -> Iterator[Label]:
         synonyms = tuple(word for word in label.synonyms if word not in used)
         used.update(synonyms)
         yield replace(label, synonyms=synonyms)
-
-
-def _bundled_names() -> list[str]:
-    """Return the names of the bundled weights, which may be retrained with others."""
-    return (bundled_folder() / _NAMES).read_text("utf-8").splitlines()
 
 
 def _content(file: str) -> LabelFile:
@@ -178,17 +173,24 @@ def unknown_words_note(labels: Iterable[Label], model: str) -> str:
     count = "1 word" if len(unknown) == 1 else f"{len(unknown)} words"
     rest = len(unknown) - _LISTED
     more = f" and {rest} more" if rest > 0 else ""
-    return f"{count} that {whose} does not know: {', '.join(unknown[:_LISTED])}{more}"
+    listed = f"{count} that {whose} does not know: {', '.join(unknown[:_LISTED])}{more}"
+    plain = {_plain(word) for word in unknown}
+    near = [name for name in _names_of(model) if plain & {_plain(one) for one in name.split()}]
+    return f"{listed}; it knows {', '.join(near[:_LISTED])}" if near else listed
 
 
 @cache
 def _known(model: str) -> frozenset[str] | None:
     """Return all words that a model was taught; None if that cannot be told."""
-    file = (bundled_folder() if model == DEMO else Path(model)) / _NAMES
-    if not file.is_file():
+    names = _names_of(model)
+    if not names:
         return None
-    names = filter(None, file.read_text("utf-8").splitlines())
     return frozenset(_plain(word) for label in taught(names) for word in label.words)
+
+
+def _names_of(model: str) -> tuple[str, ...]:
+    file = (bundled_folder() if model == DEMO else Path(model)) / _NAMES
+    return tuple(filter(None, file.read_text("utf-8").splitlines())) if file.is_file() else ()
 
 
 def _plain(word: str) -> str:

@@ -49,6 +49,7 @@ _NO_WORDS: Final = {"_background_", "__ignore__"}  # unused categories of labelm
 class _Image(Record):
     id: Loose[Id] = None
     file_name: Loose[str] = None
+    coco_url: Loose[str] = None  # Of LVIS, which has no file_name
     height: Loose[int] = None
     width: Loose[int] = None
     position: Loose[dict[str, int]] = None  # The plane, in files of ours
@@ -164,7 +165,7 @@ def _listed_images(records: list[Any], path: Path) -> list[ListedImage]:
             )
         listed[key] = ListedImage(
             key=key,
-            name=one.file_name or "",
+            name=one.file_name or one.coco_url or "",
             size=whole_size(one.height, one.width),
             position=tuple((one.position or {}).items()),
             series=one.series,
@@ -224,8 +225,11 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     notes = list(page.notes)
     records = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
     objects = []
+    shares = shape is not None and _are_shares(page)
+    if shares:
+        notes.append(f"{path}: its boxes and outlines were read as shares of the image.")
     for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
-        record = Instance.of(members)
+        record = Instance.of(_in_pixels(members, shape) if shares and shape else members)
         own = record.id if isinstance(record.id, int) else None
         values = record.attributes or record.model_extra or {}
         if record.region is not None:  # a file of ours, with columns of results
@@ -243,6 +247,26 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
             )
         )
     return _parsed(objects, chosen, page, notes)
+
+
+def _are_shares(page: CocoPage) -> bool:
+    """Return whether no box of a file exceeds 1, as Azure's, which count in shares of the image."""
+    boxes = (one[2].get("bbox") for records in page.records.values() for one in records)
+    fractions = False
+    for side in (side for box in boxes if isinstance(box, list) for side in box):
+        if not isinstance(side, int | float) or side > 1:
+            return False
+        fractions |= 0 < side < 1
+    return fractions
+
+
+def _in_pixels(members: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
+    def larger(values: Any) -> Any:
+        if isinstance(values, list) and not any(isinstance(one, list) for one in values):
+            return [value * shape[1 - place % 2] for place, value in enumerate(values)]
+        return [larger(one) for one in values] if isinstance(values, list) else values
+
+    return {**members, **{key: larger(members.get(key)) for key in ("bbox", "segmentation")}}
 
 
 def _parsed(

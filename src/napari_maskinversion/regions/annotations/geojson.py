@@ -351,7 +351,7 @@ def crs_name(epsg: int) -> str:
 
 GEOJSON: Final = AnnotationFormat(
     name="GeoJSON",
-    suffixes=(".geojson", ".json"),
+    suffixes=(".geojson", ".json", ".geojsonl", ".geojsons", ".ndjson", ".jsonl"),
     content="a collection of features",
     markers=((b'"FeatureCollection"',), (b'"Feature"',)),
     load=read_json,

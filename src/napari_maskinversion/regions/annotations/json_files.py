@@ -69,7 +69,10 @@ class Record(BaseModel):
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file."""
+    """Read a JSON file; one with an object on each line, as GDAL and Labelbox write it, is a list.
+
+    GeoJSON text sequences (RFC 8142) begin each line with a record separator.
+    """
     content = reading.read_bytes(path, "file of regions", most=reading.MOST_JSON)
     size = len(content) + _BYTES * sum(content.count(sign) for sign in (b"{", b"[", b",", b":"))
     free = free_memory()
@@ -78,6 +81,11 @@ def read_json(path: Path) -> Any:
             f"{path} needs about {size / 1e9:,.1f} GB of memory to be read as file of regions, and "
             f"{free / 1e9:.1f} GB are free; cut it into files of fewer regions."
         )
+    head = content[: content.find(b"\n")].strip(b"\x1e\r ")
+    if head.startswith(b"{") and head.endswith(b"}"):
+        lines = enumerate(content.replace(b"\x1e", b"").splitlines(), 1)
+        pages = [reading.parse_json(one, f"{path}, line {at}") for at, one in lines if one.strip()]
+        return pages if len(pages) > 1 else pages[0]
     return reading.parse_json(content, path)
 
 

@@ -8,9 +8,15 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
-from ...base.errors import InputError, ManyImagesError, MaskShapeError, NotListedError
+from ...base.errors import (
+    InputError,
+    ManyImagesError,
+    MaskShapeError,
+    NotListedError,
+    if_turned,
+)
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
@@ -65,7 +71,7 @@ def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None)
     if shape is not None and size != shape:
         raise MaskShapeError(
             f"{path} is about an image of {size[0]} x {size[1]} px; this one is {shape[0]} x "
-            f"{shape[1]} px."
+            f"{shape[1]} px.{if_turned(size, shape)}"
         )
 
 
@@ -81,8 +87,10 @@ def size_of_images(
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    # Some programs write letters and their accents apart, as macOS once did, or Windows' slashes.
-    return PureWindowsPath(composed(name)).parts
+    # Some programs write letters and their accents apart, as macOS once did, Windows' slashes, or
+    # the address of the image with the keys of its store; Label Studio "?d=" before its own files.
+    name = urlsplit(name).path if "://" in name else name.rpartition("?d=")[2]
+    return PureWindowsPath(unquote(composed(name))).parts
 
 
 def same_image(one: str, other: str) -> bool:

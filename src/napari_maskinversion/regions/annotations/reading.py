@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -9,7 +10,7 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from ...base.errors import InputError
-from ...base.reading import MOST_JSON, check_kind, is_of_macos
+from ...base.reading import MOST_JSON, check_kind, is_of_macos, read_text
 from ...base.units import Georeference
 from .annotation import Annotations
 from .building import AnnotationFormat, build, first_line
@@ -22,7 +23,7 @@ from .listed_images import ImageReference
 from .napari_shapes import NAPARI_SHAPES
 from .segment_anything import SEGMENT_ANYTHING
 from .xml_formats import CVAT, VOC
-from .yolo import YOLO
+from .yolo import YOLO, is_dota
 
 # The first one that matches reads a file: COCO would match COCO panoptic, too.
 FORMATS: Final[tuple[AnnotationFormat, ...]] = (
@@ -45,6 +46,10 @@ _VECTORS: Final = "convert it to GeoJSON: ogr2ogr -f GeoJSON regions.geojson FIL
 _TIFF: Final = "save the labels as a TIFF of whole numbers"
 _IDENTITIES: Final = "in ilastik, export the object identities as TIFF"
 _OBJECTS: Final = "in QuPath, choose File > Export objects as GeoJSON"
+_IN_PIXELS: Final = "convert it to GeoJSON in pixels"
+_VIA: Final = ("a file of VGG Image Annotator", "in VIA, export as COCO")
+_TRACKMATE: Final = ("a file of TrackMate", "in TrackMate, choose the action Export label image")
+_LABELBOX: Final = ("a file of Labelbox", "convert the export to COCO JSON")
 _BY_SUFFIX: Final = {
     ".qpdata": ("QuPath's own data", _OBJECTS),
     ".qpproj": ("a QuPath project", _OBJECTS),
@@ -53,39 +58,51 @@ _BY_SUFFIX: Final = {
     **dict.fromkeys((".h5", ".hdf5"), ("HDF5", _IDENTITIES)),
     ".shp": ("a shapefile", _VECTORS),
     ".gpkg": ("a GeoPackage", _VECTORS),
-    ".kml": ("KML", _VECTORS),
+    **dict.fromkeys((".kml", ".kmz"), ("KML", _VECTORS)),
     ".gml": ("GML", _VECTORS),
+    ".fgb": ("a FlatGeobuf", _VECTORS),
+    ".parquet": ("a table", _VECTORS),
+    ".annotations": ("annotations of HALO", _IN_PIXELS),
     ".mat": ("MATLAB's", "in MATLAB, imwrite(uint16(labels), 'labels.tif')"),
     ".nrrd": ("NRRD", _TIFF),
     ".nii": ("NIfTI", _TIFF),
-    ".gz": ("compressed", "unpack it first"),
+    ".gz": ("a compressed file", "unpack it first"),
     ".npz": ("an archive of arrays", "save one of them: np.save('masks.npy', masks)"),
     ".csv": ("a table", "use COCO JSON, or segment IMAGE --boxes FILE for a table of boxes"),
     ".tfrecord": ("a TFRecord", "export COCO JSON from it"),
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which can run code,", _TIFF)),
-    ".pt": ("a pickle of PyTorch, which can run code,", _TIFF),
+    **dict.fromkeys((".pt", ".pth"), ("a pickle of PyTorch, which can run code,", _TIFF)),
 }
 UNREAD: Final = tuple(_BY_SUFFIX)
 """Endings of files that are refused with a way out."""
-# Keys of an object, or of the first one of a list; or the root of XML.
+# Keys of an object, or of the first one of a list; the root of XML; a word in the head of a table.
 _BY_CONTENT: Final[dict[tuple[str, ...] | str, tuple[str, str]]] = {
-    ("_via_img_metadata",): ("a file of VGG Image Annotator", "in VIA, export as COCO"),
-    ("filename", "regions"): ("a file of VGG Image Annotator", "in VIA, export as COCO"),
+    ("_via_img_metadata",): _VIA,
+    ("filename", "regions"): _VIA,
+    ("project", "attribute", "view"): _VIA,
+    "region_shape_attributes": _VIA,
     ("data", "annotations"): ("a file of Label Studio", "export it as COCO or Pascal VOC"),
-    ("data_row",): ("a file of Labelbox", "convert the export to COCO JSON"),
+    ("data_row",): _LABELBOX,
+    ("External ID", "Label"): _LABELBOX,
     ("item", "annotations"): ("a file of V7 Darwin", "export it as COCO"),
     ("objects", "size"): ("a file of Supervisely", "export it as COCO"),
+    ("objects", "info"): ("a file of ISAT", "in ISAT, convert it to COCO or labelme"),
     ("objects", "imgWidth"): ("a file of Cityscapes", "use its ..._instanceIds.png"),
     ("image_id", "category_id"): (
         "a list of COCO results",
         "put it under 'annotations' of a file with 'images' and 'categories'",
     ),
     ("arcs",): ("TopoJSON", _VECTORS),
-    "ASAP_Annotations": ("a file of ASAP", "convert it to GeoJSON in pixels"),
-    "Annotations": ("a file of Aperio ImageScope", "convert it to GeoJSON in pixels"),
+    ("spatialReference", "features"): ("Esri's JSON", _VECTORS),
+    "ASAP_Annotations": ("a file of ASAP", _IN_PIXELS),
+    "Annotations": ("a file of Aperio ImageScope", _IN_PIXELS),
+    "annotations": ("annotations of NDP.view", "open the slide in QuPath and export GeoJSON"),
+    "TrackMate": _TRACKMATE,
+    "TRACK_ID": _TRACKMATE,
     "kml": ("KML", _VECTORS),
     "OME": ("OME-XML", "in Fiji or OMERO, export the ROIs as a RoiSet.zip"),
 }
+_DOTA: Final = "convert it to YOLO, for example by ultralytics' convert_dota_to_yolo_obb"
 _PEEK: Final = 65_536  # bytes from each end of a file
 
 
@@ -220,20 +237,23 @@ def _describe(content: Any) -> str:
         keys = ", ".join(map(str, list(content)[:5]))
         return f"an object with {keys or 'nothing'}"
     if isinstance(content, list):
-        return "a list"
+        return f"a list, first {_describe(content[0])}" if content else "an empty list"
     tag = getattr(content, "tag", None)
     return "a single value" if tag is None else f"a root {tag!r}"
 
 
 def way_out(path: Path, content: Any = None) -> str:
     """Return what a file is and what to do instead, for the user; "" if it is unknown."""
-    what = _BY_SUFFIX.get(path.suffix.lower())
-    tag = str(getattr(content, "tag", "")).rpartition("}")[2]
+    what = ("a file of DOTA", _DOTA) if is_dota(content) else None
+    words = [str(getattr(content, "tag", "")).rpartition("}")[2]]
+    if path.suffix.lower() == ".csv" and path.is_file():
+        words = re.split(r"\W+", read_text(path, "file of regions").partition("\n")[0])
     several = content if isinstance(content, list) else [content]
     if isinstance(content, dict):  # VIA's regions by image
         several = [content, *content.values()]
     first = [one for one in several[:2] if isinstance(one, dict)]
     for key, about in _BY_CONTENT.items():
-        if key == tag or any(isinstance(key, tuple) and set(key) <= one.keys() for one in first):
+        if key in words or any(isinstance(key, tuple) and set(key) <= one.keys() for one in first):
             what = what or about
+    what = what or _BY_SUFFIX.get(path.suffix.lower())
     return f"{path} is {what[0]} that is not read; {what[1]}." if what else ""

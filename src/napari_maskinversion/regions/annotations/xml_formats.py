@@ -1,4 +1,4 @@
-"""Formats in XML: Pascal VOC's boxes, and CVAT's polygons, boxes, ellipses and masks. Read only."""
+"""Formats in XML: Pascal VOC and what grew out of it, and CVAT for images. Read only."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _number(text: str | None, name: str) -> float:
 def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     """Return the boxes of a VOC file; it counts pixels from 1, and a box includes its last one.
 
-    Programs that count from 0 write the edges of pixels.
+    Programs that count from 0 write the edges of pixels; so do those with polygons or turned boxes.
     """
     notes, objects = [], []
     entries = root.findall("object")
@@ -80,10 +80,10 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     for number, item in enumerate(entries, 1):
         label = (item.findtext("name") or "").strip()
         where = f"{path}, object {number}" + (f" ({label})" if label else "")
-        if len(item.findall("bndbox")) > 1 or item.find("polygon") is not None:
+        if len(item.findall("bndbox")) > 1:
             notes.append(
-                f"{where} has more than one box, or a polygon; only its first box was read. Save "
-                "polygons as COCO JSON, and each box as an object of its own."
+                f"{where} has more than one box; only its first box was read. Save each box as an "
+                "object of its own."
             )
         values = {one.tag: (one.text or "").strip() for one in item if not len(one)}
         values |= {
@@ -94,13 +94,16 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
         objects.append(
             Drawn(
                 where=where,
-                geometry=partial(_voc_box, item, first, turn),
+                geometry=partial(_voc_geometry, item, first, turn),
                 label=label,
                 values=_set(values, "name"),
             )
         )
-    size = _size(root.findtext("size/height"), root.findtext("size/width"))
-    listed = ListedImage(name=(root.findtext("filename") or "").strip(), size=size)
+    sides = [
+        root.findtext(f"size/{side}") or root.findtext(f"imagesize/{of_labelme}")
+        for side, of_labelme in (("height", "nrows"), ("width", "ncols"))
+    ]
+    listed = ListedImage(name=(root.findtext("filename") or "").strip(), size=_size(*sides))
     return Parsed(objects=objects, images=[listed], notes=notes)
 
 
@@ -113,17 +116,35 @@ def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
     }
 
 
-def _voc_box(item: Any, first: int, turn: str) -> Geometry:
-    if item.find("robndbox") is not None:  # of roLabelImg: about a centre, the angle in radians
-        x, y, wide, high, angle = (
-            _number(item.findtext(f"robndbox/{side}"), side) for side in _ROUND_SIDES
-        )
-        box = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
-        return Outline([turned_box(*box, degrees(angle))])
+def _voc_geometry(item: Any, first: int, turn: str) -> Geometry:
+    """Return polygons (LabelMe, Roboflow), a turned box (roLabelImg, DIOR-R, CVAT) or a box."""
+    if (item.findtext("deleted") or "").strip() == "1":
+        raise LeftOut("is deleted")
+    turned = item.find("robndbox")
+    if turned is not None and turned.find("angle") is not None:  # in radians, about its centre
+        x, y, wide, high, angle = (_number(turned.findtext(side), side) for side in _ROUND_SIDES)
+        ends = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
+        return Outline([turned_box(*ends, degrees(angle))])
+    outlines = item.findall("polygon") if turned is None else [turned]
+    if outlines:
+        return Outline([ring(_corners(one)) for one in outlines])
     x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) for side in _SIDES)
     if angle := _number(turn, "rotation"):  # of CVAT, in degrees
         return Outline([turned_box(x0 - first, y0 - first, x1, y1, angle)])
     return Box(y0 - first, x0 - first, y1, x1)
+
+
+def _corners(outline: Any) -> list[tuple[float, float]]:
+    """Return the corners in elements such as ``x``, ``x1`` or ``x_left_top``."""
+    x, y = (
+        [
+            _number(one.text, one.tag)
+            for one in outline.iter()
+            if re.match(rf"{axis}(\d|_|$)", one.tag)
+        ]
+        for axis in "xy"
+    )
+    return list(zip(x, y, strict=True))
 
 
 def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
@@ -215,6 +236,6 @@ CVAT: Final = AnnotationFormat(
     content="a root 'annotations'",
     markers=((b"<annotations", b"<image "), (b"<annotations", b"<track ")),
     load=read_xml,
-    matches=lambda root: root.tag == "annotations",
+    matches=lambda root: root.tag == "annotations" and root.find("ndpviewstate") is None,
     parse=parse_cvat,
 )

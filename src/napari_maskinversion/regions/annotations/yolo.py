@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,8 @@ _SLACK: Final = 0.01  # coordinates are rounded
 _TURNED_SLACK: Final = 0.5  # oriented boxes reach beyond the image
 _BOX: Final = 4  # numbers
 _MOST_FILES: Final = 50  # that tell together what lines of a data set mean
+# Eight coordinates of pixels, and a name; about the image before them.
+_DOTA: Final = re.compile(r"imagesource:.*|gsd:.*|([-\d.]+\s+){8}[^\d\s-]\S*.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,15 @@ def read_lines(path: Path) -> list[str]:
     return read_text(path, "file of regions").splitlines()
 
 
+def is_dota(content: Any) -> bool:
+    """Return whether lines are DOTA's, which has such files, too."""
+    lines = content if isinstance(content, list) else []
+    return any(isinstance(one, str) and _DOTA.fullmatch(one.strip()) for one in lines[:3])
+
+
 def _parsed(text: str, where: str) -> _Line:
     try:
-        numbers = [float(word) for word in text.split()]
+        numbers = [float(word) for word in text.replace(",", " ").split()]
     except ValueError:
         numbers = []
     finite = len(numbers) > 4 and all(map(isfinite, numbers))
@@ -108,14 +117,14 @@ def _parsed(text: str, where: str) -> _Line:
 
 def _beside(path: Path) -> list[list[_Line]]:
     """Read the first files of lines in the folder of a file, without it."""
-    found = []
+    files = []
     for file in sorted(path.parent.glob("*.txt"))[:_MOST_FILES]:
         lines = []
         with suppress(InputError, ValueError):
             lines = [_parsed(text, "") for text in read_lines(file) if text.strip()]
         if lines and file != path:
-            found.append(lines)
-    return found
+            files.append(lines)
+    return files
 
 
 def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geometry:
@@ -171,7 +180,7 @@ YOLO: Final = AnnotationFormat(
     content="lines of a class and numbers",
     markers=(),
     load=read_lines,
-    matches=lambda lines: True,
+    matches=lambda lines: not is_dota(lines),
     parse=parse_yolo,
     in_viewer=False,
 )

@@ -1,0 +1,37 @@
+"""Texts that wrap in a form: rows make room for them, and take it back."""
+
+from itertools import pairwise
+
+import pytest
+from qtpy.QtWidgets import QPushButton
+
+from napari_maskinversion._napari.widgets.sections import Note, form, scrolled
+
+LONG = "The first search takes as long as a run with these windows on this machine. " * 4
+
+
+@pytest.mark.parametrize("texts", [(LONG, LONG[:100], LONG, "short"), ("short", LONG, "short")])
+def test_rows_make_room_for_a_text_and_take_it_back(qtbot, texts):
+    table, note = QPushButton("table"), Note()
+    table.setFixedHeight(200)
+    rows = [Note("One line."), table, ("Surroundings", QPushButton("5.0")), note]
+    inside = form(rows)
+    area = scrolled(inside)
+    qtbot.addWidget(area)
+    area.resize(300, 320)
+    area.show()
+    heights = {}
+    for text in texts:
+        note.say(text)
+        qtbot.wait(30)  # a layout follows its events
+        parts = sorted(
+            (
+                one.geometry()
+                for one in (*inside.findChildren(QPushButton), *inside.findChildren(Note))
+            ),
+            key=lambda place: place.top(),
+        )
+        assert all(above.bottom() < below.top() for above, below in pairwise(parts))
+        assert note.height() >= note.heightForWidth(note.width())
+        assert heights.setdefault(text, inside.height()) == inside.height()
+    assert heights["short"] < heights[LONG]
