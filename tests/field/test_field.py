@@ -43,7 +43,8 @@ def read(folder, one):
             plane = ",".join(f"{axis}={at}" for axis, at in task.position)
             for region in task.regions:
                 found[str(region.id)] = (region, plane)
-    return found, " ".join([*notes, inputs.notes]).strip(), list(inputs.names)
+    text = " ".join([*notes, inputs.notes]).strip().replace(f"{folder}/", "")
+    return found, text, list(inputs.names)
 
 
 def seen(region, plane, expected):

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +43,19 @@ def test_label_images_and_annotations_are_read(tmp_path):
         np.testing.assert_array_equal(regions.full_mask(index), expected.full_mask(index))
     boxes = read_regions(coco(tmp_path, "boxes.json"), (60, 80))
     assert [region.bbox for region in boxes] == [(5, 10, 8, 14), (5, 20, 8, 24)]
+
+
+def test_a_geojson_finds_the_georeference_of_its_image():
+    folder = Path(__file__).parents[1] / "field" / "geojson-without-crs"
+    shape = (140, 160)
+    for image in (folder / "utm.tif", str(folder / "utm.tif")):
+        for name in ("web_mercator.geojson", "crs84.geojson"):
+            regions = read_regions(folder / name, shape, image=image)
+            assert [region.area for region in regions] == [5940, 4080]
+    with pytest.warns(UserWarning, match="read as longitude and latitude"):
+        read_regions(folder / "utm_drawn.geojson", shape, image=folder / "utm.tif")
+    with pytest.raises(InputError, match="the image has no georeference"):
+        read_regions(folder / "crs84.geojson", shape, image="elsewhere/utm.tif")
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path):

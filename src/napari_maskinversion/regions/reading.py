@@ -18,7 +18,7 @@ from ..base.regions import Region, Regions
 from ..images.decoding import LOSSY, PICTURES, Array, decode, has_void_colour
 from ..images.lazy_plane import ArrayLike
 from ..images.ome_zarr import is_zarr
-from ..images.opening import open_labels
+from ..images.opening import georeference_of, open_labels
 from ..images.tiff import holds_results, is_tiff
 from .annotations.reading import is_annotations, read_annotations
 from .label_images import check_size, plane_of_labels, regions_of_labels
@@ -31,7 +31,11 @@ OnNote = Callable[[str], object]
 
 
 def read_regions(
-    path: str | Path, image_shape: Sequence[int], *, image: str = "", series: int | None = None
+    path: str | Path,
+    image_shape: Sequence[int],
+    *,
+    image: str | Path = "",
+    series: int | None = None,
 ) -> Regions:
     """Read the regions of an image.
 
@@ -42,8 +46,9 @@ def read_regions(
         GeoJSON, labelme, CVAT, Pascal VOC, YOLO, ImageJ's ROIs or Cellpose's ``_seg.npy``.
     image_shape : sequence of int
         Pixels of the image: ``image.shape``.
-    image : str
-        File name of the image; selects it in a file about several images.
+    image : str or Path
+        File of the image. Its name selects it in a file about several images, and GeoJSON in world
+        coordinates needs its georeference.
     series : int, optional
         Number of the image in a file with several images.
 
@@ -79,7 +84,9 @@ def read_regions(
         regions = read_masks(file, shape, series=series or 0, on_note=notes.append)
         _warn([*notes, *mask_notes(file)])
         return regions
-    annotations = read_annotations(file, shape, image=image, series=series)
+    name = image.as_posix() if isinstance(image, Path) else image
+    geo = georeference_of(Path(image), shape) if image else None
+    annotations = read_annotations(file, shape, image=name, series=series, geo=geo)
     planes = annotations.planes
     if len(planes) != 1:
         raise InputError(

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from roifile import ImagejRoi, roiwrite
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.inputs.regions_file import RegionsFileController
+from napari_maskinversion._napari.plugin.annotation_files import annotations_of_layer
 from napari_maskinversion._napari.run_requests.preparing import prepare
 from napari_maskinversion._napari.session import Scope, Session
 from napari_maskinversion.base.regions import Regions
@@ -25,6 +27,7 @@ from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from tests.base.test_units import UTM, geotiff
 from tests.regions.annotations.shapes import RING, drawn, full
 
+FIELD = Path(__file__).parents[2] / "field"
 SHAPE = (7, 7)
 PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}
 DOT = drawn(
@@ -198,6 +201,21 @@ def test_world_coordinates_go_through_the_georeference_of_the_image_s_file(
     panel.press(tmp_path / "a.geojson", bare)
     assert "the image has no georeference" in messages[-1]
     assert list(panel.viewer.layers) == before
+
+
+def test_a_geojson_without_crs_is_longitude_and_latitude_and_keeps_its_attributes(panel, messages):
+    folder = FIELD / "geojson-without-crs"
+    with layer_source(path=str(folder / "map.tif")):
+        image = panel.viewer.add_image(tifffile.imread(folder / "map.tif"), name="map")
+    layer = panel.press(folder / "drawn.geojson", image)
+    rows, columns = np.nonzero(layer.data == 1)
+    assert (rows.min(), columns.min(), len(rows)) == (30, 12, 5940)
+    assert "were read as longitude and latitude" in messages[-1]
+    image = panel.viewer.add_image(np.zeros((160, 192)), name="photo")
+    layer = panel.press(FIELD / "geojson-attributes/objects.geojson", image)
+    about = {"features": layer.features, "metadata": layer.metadata}
+    saved = annotations_of_layer(layer.data, about)
+    assert [one.values for one in saved.items] == [{"height_m": 6.5}, {"height_m": 9.0}]
 
 
 @pytest.mark.parametrize("write", [write_coco, write_geojson, write_label_maps])

@@ -192,8 +192,9 @@ def test_world_coordinates_need_the_image_they_belong_to(read, tmp_path):
     crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}
     with pytest.raises(InputError, match="in world coordinates .*the image has no georeference"):
         read(geojson(feature(SQUARE), crs=crs))
-    with pytest.raises(InputError, match="in EPSG:25832 and the image in EPSG:32632"):
-        read(geojson(feature(SQUARE), crs=crs), geo=FIELD)
+    unknown = {"type": "name", "properties": {"name": "EPSG:1"}}
+    with pytest.raises(InputError, match="in EPSG:1 and the image in EPSG:32632, and there is no"):
+        read(geojson(feature(SQUARE), crs=unknown), geo=FIELD)
     written = Annotations(shape=(7, 7), items=(Annotation(region=RING),))
     with pytest.raises(InputError, match="no georeference; write GeoJSON in pixels"):
         write_geojson(written, tmp_path / "a.geojson", world=True)

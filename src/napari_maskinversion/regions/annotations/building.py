@@ -169,7 +169,7 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
             region = united([one for one in filled if one is not None])
             if region is None:
                 raise LeftOut(f"covers no pixel of the image, {shape[0]} x {shape[1]} px{outside},")
-            notes += _notes_on(one.where, parts, shape)
+            notes += _notes_on(one.where, parts, region, shape)
             items.append((one, region))
     if not items:
         raise InputError(" ".join([f"{path} contains no region.", *notes[:_MAX_NOTES]]))
@@ -233,8 +233,13 @@ def _shape_around(parts: Iterable[Geometry]) -> tuple[int, int]:
     return math.ceil(max(y for _, y in ends)), math.ceil(max(x for x, _ in ends))
 
 
-def _notes_on(where: str, parts: Sequence[Geometry], shape: tuple[int, int]) -> Iterator[str]:
+def _notes_on(
+    where: str, parts: Sequence[Geometry], region: Region, shape: tuple[int, int]
+) -> Iterator[str]:
     """Yield what becomes of the outlines of a region."""
+    outlines = [polygon for part in parts if isinstance(part, Outline) for polygon in part.polygons]
+    if region.area == 1 and outlines and sum(polygon.area for polygon in outlines) < 0.99:
+        yield f"{where} is smaller than a pixel, and became one."
     for part in parts:
         if isinstance(part, Outline) and not part.even_odd and (reason := fault(part.polygons)):
             yield f"{where} was repaired: {reason}."

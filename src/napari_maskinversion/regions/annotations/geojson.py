@@ -7,8 +7,8 @@ World coordinates are those of the image's reference system. The file states whi
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,7 +18,7 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.identity import Position
-from ...base.units import Georeference
+from ..crs import Bounds, Coordinates, crs_name, find_coordinates, to_world
 from .annotation import Annotation, Annotations, color_of
 from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
 from .json_files import Id, Loose, Name, Record, read_json, to_json_types, write_json
@@ -30,8 +30,8 @@ _AREAS: Final = ("Polygon", "MultiPolygon", "GeometryCollection")
 # Properties with the class of a feature, and with its id, in letters of any size.
 _LABELS: Final = ("label", "class", "class_name", "classification", "category", "type", "name")
 _IDS: Final = ("fid", "id")
+_MOST: Final = 1e9
 _PLANE_AXES: Final = ("c", "z", "t")
-_LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 
 
 def is_geojson(page: Any) -> bool:
@@ -163,6 +163,12 @@ class _Feature(Record):
         """The properties that are read."""
         return _Properties.of(self.properties)
 
+    @property
+    def is_of_qupath(self) -> bool:
+        """Whether QuPath, or this program, wrote it."""
+        own = self.about.objectType is not None or isinstance(self.about.classification, _Class)
+        return own or "isLocked" in (self.properties or {})
+
 
 # An attribute of this name is written with "source_" before it.
 _TAKEN: Final = {*_Properties.model_fields, "name", "color", "isLocked"}
@@ -171,8 +177,7 @@ _TAKEN: Final = {*_Properties.model_fields, "name", "color", "isLocked"}
 def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     """Return the features of a file; objects inside others, as QuPath nests them, stand alone.
 
-    A file that names a reference system, or was written here in world coordinates, needs an image
-    with a georeference in the same system. All others are in pixels.
+    `find_coordinates` tells pixels from world coordinates.
     """
     head = page if isinstance(page, dict) else {}
     features = page if isinstance(page, list) else head.get("features", [page])
@@ -180,15 +185,25 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
         raise InputError(f"{path} is not GeoJSON: its features are not a list.")
     ours = head.get(OURS)
     ours = ours if isinstance(ours, dict) else {}
-    geo = find_georeference(head, ours, path, image.geo)
     notes: list[str] = []
     named = list(_with_children(features, path, notes))
     # Those without an area are left out below, and their planes do not count.
     areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
     places = dict(zip(map(id, areas), _positions(areas, ours=bool(ours)), strict=True))
+    of_qupath = isinstance(page, list) or any(one.is_of_qupath for one in areas)
+    coordinates = find_coordinates(
+        path,
+        crs=head.get("crs"),
+        said=str(ours.get("coordinates") or "pixel" * (of_qupath and not head.get("crs"))),
+        bounds=lambda: _bounds(areas),
+        geo=image.geo,
+        shape=image.shape,
+        notes=notes,
+    )
     return Parsed(
         objects=[
-            _drawn(where, one, places.get(id(one), ()), geo, own=bool(ours)) for where, one in named
+            _drawn(where, one, places.get(id(one), ()), coordinates, own=bool(ours))
+            for where, one in named
         ],
         images=[
             ListedImage(
@@ -197,13 +212,13 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
             )
         ],
         notes=notes,
-        geo=geo,
-        coordinates="" if geo else "its coordinates were read as pixels",
+        geo=coordinates.geo,
+        coordinates=f"its coordinates were read as {coordinates.name}",
     )
 
 
 def _drawn(
-    where: str, feature: _Feature, position: Position, geo: Georeference | None, *, own: bool
+    where: str, feature: _Feature, position: Position, coordinates: Coordinates, *, own: bool
 ) -> Drawn:
     about = feature.about
     label = about.classification
@@ -230,7 +245,7 @@ def _drawn(
         number = values.pop(numbered[0]) if number is None and numbered else number
     return Drawn(
         where=where,
-        geometry=partial(_geometry, feature.geometry, geo),
+        geometry=partial(_geometry, feature.geometry, coordinates),
         label="" if label is None else str(label),
         id=about.region if own else None,
         position=position,
@@ -266,23 +281,42 @@ def _with_children(
         )
 
 
-def _geometry(geometry: dict[str, Any] | None, geo: Georeference | None) -> Outline:
-    """Return the polygons of a feature, in pixels."""
+def _shape(geometry: dict[str, Any]) -> Any:
+    """Return a geometry in two dimensions; raises ValueError."""
     import shapely
     from shapely.geometry import shape as shape_of
 
-    if geometry is None:
-        raise LeftOut("has no geometry")
     try:
-        drawn = shapely.force_2d(shape_of(geometry))
+        return shapely.force_2d(shape_of(geometry))
     except Exception as error:  # shapely raises many kinds
         raise ValueError(first_line(error)) from None
+
+
+def _geometry(geometry: dict[str, Any] | None, coordinates: Coordinates) -> Outline:
+    """Return the polygons of a feature, in pixels."""
+    import shapely
+
+    if geometry is None:
+        raise LeftOut("has no geometry")
+    drawn = _shape(geometry)
     if not np.isfinite(shapely.get_coordinates(drawn)).all():
         raise ValueError("it has coordinates that are not numbers")
-    polygons = polygons_of(drawn if geo is None else to_pixels(drawn, geo))
+    shape = coordinates.to_pixels(drawn)
+    if not np.isfinite(shapely.get_coordinates(shape)).all():
+        raise LeftOut("lies where the CRS of the image is not defined")
+    polygons = polygons_of(shape)
     if not polygons:
         raise LeftOut("is empty" if drawn.is_empty else f"is a {drawn.geom_type}")
     return Outline(polygons)
+
+
+def _bounds(features: Sequence[_Feature]) -> list[Bounds]:
+    """Return the boxes of all features that can be read, and lie on earth."""
+    boxes = []
+    for one in features:
+        with suppress(ValueError):
+            boxes.append(_shape(one.geometry or {}).bounds)
+    return [box for box in boxes if np.abs(box).max() < _MOST]
 
 
 def _positions(features: Sequence[_Feature], *, ours: bool) -> list[Position]:
@@ -298,55 +332,6 @@ def _positions(features: Sequence[_Feature], *, ours: bool) -> list[Position]:
     ]
     axes = [axis for axis in "tz" if any(place.get(axis) for place in own)]
     return [tuple((axis, place.get(axis, 0)) for axis in axes) for place in own]
-
-
-def find_georeference(
-    head: Mapping[str, Any], ours: Mapping[str, Any], path: Path, geo: Georeference | None
-) -> Georeference | None:
-    """Return the georeference that maps a file's coordinates to pixels; None if they are pixels."""
-    crs = head.get("crs")
-    if ours.get("coordinates") == "pixel" or (not crs and ours.get("coordinates") != "world"):
-        return None
-    name = ""
-    if isinstance(crs, dict) and isinstance(crs.get("properties"), dict):
-        name = str(crs["properties"].get("name", ""))
-    match = re.search(r"EPSG:*[\d.]*:(\d+)$", name, re.IGNORECASE)
-    epsg = 4326 if name.endswith("CRS84") else int(match.group(1)) if match else None
-    if geo is None:
-        raise InputError(
-            f"{path} is in world coordinates ({name or 'system unknown'}) and the image has no "
-            "georeference; use GeoJSON in pixels, or the GeoTIFF it belongs to."
-        )
-    if epsg != geo.epsg and None not in (epsg, geo.epsg):
-        raise InputError(
-            f"{path} is in EPSG:{epsg} and the image in EPSG:{geo.epsg}; transform one of them "
-            "first (for example with ogr2ogr)."
-        )
-    return geo
-
-
-def to_world(shape: Any, geo: Georeference) -> Any:
-    """Transform a geometry from (x, y) in pixels, at pixel edges, to world coordinates."""
-    from shapely.affinity import affine_transform
-
-    a, b, c, d, e, f = geo.transform
-    return affine_transform(shape, (a, b, d, e, c, f))
-
-
-def to_pixels(shape: Any, geo: Georeference) -> Any:
-    """Transform a geometry from world coordinates to (x, y) in pixels, at pixel edges."""
-    from shapely.affinity import affine_transform, translate
-
-    a, b, c, d, e, f = geo.transform
-    size = a * e - b * d
-    inverse = (e / size, -b / size, -d / size, a / size, 0, 0)
-    return affine_transform(translate(shape, -c, -f), inverse)
-
-
-def crs_name(epsg: int) -> str:
-    """Return the name of a reference system in GeoJSON."""
-    # EPSG:4326 is latitude first; GeoJSON is longitude first.
-    return _LONGITUDE_LATITUDE if epsg == 4326 else f"urn:ogc:def:crs:EPSG::{epsg}"
 
 
 GEOJSON: Final = AnnotationFormat(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ....base.atomic_files import atomic_path
 from ....regions.annotations.annotation import Annotations
-from ....regions.annotations.geojson import to_world
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.polygons import outline
+from ....regions.crs import to_world
 from ..annotations import to_annotations
 from ..bundle import Bundle, ExportFormat
 from .label_pyramid import NAME

@@ -1,0 +1,174 @@
+"""Which coordinates a GeoJSON file has, and their way to pixels.
+
+In pixels, (0, 0) is the outer corner of the first one and y goes down. World coordinates are (x, y)
+in a reference system, which for longitude and latitude is that order, whatever its definition says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import InputError
+from ..base.units import Georeference
+
+Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1
+_DEGREES: Final = (-180, -90, 360, 90)  # some files count longitude from 0 to 360
+_LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
+_RFC: Final = "longitude and latitude, as RFC 7946 says"
+# PROJ ended the process where a worker of the panel used it after the main thread.
+_THREAD: Final = ThreadPoolExecutor(1)
+_IMAGE: Final = "those of the image's CRS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinates:
+    """What the coordinates of a file are."""
+
+    name: str = "pixels"
+    geo: Georeference | None = None  # The image's, unless they are pixels
+    # Takes (n, 2) to the reference system of the image; None if they are in it
+    to_image: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None = None
+
+    def to_pixels(self, shape: Any) -> Any:
+        """Transform a geometry to (x, y) in pixels; infinite where that is not defined."""
+        import shapely
+
+        if self.geo is None:
+            return shape
+        if self.to_image is not None:
+            shape = shapely.transform(shape, self.to_image)
+        return to_pixels(shape, self.geo)
+
+
+def find_coordinates(
+    path: Path,
+    *,
+    crs: Any,
+    said: str,
+    bounds: Callable[[], Sequence[Bounds]],
+    geo: Georeference | None,
+    shape: tuple[int, int] | None,
+    notes: list[str],
+) -> Coordinates:
+    """Return the coordinates of a file; a note says what was taken where it does not say itself.
+
+    Parameters stand for the member "crs", for what else tells of pixels or the world (``said``),
+    for the boxes of all features, and for the image.
+    """
+    if said == "pixel":
+        if geo is not None:
+            notes.append(f"{path}: its coordinates were read as pixels.")
+        return Coordinates()
+    if crs or said == "world":
+        name = _name_of(crs)
+        if geo is None:
+            raise InputError(
+                f"{path} is in world coordinates ({name or 'system unknown'}) and the image has no "
+                "georeference; use GeoJSON in pixels, or the GeoTIFF it belongs to."
+            )
+        return _of_world(path, name, geo)
+    boxes = np.array([*bounds()], float).reshape(-1, 4)
+    degrees = bool(len(boxes)) and _within(boxes, _DEGREES)
+    if geo is None:
+        sizes = boxes[:, 2:] - boxes[:, :2]
+        if degrees and np.median(sizes.max(1)) < 1:  # of a pixel
+            at = ", ".join(f"{value:g}" for value in boxes[0, :2])
+            raise InputError(
+                f"{path} names no CRS and looks like longitude and latitude ({at}), and the image "
+                "has no georeference; use the GeoTIFF it belongs to, or GeoJSON in pixels."
+            )
+        reason = "it names no CRS, and the image has no georeference"
+        notes.append(f"{path}: its coordinates were read as pixels, since {reason}.")
+        return Coordinates()
+    taken = Coordinates(name=_IMAGE, geo=geo)
+    if degrees and (geo.epsg is not None or not _meets(taken, boxes, shape)):
+        taken = _of_world(path, _LONGITUDE_LATITUDE, geo, called=_RFC)
+    elif not _meets(taken, boxes, shape) and _meets(Coordinates(), boxes, shape):
+        taken = Coordinates()
+    notes.append(f"{path} names no CRS; its coordinates were read as {taken.name}.")
+    return taken
+
+
+def _within(boxes: npt.NDArray[Any], place: Sequence[float]) -> bool:
+    return bool((boxes[:, :2] >= place[:2]).all() and (boxes[:, 2:] <= place[2:]).all())
+
+
+def _meets(one: Coordinates, boxes: npt.NDArray[Any], shape: tuple[int, int] | None) -> bool:
+    """Return whether a box lies on the image, at least in part."""
+    import shapely
+
+    height, width = shape or (np.inf, np.inf)
+    places = shapely.bounds(one.to_pixels(shapely.box(*boxes.T)))
+    on = (places[:, :2] < (width, height)).all(1) & (places[:, 2:] > 0).all(1)
+    return bool(on.any())
+
+
+def _name_of(crs: Any) -> str:
+    """Return the name of a reference system: given by name, by EPSG code, or in a link; or ""."""
+    about = crs.get("properties") if isinstance(crs, dict) else None
+    about = about if isinstance(about, dict) else {"name": crs if isinstance(crs, str) else ""}
+    link = re.search(r"epsg/(?:.*/)?(\d+)", str(about.get("href")), re.IGNORECASE)
+    code = link[1] if link else about.get("code")
+    return str(about.get("name") or (f"EPSG:{code}" if code else "")).strip()
+
+
+def _of_world(path: Path, name: str, geo: Georeference, called: str = "") -> Coordinates:
+    """Return coordinates in a reference system, by its name; "" is that of the image."""
+    if not name:
+        return Coordinates(name=_IMAGE, geo=geo)
+    if geo.epsg is None:
+        return Coordinates(name=f"{_IMAGE}, which has no EPSG code", geo=geo)
+    try:
+        change = _THREAD.submit(_transformer, name, geo.epsg).result()
+    except ValueError as error:
+        raise InputError(
+            f"{path} is in {called or name} and the image in EPSG:{geo.epsg}, and there is no way "
+            f"between them ({error}); transform one of them first (for example with ogr2ogr)."
+        ) from None
+
+    def to_image(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        moved = _THREAD.submit(change.transform, points[:, 0], points[:, 1]).result()
+        return np.stack(moved, 1)
+
+    return Coordinates(name=called or name, geo=geo, to_image=to_image)
+
+
+def _transformer(name: str, epsg: int) -> Any:
+    """Return what changes coordinates from a reference system to that of an image."""
+    import pyproj
+
+    try:
+        return pyproj.Transformer.from_crs(name, f"EPSG:{epsg}", always_xy=True)
+    except pyproj.exceptions.ProjError as error:
+        raise ValueError(str(error).split(": (")[0]) from None
+
+
+def to_world(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from (x, y) in pixels, at pixel edges, to world coordinates."""
+    from shapely.affinity import affine_transform
+
+    a, b, c, d, e, f = geo.transform
+    return affine_transform(shape, (a, b, d, e, c, f))
+
+
+def to_pixels(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from world coordinates to (x, y) in pixels, at pixel edges."""
+    import shapely
+
+    a, b, c, d, e, f = geo.transform
+    inverse = np.array([[e, -d], [-b, a]]) / (a * e - b * d)
+    return shapely.transform(shape, lambda points: (points - (c, f)) @ inverse)
+
+
+def crs_name(epsg: int) -> str:
+    """Return the name of a reference system in GeoJSON."""
+    # EPSG:4326 is latitude first; GeoJSON is longitude first.
+    return _LONGITUDE_LATITUDE if epsg == 4326 else f"urn:ogc:def:crs:EPSG::{epsg}"
