@@ -23,13 +23,14 @@ def titles(panel: Any) -> dict[str, Any]:
 
 def _parts(area: Any) -> dict[str, list[str]]:
     from qtpy.QtCore import Qt
-    from qtpy.QtWidgets import QAbstractButton, QCheckBox, QTableView
+    from qtpy.QtWidgets import QAbstractButton, QCheckBox, QMenu, QTableView
 
     from napari_maskinversion._napari.widgets.sections import Section
 
     sections = area.findChildren(Section)
     arrows = {section.toggleButton() for section in sections}
     buttons = [one for one in area.findChildren(QAbstractButton) if one not in arrows]
+    buttons = [one for one in buttons if not isinstance(one.parent(), QMenu)]  # in no picture
     names = {"options": [], "buttons": []}
     for button in buttons:
         names["options" if isinstance(button, QCheckBox) else "buttons"].append(button.text())

@@ -7,6 +7,7 @@ deck.gl-raster #168 (masks in COGs); MONAILabel #1230, qupath-extension-sam #20 
 
 import warnings
 
+import imagecodecs
 import numpy as np
 import pytest
 import tifffile
@@ -15,8 +16,9 @@ from PIL import Image
 
 from napari_maskinversion import read_image, read_regions
 from napari_maskinversion._napari.layers.coordinates import ViewPoint, plane_of
-from napari_maskinversion._napari.layers.layers import FILE
+from napari_maskinversion._napari.layers.layers import FILE, count_regions
 from napari_maskinversion._napari.layers.pictures import copy_picture
+from napari_maskinversion._napari.layers.tasks import copy_regions
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images import decoding
 from napari_maskinversion.images.channels import as_source
@@ -63,6 +65,14 @@ def test_colours_of_any_depth_are_seen_as_those_of_eight_bits(tmp_path, factor, 
     path = save(tmp_path / "a.tif", EIGHT.astype(np.uint16) * factor)
     for way, seen in ways(path).items():
         np.testing.assert_allclose(seen, EIGHT * (factor / top), atol=1e-6, err_msg=way)
+    deep = np.dstack([EIGHT.astype(np.uint16) * factor, np.full((48, 64), 65535, np.uint16)])
+    for pixels in (deep, np.ascontiguousarray(deep[..., :3])):
+        (tmp_path / "a.png").write_bytes(imagecodecs.png_encode(pixels))
+        np.testing.assert_allclose(
+            read_image(tmp_path / "a.png"),
+            EIGHT * (factor / top),
+            atol=1e-6,
+        )
     save(path, np.where(BORDER[..., None], 65535, EIGHT.astype(np.uint16) * factor), "65535")
     expected = np.where(BORDER[..., None], 0, EIGHT * (factor / top))
     for way, seen in ways(path, array=False).items():
@@ -129,6 +139,12 @@ def test_no_data_is_no_region(tmp_path, nodata, kind):
         tags = [(42113, "s", 0, nodata, True)] if nodata else []
         tifffile.imwrite(tmp_path / "a.tif", labels, extratags=tags, **more)
         assert read_regions(tmp_path / "a.tif", labels.shape).ids == [1, 3]
+    if kind is not np.float32:  # napari refuses those
+        viewer = ViewerModel()
+        layer = viewer.add_labels(labels, metadata={FILE: str(tmp_path / "a.tif")})
+        view = ViewPoint.of(viewer)
+        assert count_regions(layer, view) == 2
+        assert set(np.unique(copy_regions(layer, view).data)) == {0, 1, 3}
     (tmp_path / "masks").mkdir()
     mask = np.where(labels == 3, kind(0), labels)
     tifffile.imwrite(tmp_path / "masks/a.tif", mask, extratags=tags)

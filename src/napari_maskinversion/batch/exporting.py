@@ -57,7 +57,9 @@ class Exported:
         """One line about what was written."""
         where = f" in {self.files[0].parent}" if self.files else ""
         names = ", ".join(file.name for file in self.files)
-        return f"{self.regions:,} regions of {self.images:,} images: {names}{where}."
+        counts = ((self.regions, "region"), (self.images, "image"))
+        regions, images = (f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts)
+        return f"{regions} of {images}: {names}{where}."
 
     @property
     def missing(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..base.errors import (
     NotEnoughMemoryError,
 )
 from ..base.reading import is_address
+from ..images.plane_source import brightness_note
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import open_inputs, vocabulary_in
@@ -130,6 +131,7 @@ def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
     Results that are there already are kept.
     """
     made: tuple[Bundle, Finished] | None = None
+    notes: list[str] = []
     for pause in (*PAUSES, None):
         try:
             if made is None:
@@ -137,10 +139,11 @@ def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
                     return report
                 mark = Finished.of(task)
                 with here(task) as copied:
-                    made = _inverted(copied, model), mark
+                    made = _inverted(copied, model, notes.append), mark
             # What was computed is kept while the disk is busy.
             regions = len(made[0].results) if store(task, *made) else 0
-            return Report(name=task.name, regions=regions, kept=not regions)
+            said = tuple(filter(None, notes))
+            return Report(name=task.name, regions=regions, kept=not regions, notes=said)
         except Cancelled:
             return Report(name=task.name, stopped=True)
         except Exception as error:
@@ -166,12 +169,13 @@ def _kept(task: ImageTask) -> Report | None:
     return None if different else Report(name=task.name, kept=True)
 
 
-def _inverted(task: ImageTask, model: Backbone | None) -> Bundle:
+def _inverted(task: ImageTask, model: Backbone | None, on_note: Callable[[str], object]) -> Bundle:
     settings = task.settings
     with open_job(task.image, task.regions, settings, read=_read) as job:
         words = _words(task, job.names)
         model = model or _loaded(task.model, settings.architecture, settings.device)
         bank = None if task.bank is None else _bank(task.bank)
+        on_note(brightness_note(job.tasks[0].source))
         return run_job(job, model, words, bank)
 
 

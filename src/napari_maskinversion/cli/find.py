@@ -70,7 +70,7 @@ def find_command(
 
 
 def _print_matches(results: Results, ranked: list[RegionMatch], expression: str) -> None:
-    title = f"{expression} ({len(results)} regions, model {results.info.model})"
+    title = f"{expression} ({results.count_text}, model {results.info.model})"
     columns = ("place", "region", *results.info.axes, "similarity", "margin")
     rows = []
     for place, match in enumerate(ranked, 1):

@@ -112,6 +112,12 @@ def _picture(path: Path, *, colours: bool) -> Array:
                 f"{path} is a raw file of a camera, of which only a preview can be read; develop "
                 "it to TIFF or JPEG."
             )
+        if picture.mode in ("RGB", "RGBA", "LA") and "16B" in str(picture.tile):
+            import imagecodecs
+
+            # Pillow keeps 8 of 16 bits: those of 12 would be nearly black.
+            array = np.asarray(imagecodecs.png_decode(path.read_bytes()))
+            return array[..., [0, 0, 0, 1]] if colours and picture.mode == "LA" else array
         mode = _AS_COLOUR.get(picture.mode) if colours else None
         if colours and picture.mode == "P" and "transparency" in picture.info:
             mode = "RGBA"

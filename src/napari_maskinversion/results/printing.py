@@ -37,7 +37,7 @@ def text_table(results: Results) -> Table:
     """Return the table of a run for a terminal, without empty columns."""
     info = results.info
     method = "" if info.method.inverts else f", {info.method.title}"
-    table = Table(title=f"{len(results)} regions, model {info.model}{method}")
+    table = Table(title=f"{results.count_text}, model {info.model}{method}")
     cells: list[list[str]] = []
     for column in columns_of(info, results.regions, "terminal"):
         values = [column.value(region, info) for region in results.regions]

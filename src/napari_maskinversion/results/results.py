@@ -48,7 +48,12 @@ class Results:
 
     def __repr__(self) -> str:
         info = self.info
-        return f"<Results: {len(self)} regions, model {info.model}, method {info.method.name}>"
+        return f"<Results: {self.count_text}, model {info.model}, method {info.method.name}>"
+
+    @property
+    def count_text(self) -> str:
+        """The number of regions in words."""
+        return f"{len(self)} region{'s' * (len(self) != 1)}"
 
     def extended(self, more: Sequence[RegionResult]) -> Results:
         """Return these results and more."""

@@ -132,3 +132,16 @@ def test_the_line_stays_amber_while_suggestions_of_the_demo_are_shown(widget, sl
     assert "background: #" in head.chip.styleSheet()
     widget.session.forget_results()
     assert "demo" not in head.model.text()
+
+
+def test_a_picture_that_is_nearly_black_says_so_until_it_is_stretched(widget, qtbot):
+    warm_up()
+    dark = np.full((48, 64), 300, np.uint16)
+    dark[0, 0], dark[20:30] = 0, 400
+    layer = widget._viewer.add_image(dark, name="dark", contrast_limits=(0, 65535))
+    said = widget.controller.part.seen
+    qtbot.waitUntil(lambda: "nearly black as the model sees it" in said.text(), timeout=60_000)
+    layer.contrast_limits = (0, 400)
+    assert said.text() == ""
+    qtbot.waitUntil(lambda: widget.image_check.checked is not None, timeout=20_000)
+    assert said.text() == ""

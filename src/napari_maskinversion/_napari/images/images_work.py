@@ -124,7 +124,7 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
     for name in names:
         picture, summary = None, Summary()
         try:
-            picture = thumbnail(project.path(name), project.settings_of(name).series)
+            picture = thumbnail(project.path(name), project.settings_of(name).series, SIDE)
             summary = summarize(project, name)
             if summary.regions is None and not summary.problem:
                 summary = Summary(regions=count_regions(project, name))

@@ -34,7 +34,6 @@ from ...regions.label_images import regions_by_plane, regions_of_labels
 from ...results.export.archive import open_archive
 from ..layers.label_layers import VALUES
 from ..run_requests.stored_results import painted
-from .images_work import SIDE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -308,7 +307,7 @@ def count_regions(project: OpenProject, name: str) -> int:
     return len(_regions(project, name)[0])
 
 
-def thumbnail(file: Path, series: int | None = None) -> npt.NDArray[np.uint8] | None:
+def thumbnail(file: Path, series: int | None, side: int) -> npt.NDArray[np.uint8] | None:
     """Return an image in small, (h, w, 3); None if it is too large to be read for that."""
     with open_image(file, series) as stack:
         middle = {name: size // 2 for name, size in stack.plane_axes.items()}
@@ -317,7 +316,7 @@ def thumbnail(file: Path, series: int | None = None) -> npt.NDArray[np.uint8] | 
         height, width = source.levels[level].shape
         if height * width > _MOST_THUMBNAIL:
             return None
-        reduce = max(1, math.ceil(max(height, width) / SIDE))
+        reduce = max(1, math.ceil(max(height, width) / side))
         whole = (-(-height // reduce) * reduce, -(-width // reduce) * reduce)
         return _as_bytes(read_reduced(source, level, (0, 0, *whole), reduce))
 

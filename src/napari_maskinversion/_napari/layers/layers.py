@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.regions import as_array
+from ...images.opening import nodata_of
+from ...images.tiff import without_nodata
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .label_layers import COVERED
@@ -147,6 +149,7 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
     part = copied(data, cut, snapshot=False) if planes == "shown" else data
     if part.size > _COUNTED_PIXELS:
         return None if part.size > _LOOKED_AT or part.max() else 0
+    part = without_nodata(part, nodata_of(file_of(layer), grid.shape))
     if planes != "each":
         covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})
         return _count_values(part) + sum(one.seen is None for one in covered.values())

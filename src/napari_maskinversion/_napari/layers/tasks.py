@@ -19,6 +19,8 @@ from ...base.affine import Affine2D
 from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Region, Regions
+from ...images.opening import nodata_of
+from ...images.tiff import without_nodata
 from ...pipeline.run import PlaneTask
 from ...regions.drawn_shapes import Shape, lie_outside, rasterise
 from ...regions.label_images import (
@@ -38,7 +40,7 @@ from .coordinates import (
     slice_of,
 )
 from .label_layers import COVERED, Covered, CoveredOnPlanes, source_facts, uncovered
-from .layers import copied, is_shapes, levels_of, shapes_on_plane
+from .layers import copied, file_of, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
 from .rasterise import regions_on_plane
 
@@ -129,14 +131,14 @@ def copy_regions(
     grid = Grid.of(layer, view)
     if is_shapes(layer):
         return ShapesCopy(grid=grid, shapes=shapes_on_plane(layer, grid, view))
-    data = levels_of(layer)[0]
-    if not shown_only:
-        data = copied(data, snapshot=snapshot)
-        return LabelsCopy(grid=grid, data=data, pinned=False, **_known_of(layer))
-    cut = slice_of(grid, view)
-    cut.check(grid)
-    data = copied(data, cut, snapshot=snapshot)
-    pinned = isinstance(data, np.ndarray)
+    cut = slice_of(grid, view) if shown_only else None
+    if cut is not None:
+        cut.check(grid)
+    data = copied(levels_of(layer)[0], cut, snapshot=snapshot)
+    in_memory = isinstance(data, np.ndarray)
+    if in_memory:
+        data = without_nodata(data, nodata_of(file_of(layer), grid.shape))
+    pinned = shown_only and in_memory
     return LabelsCopy(grid=grid, data=data, pinned=pinned, **_known_of(layer))
 
 

@@ -96,5 +96,5 @@ def _text(news: Progress | RegionChunk) -> str:
     from ...pipeline.progress import RegionChunk
 
     if isinstance(news, RegionChunk):
-        return f"{len(news.so_far):,} regions"
+        return f"{len(news.so_far):,} region{'s' * (len(news.so_far) != 1)}"
     return words.joined(news.text, news.note)

@@ -220,6 +220,8 @@ class _Batch:
             )
         if not report.problem:
             self.finished += 1
+            for note in report.notes:
+                progress.say(f"{report.name}: {note}")
             return
         if report.bare:
             progress.say(f"{report.name} is left out: {report.problem}")
