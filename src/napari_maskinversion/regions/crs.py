@@ -23,8 +23,8 @@ Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1
 _DEGREES: Final = (-180, -90, 360, 90)  # some files count longitude from 0 to 360
 _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 _RFC: Final = "longitude and latitude, as RFC 7946 says"
-# PROJ ended the process where a worker of the panel used it after the main thread.
-_THREAD: Final = ThreadPoolExecutor(1)
+# PROJ ended the process where a worker of the panel used it after another thread.
+PROJ_THREAD: Final = ThreadPoolExecutor(1)
 _IMAGE: Final = "those of the image's CRS"
 
 
@@ -127,7 +127,7 @@ def _of_world(path: Path, name: str, geo: Georeference, called: str = "") -> Coo
     if geo.epsg is None:
         return Coordinates(name=f"{_IMAGE}, which has no EPSG code", geo=geo)
     try:
-        change = _THREAD.submit(_transformer, name, geo.epsg).result()
+        change = PROJ_THREAD.submit(_transformer, name, geo.epsg).result()
     except ValueError as error:
         raise InputError(
             f"{path} is in {called or name} and the image in EPSG:{geo.epsg}, and there is no way "
@@ -135,7 +135,7 @@ def _of_world(path: Path, name: str, geo: Georeference, called: str = "") -> Coo
         ) from None
 
     def to_image(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        moved = _THREAD.submit(change.transform, points[:, 0], points[:, 1]).result()
+        moved = PROJ_THREAD.submit(change.transform, points[:, 0], points[:, 1]).result()
         return np.stack(moved, 1)
 
     return Coordinates(name=called or name, geo=geo, to_image=to_image)

@@ -12,7 +12,7 @@ from ....base.atomic_files import atomic_path
 from ....regions.annotations.annotation import Annotations
 from ....regions.annotations.json_files import to_json_types
 from ....regions.annotations.polygons import outline
-from ....regions.crs import to_world
+from ....regions.crs import PROJ_THREAD, to_world
 from ..annotations import to_annotations
 from ..bundle import Bundle, ExportFormat
 from .label_pyramid import NAME
@@ -28,6 +28,10 @@ def write_geopackage(bundle: Bundle, path: Path) -> None:
     In world coordinates where the image has a georeference; else in pixels, without a reference
     system.
     """
+    PROJ_THREAD.submit(_write, bundle, path).result()
+
+
+def _write(bundle: Bundle, path: Path) -> None:
     annotations = to_annotations(bundle)
     table = _outlines(annotations, bundle.table())
     about = json.dumps(to_json_types(bundle.provenance()))
