@@ -54,7 +54,7 @@ def test_suggest_for_all_computes_each_image_once_and_goes_on_where_it_stopped(p
 
 def test_stopping_within_an_image_keeps_nothing_of_it_and_says_how_to_go_on(project):
     opened = OpenProject.read(project)
-    ended, _ = suggest(opened, stop=lambda value: "Looking" in value.text)
+    ended, _ = suggest(opened, stop=lambda value: "Looking at" in value.text)
     assert ended.text == "0 of 2 images computed. Press Suggest for all to continue."
     assert not is_computed(opened.task("cell-1.png"))
 
