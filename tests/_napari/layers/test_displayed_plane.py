@@ -12,7 +12,7 @@ from napari_maskinversion._napari.layers.coordinates import ViewPoint, plane_of
 from napari_maskinversion._napari.layers.pictures import copy_picture
 from napari_maskinversion._napari.layers.tasks import ImageFingerprint
 from napari_maskinversion._napari.run_requests.preparing import background_of, image_layers, prepare
-from napari_maskinversion._napari.session import Session
+from napari_maskinversion._napari.session import Scope, Session
 from napari_maskinversion.base.errors import InputError
 from tests.scenes import label_image, picture
 
@@ -239,4 +239,20 @@ def test_a_renamed_image_is_the_same_and_a_brighter_one_is_not():
     photo.name, cells.name = "photo 1", "nuclei"
     assert ImageFingerprint.of(prepare(viewer, session)) == before
     photo.contrast_limits = (0, 100)
-    assert ImageFingerprint.of(prepare(viewer, session)) != before
+    now = ImageFingerprint.of(prepare(viewer, session))
+    assert now != before
+    assert now.has_pixels_of(before)
+
+
+def test_pixels_of_each_channel_that_is_displayed_count_and_hiding_one_does_not():
+    viewer, session = ViewerModel(), Session()
+    pixels = picture(40, 40)
+    red, green, blue = (viewer.add_image(pixels[..., at], blending="additive") for at in range(3))
+    cells = viewer.add_labels(label_image(2, 40, 40).astype(np.int32))
+    session.choose(image=red, regions=cells)
+    session.scope = Scope(channels="displayed")
+    before = ImageFingerprint.of(prepare(viewer, session))
+    blue.visible = False
+    assert ImageFingerprint.of(prepare(viewer, session)).has_pixels_of(before)
+    green.data = green.data[::-1].copy()
+    assert not ImageFingerprint.of(prepare(viewer, session)).has_pixels_of(before)

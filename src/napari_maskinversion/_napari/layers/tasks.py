@@ -45,6 +45,7 @@ from .pictures import Picture
 from .rasterise import regions_on_plane
 
 Planes = Literal["shown", "largest", "each"]
+PictureDigest = tuple[frozenset[str], str]  # Of `picture_digest`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -319,11 +320,11 @@ def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> 
 class ImageFingerprint:
     """Fingerprint of the displayed pixels of a run, and its view."""
 
-    digest: tuple[str, str]  # Of `picture_digest`
+    digest: PictureDigest
     view: ViewPoint  # For a run on all planes, independent of the plane shown
 
     @classmethod
-    def of(cls, run_input: RunInput, digest: tuple[str, str] | None = None) -> ImageFingerprint:
+    def of(cls, run_input: RunInput, digest: PictureDigest | None = None) -> ImageFingerprint:
         """Compute it for a run; ``digest`` is that of its picture, if known."""
         finder, view = run_input.finder, run_input.view
         if finder.all_planes:
@@ -332,15 +333,19 @@ class ImageFingerprint:
 
     def has_pixels_of(self, other: ImageFingerprint) -> bool:
         """Whether the image has the same pixels, however it is displayed."""
-        return self.digest[0] == other.digest[0] and self.view == other.view
+        one, two = self.digest[0], other.digest[0]
+        return (one <= two or two <= one) and self.view == other.view  # channels may be hidden
 
 
-def picture_digest(picture: Picture) -> tuple[str, str]:
-    """Return digests of the image's pixels, and of all that affects how the picture looks."""
-    bare = replace(picture.image, levels=())
-    shown = picture.shown and tuple(bare if one is picture.image else one for one in picture.shown)
-    pixels = _digest(picture.image.levels)
-    return pixels, _digest((pixels, replace(picture, image=bare, shown=shown)))
+def picture_digest(picture: Picture) -> PictureDigest:
+    """Return digests of the pixels of each layer, and of all that affects how they look."""
+    seen = {
+        id(one): replace(one, levels=(_digest(one.levels),))
+        for one in (picture.image, *(picture.shown or ()))
+    }
+    shown = picture.shown and tuple(seen[id(one)] for one in picture.shown)
+    looks = _digest(replace(picture, image=seen[id(picture.image)], shown=shown))
+    return frozenset(one.levels[0] for one in seen.values()), looks
 
 
 def _digest(value: Any) -> str:
