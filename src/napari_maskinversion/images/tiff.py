@@ -109,7 +109,7 @@ def nodata_of(page: Any) -> float | None:
 
 def without_nodata(labels: Any, nodata: float | None) -> Any:
     """Return labels with 0 for no data."""
-    if nodata is None:
+    if not nodata:  # 0 is no region anyway
         return labels
     with np.errstate(over="ignore"):
         nothing = np.isnan(labels) if np.isnan(nodata) else labels == nodata
