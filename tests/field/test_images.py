@@ -107,12 +107,13 @@ GREY = EIGHT[..., 0]
         ((GREY / 3).astype(np.float32), -9999, "-9999"),
         ((GREY / 3).astype(np.float32), np.nan, "nan"),
         (GREY.astype(np.float32), np.finfo(np.float32).min, "-3.40282346600000016e+38 "),
+        (GREY.astype(np.float32), np.finfo(np.float32).min, "-3.40282e+38"),
         (GREY.astype(np.int16) * 7 - 900, -32768, "-32768"),
         (GREY.astype(np.uint16) * 7, 0, "0"),
         (GREY.astype(np.uint16) * 7, 65535, "65535"),
         (GREY, 255, "255"),
     ],
-    ids=["float", "nan", "lowest", "int16", "zero", "highest", "byte"],
+    ids=["float", "nan", "lowest", "lowest, rounded", "int16", "zero", "highest", "byte"],
 )
 def test_no_data_is_black_and_moves_no_limits(tmp_path, values, nodata, text):
     path = save(tmp_path / "a.tif", np.where(BORDER, values.dtype.type(nodata), values), text)
@@ -120,6 +121,11 @@ def test_no_data_is_black_and_moves_no_limits(tmp_path, values, nodata, text):
     for way, seen in ways(path, array=False).items():
         assert not seen[BORDER].any(), way
         np.testing.assert_allclose(seen[~BORDER], without[~BORDER], atol=0.02, err_msg=way)
+
+
+def test_no_data_beyond_the_type_is_no_message_of_tifffile(tmp_path, caplog):
+    read_image(save(tmp_path / "a.tif", GREY.astype(np.uint16) * 7, "-9999"))
+    assert caplog.text == ""
 
 
 def test_an_image_without_any_data_is_refused(tmp_path):

@@ -140,7 +140,7 @@ def layer_of(
     metadata = {
         "vocabulary": list(annotations.labels),
         **annotations.coco_facts,
-        VALUES: {value: dict(item.values) for value, item in drawn.items},
+        VALUES: {value: item.brought for value, item in drawn.items},
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }
     return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}
