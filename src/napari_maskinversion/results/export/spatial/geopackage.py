@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import warnings
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,8 @@ def write_geopackage(bundle: Bundle, path: Path) -> None:
     In world coordinates where the image has a georeference; else in pixels, without a reference
     system.
     """
-    PROJ_THREAD.submit(_write, bundle, path).result()
+    # With the context, which knows the set of files that the file belongs to.
+    PROJ_THREAD.submit(copy_context().run, _write, bundle, path).result()
 
 
 def _write(bundle: Bundle, path: Path) -> None:
