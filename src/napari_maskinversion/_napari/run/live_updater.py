@@ -84,7 +84,7 @@ class LiveUpdater:
             inverted=run.inverted - before,
         )
 
-    def _digest(self, picture: Picture) -> tuple[str, str]:
+    def _digest(self, picture: Picture) -> PictureDigest:
         """Return hashes of pixels and appearance."""
         seen = self._seen  # `clear` may come from another thread
         if seen is None or seen[0] is not picture:
