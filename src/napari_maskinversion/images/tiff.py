@@ -112,7 +112,7 @@ def nodata_of(page: Any) -> float | None:
 
 def without_nodata(labels: Any, nodata: float | None) -> Any:
     """Return labels with 0 for no data."""
-    if nodata is None:
+    if not nodata:  # 0 is no region anyway
         return labels
     nothing = is_nodata(labels, nodata)
     return np.where(nothing, labels.dtype.type(0), labels)
