@@ -42,7 +42,9 @@ def on_canvas(viewer, image):
     camera = viewer.scene.camera
     camera.zoom = ZOOM
     camera.center = (0, *((np.asarray(SHAPE) - 1) / 2))
-    shot = viewer.screenshot(canvas_only=True, flash=False)[..., :3] / 255
+    # Odd sides: the centres of the image's pixels are those of pixels of the screen. The size of
+    # the window is what the tests before have left.
+    shot = viewer.screenshot(canvas_only=True, flash=False, size=(501, 601))[..., :3] / 255
     rows = (np.arange(SHAPE[0]) - (SHAPE[0] - 1) / 2) * ZOOM + shot.shape[0] / 2
     columns = (np.arange(SHAPE[1]) - (SHAPE[1] - 1) / 2) * ZOOM + shot.shape[1] / 2
     return shot[np.ix_(rows.astype(int), columns.astype(int))]
@@ -142,7 +144,7 @@ def test_a_layer_that_lies_elsewhere_is_seen_where_the_canvas_shows_it(shown):
     pixels, shot = seen(viewer, image), on_canvas(viewer, image)
     # Where an edge of the coarse pixels runs through a fine pixel's centre either side is right.
     wrong = (np.abs(pixels - shot).max(-1) > 2.5 / 255).mean()
-    assert wrong < 0.02
+    assert wrong < 0.01
     assert (pixels[..., 0] > 0).any()
     other.visible = False
     assert not (seen(viewer, image)[..., 0] > 0).any()

@@ -310,6 +310,22 @@ def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene
     marks.mode = "paint"
     click(viewer, 45, 55)
     assert selected(widget) == 1
+    marks.mode = "pan_zoom"
+    image, above = widget.session.image, viewer.add_image(np.zeros((160, 200)))
+    click(viewer, 64, 22)  # on another image
+    assert selected(widget) == 1
+    above.visible, image.visible = False, False
+    click(viewer, 64, 22)  # on nothing
+    assert selected(widget) == 1
+    image.visible, viewer.scene.camera.zoom = True, 0.1
+    click(viewer, 64, 22)
+    assert selected(widget) == 42
+    assert viewer.scene.camera.zoom == 0.1  # a click leaves the view
+    viewer.add_image(np.zeros((3, 160, 200)), visible=False)
+    viewer.dims.order = (1, 0, 2)  # an axis that the image has not
+    click(viewer, 5, 5)
+    assert selected(widget) == 42
+    viewer.dims.order = (0, 1, 2)
     corners = np.array([(0, 0), (0, 1), (1, 1), (1, 0)])
     boxes = viewer.add_shapes([90 * corners + 9, 20 * corners + 20, 50 * corners + 9])
     widget.session.choose(regions=boxes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from ...images.opening import nodata_of
 from ...images.tiff import without_nodata
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
-from .label_layers import COVERED
+from .label_layers import COVERED, Covered
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
@@ -32,7 +33,8 @@ MOVES: Final = ("scale", "translate", "rotate", "shear", "affine", "units")
 COPIED_BYTES: Final = 64 * 2**20
 # Counting labels on a larger plane would slow down painting.
 _COUNTED_PIXELS: Final = 4_000_000
-_LOOKED_AT: Final = 300_000_000  # whether there is a region at all
+_LOOKED_AT: Final = 300_000_000  # bytes of a plane, 60 ms: whether there is a region at all
+_COARSE: Final = 32  # pixels; regions of that size are found at once
 _TABLE: Final = 2**22  # largest label that is counted by a table
 
 
@@ -148,14 +150,19 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
         return None
     part = copied(data, cut, snapshot=False) if planes == "shown" else data
     if part.size > _COUNTED_PIXELS:
-        return None if part.size > _LOOKED_AT or part.max() else 0
+        coarse = part[(slice(None, None, _COARSE),) * part.ndim]
+        return None if part.nbytes > _LOOKED_AT or coarse.any() or part.max() else 0
     part = without_nodata(part, nodata_of(file_of(layer), grid.shape))
+    all_covered = layer.metadata.get(COVERED, {})
     if planes != "each":
-        covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})
-        return _count_values(part) + sum(one.seen is None for one in covered.values())
+        return _count_values(part) + _count_hidden(all_covered.get(cut.index_of_others, {}))
     sides = tuple(part.shape[axis] for axis in cut.axes)
     each = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
-    return sum(map(_count_values, each))
+    return sum(map(_count_values, each)) + sum(map(_count_hidden, all_covered.values()))
+
+
+def _count_hidden(covered: Mapping[int, Covered]) -> int:
+    return sum(one.seen is None for one in covered.values())
 
 
 def _count_values(plane: Any) -> int:

@@ -103,20 +103,23 @@ class ShapesCopy:
 class LabelsCopy:
     """A Labels layer; ``pinned`` where only the plane shown was copied.
 
-    ``facts`` are what the file that a region came from says about it; ``covered`` are regions that
-    the labels do not show whole.
+    ``nodata`` is a value that stands for no region; ``facts`` are what the file that a region came
+    from says about it; ``covered`` are regions that the labels do not show whole.
     """
 
     grid: Grid
     data: Any
     pinned: bool
+    nodata: float | None = None
     facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     covered: CoveredOnPlanes = field(default_factory=dict)
 
     def covered_on(self, cut: Slice) -> Mapping[int, Covered]:
         """Return the regions of a plane that the labels do not show whole."""
-        rows, columns = cut.axes
-        return self.covered.get(cut.index_of_others, {}) if rows < columns else {}
+        covered, (rows, columns) = self.covered.get(cut.index_of_others, {}), cut.axes
+        if rows < columns:
+            return covered
+        return {label: one.turned for label, one in covered.items()}
 
 
 def _known_of(layer: Any) -> dict[str, Any]:
@@ -137,10 +140,9 @@ def copy_regions(
         cut.check(grid)
     data = copied(levels_of(layer)[0], cut, snapshot=snapshot)
     in_memory = isinstance(data, np.ndarray)
-    if in_memory:
-        data = without_nodata(data, nodata_of(file_of(layer), grid.shape))
+    nodata = nodata_of(file_of(layer), grid.shape) if in_memory else None
     pinned = shown_only and in_memory
-    return LabelsCopy(grid=grid, data=data, pinned=pinned, **_known_of(layer))
+    return LabelsCopy(grid=grid, data=data, pinned=pinned, nodata=nodata, **_known_of(layer))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -212,7 +214,7 @@ class RunInput:
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
         names = axis_names(cut, self.view)
         planes = regions_by_plane(
-            labels.data,
+            without_nodata(labels.data, labels.nodata),
             names=names,
             axes=cut.axes,
             mode=mode,
@@ -273,7 +275,8 @@ class RunInput:
     def _labels(self, labels: LabelsCopy, view: ViewPoint) -> Any:
         cut = slice_of(labels.grid, view)
         index = [0] * len(cut.index) if labels.pinned else list(cut.index)
-        return plane_of_labels(labels.data, axes=cut.axes, index=index)
+        plane = plane_of_labels(labels.data, axes=cut.axes, index=index)
+        return without_nodata(plane, labels.nodata)
 
     def _named(self, regions: Regions) -> Regions:
         facts = {} if isinstance(self.regions, ShapesCopy) else self.regions.facts

@@ -21,6 +21,7 @@ from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
 
+NO_GEOREFERENCE: Final = "the image has no georeference"
 # Label Studio puts eight digits before names, and _ for spaces; Roboflow adds digits after them.
 _PREFIX: Final = re.compile(r"[0-9a-f]{8}-(?=.)")
 _SUFFIX: Final = re.compile(r"(.+)_(\w+)\.rf\.\w+\.\w+")
@@ -37,6 +38,7 @@ class ImageReference:
     series: int | None = None
     shape: tuple[int, int] | None = None  # Pixels (H, W); None takes the size from the file
     geo: Georeference | None = None  # For files in world coordinates
+    without: str = NO_GEOREFERENCE  # Why there is none, for messages
 
     @property
     def file(self) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from pydantic import FiniteFloat
 
 from ...base.regions import Region
 from .building import AnnotationFormat, Drawn, Geometry, Parsed
@@ -23,8 +22,10 @@ class _Image(Record):
 
 
 class _Mask(Instance):
-    predicted_iou: Loose[FiniteFloat] = None
     class_name: Loose[Name] = None  # Of Grounded SAM
+
+
+_NO_VALUES: Final = ("id", "area", "score")
 
 
 def is_segment_anything(page: Any) -> bool:
@@ -41,7 +42,7 @@ def _records(page: Any) -> list[Any]:
 
 
 def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Parsed:
-    """Return the masks; their score is the IoU that the model predicted."""
+    """Return the masks; the IoU that the model predicted is an attribute."""
     notes: list[str] = []
     head = page if isinstance(page, dict) else {}
     about = _Image.of(head.get("image"))
@@ -53,7 +54,6 @@ def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Pars
         members = members if isinstance(members, dict) else {}
         one, drawn = _Mask.of(members), members.get("segmentation")
         size = size or getattr(one.segmentation, "size", None)
-        score = one.predicted_iou if one.score is None else one.score
         others = {key: value for key, value in members.items() if type(value) in (int, float)}
         objects.append(
             Drawn(
@@ -61,8 +61,8 @@ def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Pars
                 geometry=partial(_geometry, drawn, one, where, image.shape or size, notes),
                 label=str(one.class_name or ""),
                 id=one.id if isinstance(one.id, int) else None,
-                score=score,
-                values={key: value for key, value in others.items() if key not in ("id", "area")},
+                score=one.score,
+                values={key: value for key, value in others.items() if key not in _NO_VALUES},
                 source_id="" if one.id is None else str(one.id),
             )
         )
