@@ -48,6 +48,8 @@ TOGETHER = (
     ),
     ("tests/base", "tests/images", "tests/results", "tests/review", "tests/doctor"),
     ("tests/language", "tests/diffusion", "tests/demo_model"),
+    ("tests/regions", "tests/field"),
+    ("tests/bench", "tests/benchmarks"),
     ("tests/engine/compute", "tests/engine/encode", "tests/engine/explain", "tests/engine/methods"),
 )
 RARE = ("research",)  # only with --all: nothing of it is installed

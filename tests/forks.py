@@ -24,8 +24,9 @@ CONNECTED = 7  # exit code
 _PRELOADED = (
     *("torch", "open_clip", "zarr", "tifffile", "pandas", "pyarrow.parquet", "huggingface_hub"),
     *("napari_maskinversion.cli.app", "napari_maskinversion.engine.models.loading"),
-    *("napari_maskinversion.pipeline.window_runner", "napari_maskinversion.bench.measures.scenes"),
-    *("napari_maskinversion.engine.invert.inverter", "requests", "tests.kill.work"),
+    *("napari_maskinversion.pipeline.window_runner", "requests", "tests.kill.work"),
+    "napari_maskinversion.engine.invert.inverter",
+    "napari_maskinversion.bench.measures.measuring",
     # What exports in all formats need: 5 s of processor time for each piece of work otherwise.
     *("anndata", "geopandas", "pycocotools.mask", "pyogrio", "shapely", "skimage.measure"),
     "spatialdata",

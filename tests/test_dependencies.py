@@ -16,7 +16,6 @@ EXTRAS = PROJECT["optional-dependencies"]
 # Declared, though nothing imports them by name.
 UNNAMED = {
     "timm": "image towers of open-clip-torch, whose parts the engine reads",
-    "imagecodecs": "the compressions that tifffile reads",
     "accelerate": "diffusers reads weights with it, without a second copy in memory",
     "pyside6": "the Qt of qtpy",
     "bioio-lif": "a reader of bioio",

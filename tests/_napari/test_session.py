@@ -270,8 +270,11 @@ def test_choosing_the_first_image_again_brings_back_its_regions_and_results(sess
     assert session.record is None
     assert session.row == -1
     assert session.next_step is NextStep.SUGGEST
+    heard = []
+    session.events.row.connect(lambda row: heard.append((row, session.record)))
+    session.events.record.connect(lambda now: heard.append((session.row, now)))
     session.choose(image=image)
-    assert session.record is record
+    assert heard == [(2, record)] * 2  # never a row of other results
     assert session.regions is regions
 
 
@@ -326,10 +329,13 @@ def test_regions_are_not_taken_to_an_image_that_was_added_later(session, ready):
     regions, _ = session.regions, run(session)
     second = ready.add(image=True)
     session.choose_added()
+    session.offer(ready.images, ready.regions)  # some other layer has come
     assert session.layers == (second, None)
     assert session.next_step is NextStep.DRAW_REGIONS
     drawn = ready.add()  # offered at once
     assert session.regions is drawn
+    ready.remove(drawn)
+    assert session.layers == (second, None)
     session.choose(regions=regions)  # unless the user says so
     assert session.layers == (second, regions)
 

@@ -260,8 +260,9 @@ def test_regions_lie_on_the_planes_that_their_file_names(opened, tmp_path):
         Annotations(shape=(60, 80), items=items(position=(("t", 1),)), image="stack.tif"),
         tmp_path / "b.json",
     )
-    with pytest.raises(InputError, match=r"b.json: .*has no axis"):
-        opened(tmp_path / "stack.tif", tmp_path / "b.json")
+    other = opened(tmp_path / "stack.tif", tmp_path / "b.json")
+    assert [task.position for task in other.tasks] == [(("z", 1),)]
+    assert "its planes along t are z of" in other.notes
 
 
 def test_planes_of_qupath_are_planes(opened, tmp_path):

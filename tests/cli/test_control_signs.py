@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import skimage.io
-from rich.table import Table
 
 from napari_maskinversion.cli.console import ProgressBar, echo, print_table, say
 from napari_maskinversion.results.export.archive import open_archive, save_archive
@@ -20,9 +19,7 @@ SIGNS = ("\x1b", "\x9b", "\x07")
 
 
 def rows(text):
-    table = Table("a", title=text)
-    table.add_row(text)
-    print_table(table)
+    print_table(["a"], [[text]], text)
 
 
 def note(text):

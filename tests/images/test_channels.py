@@ -9,6 +9,7 @@ from napari_maskinversion.images.channels import (
     Channel,
     ChannelPlane,
     ColourPlane,
+    as_source,
     auto_limits,
     default_colours,
     scale_to_unit,
@@ -41,6 +42,15 @@ def test_what_is_not_finite_is_black_or_white_and_does_not_move_the_limits():
     assert np.isfinite(seen).all()
     assert seen.min() == 0
     assert seen.max() == 1
+    for array in (values, np.where(np.isnan(values), values, values / 300)):
+        as_source(array).check()
+        assert whole(as_source(array))[0, 0] == 0
+
+
+def test_a_hot_pixel_does_not_make_a_colour_picture_dark():
+    values = np.full((60, 80, 3), 4000, np.uint16)
+    values[5:9], values[0, 0] = 100, (65535, 0, 0)
+    np.testing.assert_allclose(whole(colours(values))[20, 20], 4000 / 4095, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -165,14 +165,9 @@ def test_a_region_smaller_than_a_token_is_marked(all_known):
     assert list(results.to_frame()["status"]) == ["low resolution", "ok"]
 
 
-NAN = picture().astype(np.float32) / 255
-NAN[5, 5, 0] = np.nan
-
-
 @pytest.mark.parametrize(
     ("image", "chosen", "chunk_size", "error", "says"),
     [
-        (NAN, regions(2), None, InputError, "1 values that are not finite"),
         (np.full((60, 80), 7, np.uint8), regions(2), None, InputError, r"same value \(7\)"),
         (picture(30, 40), regions(2), None, MaskShapeError, "60 x 80 px but the image is 30 x 40"),
         (picture(), Regions((60, 80), []), None, InputError, "no regions"),

@@ -54,8 +54,12 @@ def test_a_geojson_finds_the_georeference_of_its_image():
             assert [region.area for region in regions] == [5940, 4080]
     with pytest.warns(UserWarning, match="read as longitude and latitude"):
         read_regions(folder / "utm_drawn.geojson", shape, image=folder / "utm.tif")
-    with pytest.raises(InputError, match="the image has no georeference"):
+    with pytest.raises(InputError, match=r"the file elsewhere/utm.tif was not found"):
         read_regions(folder / "crs84.geojson", shape, image="elsewhere/utm.tif")
+    with pytest.raises(InputError, match=r"no file of the image was given \(image=\)"):
+        read_regions(folder / "crs84.geojson", shape)
+    with pytest.raises(InputError, match="the image has no georeference"):
+        read_regions(folder / "crs84.geojson", shape, image=folder / "plain.tif")
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path):

@@ -336,6 +336,7 @@ class Session(EventedModel):
     # Whether the image, as it is displayed, has changed since then; and whether its pixels have
     image_changed: bool = False
     pixels_changed: bool = False
+    comparing: bool = False  # Whether something was edited, and is still to be compared
     # Whether other regions are selected than those that a limited run had
     others_picked: bool = False
     tab: str = ""  # The tab in view
@@ -419,9 +420,10 @@ class Session(EventedModel):
 
     @_together.setter
     def _together(self, values: Mapping[str, Any]) -> None:
-        """Set several fields in order; the event of the layers comes after the last one."""
-        for name, value in values.items():
-            setattr(self, name, value)
+        """Set several fields in order; the events of row and layers come after the last one."""
+        with self.events.row.paused(lambda _, now: now):  # a row is one of the record
+            for name, value in values.items():
+                setattr(self, name, value)
 
     def choose(self, *, image: Any = None, regions: Any = None) -> None:
         """Choose layers for the user: they stay when other layers are added.
@@ -478,7 +480,7 @@ class Session(EventedModel):
         """Follow the viewer's layers.
 
         A choice stays while its layer is there. Otherwise the layer that was ``added`` is taken, or
-        the last one.
+        the last image, or regions of the image.
         """
         self._images_there = [weakref.ref(layer) for layer in images]
         before, self._there = self._regions_there, [weakref.ref(layer) for layer in regions]
@@ -487,7 +489,7 @@ class Session(EventedModel):
                 self._owners.setdefault(layer, self.image_ref)
         image = self._still("image", self.image, images, added)
         layer = self._still("regions", self.regions, regions, added)
-        if image is not self.image and layer is self.regions:
+        if layer is None or (image is not self.image and layer is self.regions):
             layer = self._regions_of(image)
         self._take(image, layer)
         for what, those, chosen in (("Image", images, image), ("Layer", regions, layer)):
@@ -526,7 +528,9 @@ class Session(EventedModel):
         waits = there and name == "regions" and self._waiting is not None
         if _among(added, layers) and name not in self._chosen and not waits:
             return added
-        return now if there else (layers[-1] if layers else None)
+        if there:
+            return now
+        return layers[-1] if layers and name == "image" else None
 
     def _regions_of(self, image: Any) -> Any:
         """Return the last layer with results on an image, else the last one made for it, ..."""
@@ -694,7 +698,7 @@ class Session(EventedModel):
             names = (*_UNCHANGED, "row")
             self._changes[before.snapshot] = {name: getattr(self, name) for name in names}
         changes = {} if record is None else self._changes.get(record.snapshot, {})
-        # The record comes last: its followers select a row.
+        # The record comes last: its followers select a row, and read all the others.
         return {"row": -1, "picked": False, "decided": 0, **_UNCHANGED, **changes, "record": record}
 
     @property
@@ -755,14 +759,17 @@ class Session(EventedModel):
 
         They can while only the image's contrast or colours have changed.
         """
-        rows = range(len(self.results or ())) if rows is None else rows
-        several = self.changed_rows.intersection(rows)
+        regions = () if self.results is None else self.results.regions
+        about = regions if rows is None else [regions[row] for row in rows]
+        changed = [RegionKey(one.id, one.position) in self.changed_regions for one in about]
         since = "since these suggestions were made. Press Update, or undo the change."
-        if several and self.pixels_changed:
+        if about and self.pixels_changed:
             return f"The image has changed {since}"
-        if several and not self.image_changed:
-            what = "regions have" if len(several) > 1 else "region has"
-            return f"{len(several):,} {what} changed {since}"
+        if any(changed):
+            what = "regions have" if sum(changed) > 1 else "region has"
+            return f"{sum(changed):,} {what} changed {since}"
+        if about and self.comparing:
+            return "Looking whether image and regions have changed; try again in a moment."
         return ""
 
     # -- what to do ---------------------------------------------------------------------------

@@ -37,6 +37,7 @@ _MAX_WHOLE: Final = 4_000_000
 _PATCH: Final = 512
 _BLOCK: Final = 2048  # pixels of a side that are read at once
 _PERCENTILES: Final = (0.1, 99.9)
+_BRIGHTEST: Final = 99.99  # percent of colours; hot pixels lie above
 _OVERSHOOT: Final = 0.01  # of floats in 0..1 that were interpolated
 _COLOURS: Final = slice(0, 3)  # without opacity
 
@@ -211,9 +212,9 @@ def as_source(image: npt.ArrayLike | PlaneSource) -> PlaneSource:
     pixels = plane.pixels
     if pixels.dtype in (np.uint8, np.bool_) or pixels.dtype.kind not in "iuf":
         return plane
-    # What is not finite is refused by the check of the plane.
     slack = _OVERSHOOT if pixels.shape[2:] > (1,) else 0.0
-    if pixels.dtype.kind == "f" and not (pixels.min() < -slack or pixels.max() > 1 + slack):
+    # NaN fails: it is no value, as in a file.
+    if pixels.dtype.kind == "f" and pixels.min() >= -slack and pixels.max() <= 1 + slack:
         return plane
     return source_of(pixels)
 
@@ -230,9 +231,9 @@ def auto_limits(plane: LazyPlane) -> Limits:
     """Compute the contrast limits of a plane.
 
     uint8, bool and floats in 0..1 keep their range. Colours of uint16 have that of 8, 10, 12, 14 or
-    16 bits, see `top_of_bits`. Other types have no range of their own: their limits are percentiles
-    of the values on the coarsest level (for a large plane without coarser levels, on a grid of
-    patches). What is not finite or declared as no data is no value.
+    16 bits, see `top_of_bits`, but for hot pixels. Other types have no range of their own: their
+    limits are percentiles of the values on the coarsest level (for a large plane without coarser
+    levels, on a grid of patches). What is not finite or declared as no data is no value.
     """
     values = _sample(plane)
     if not values.size:
@@ -245,7 +246,8 @@ def auto_limits(plane: LazyPlane) -> Limits:
         )
     low, high = float(values.min()), float(values.max())
     if plane.samples and plane.dtype == np.uint16:
-        return 0.0, top_of_bits(high)
+        peak = np.percentile(values, _BRIGHTEST, method="lower")
+        return 0.0, top_of_bits(float(peak))
     if low == high:
         low, high = _extremes(plane)
     if low == high:

@@ -17,6 +17,7 @@ from .plane_source import Array, Box, Level
 _CACHE_BYTES: Final = 128 * 2**20
 # Far above any image: stores of a few bytes declare any size, and reading a whole plane never ends.
 _LONGEST: Final = 10_000_000  # pixels
+_ROUNDED: Final = 2e-6  # of a number: "-3.40282e+38" is the lowest of float32
 
 
 class ArrayLike(Protocol):
@@ -32,6 +33,17 @@ class ArrayLike(Protocol):
 
     def __getitem__(self, key: Any) -> Any:
         """Return a part."""
+
+
+def is_nodata(values: Array, nodata: float) -> Array:
+    """Return where values are a number that was written as a text, and rounded if not whole."""
+    if np.isnan(nodata):
+        return np.isnan(values)
+    if values.dtype.kind != "f":
+        return np.asarray(values == nodata)
+    low, high = sorted((nodata * (1 - _ROUNDED), nodata * (1 + _ROUNDED)))
+    with np.errstate(over="ignore"):  # a number beyond float32
+        return np.asarray((values >= low) & (values <= high))
 
 
 class LazyPlane:
@@ -112,8 +124,7 @@ class LazyPlane:
         """
         if self._nodata is None:
             return None
-        with np.errstate(over="ignore"):  # a number beyond float32
-            same: Array = values == self._nodata
+        same = is_nodata(values, self._nodata)
         return np.asarray(same[..., :3].all(-1)) if self._samples else same
 
     def _cut(self, level: int, box: Box) -> Array:

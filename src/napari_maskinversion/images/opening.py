@@ -115,7 +115,8 @@ def read_image(path: str | Path) -> Array:
     """Read an image to (H, W) or (H, W, 3), in a type the models take.
 
     RGBA is composited onto black. uint8 and bool are kept; others become float32 in 0..1, as in a
-    run: colours of uint16 have the range of 8, 10, 12, 14 or 16 bits, the smallest that holds them.
+    run: colours of uint16 have the range of 8, 10, 12, 14 or 16 bits, the smallest that holds all
+    but hot pixels (0.01 %).
     Floats in 0..1 keep their range. Other types are stretched between percentiles 0.1 and 99.9.
     NaN, and what the tag GDAL_NODATA names, is no value, and black.
 

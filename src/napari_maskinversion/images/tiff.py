@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from math import prod
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
-from .lazy_plane import View
+from .lazy_plane import View, is_nodata
 from .stack import Stack, check_series
 
 TIFF: Final = {".tif", ".tiff"}
@@ -38,6 +39,8 @@ _PLAIN_CODECS: Final = {1, 5, 8, 32773, 32946, 34925, 50000}
 # ExtraSamples: colours that have been multiplied with their opacity, and colours that have not.
 _MULTIPLIED, _OPACITY = 1, 2
 _NODATA: Final = 42113  # GDAL's tag, a number as text
+# It is read here, also where it is -9999 of whole numbers above 0, which tifffile warns of.
+logging.getLogger("tifffile").addFilter(lambda record: "GDAL_NODATA" not in record.getMessage())
 _GLANCE: Final = 1024  # pixels of a side
 
 
@@ -109,10 +112,9 @@ def nodata_of(page: Any) -> float | None:
 
 def without_nodata(labels: Any, nodata: float | None) -> Any:
     """Return labels with 0 for no data."""
-    if nodata is None:
+    if not nodata:  # 0 is no region anyway
         return labels
-    with np.errstate(over="ignore"):
-        nothing = np.isnan(labels) if np.isnan(nodata) else labels == nodata
+    nothing = is_nodata(labels, nodata)
     return np.where(nothing, labels.dtype.type(0), labels)
 
 

@@ -53,52 +53,66 @@ def find_coordinates(
     *,
     crs: Any,
     said: str,
+    of_qupath: bool,
     bounds: Callable[[], Sequence[Bounds]],
     geo: Georeference | None,
     shape: tuple[int, int] | None,
+    without: str,
     notes: list[str],
 ) -> Coordinates:
     """Return the coordinates of a file; a note says what was taken where it does not say itself.
 
     Parameters stand for the member "crs", for what else tells of pixels or the world (``said``),
-    for the boxes of all features, and for the image.
+    for the boxes of all features, and for the image; ``without`` says why it has no georeference.
+    Where the numbers do not tell, QuPath's are pixels.
     """
     if said == "pixel":
         if geo is not None:
             notes.append(f"{path}: its coordinates were read as pixels.")
         return Coordinates()
-    if crs or said == "world":
-        name = _name_of(crs)
+    name = _name_of(crs)
+    if name or said == "world":
         if geo is None:
             raise InputError(
-                f"{path} is in world coordinates ({name or 'system unknown'}) and the image has no "
-                "georeference; use GeoJSON in pixels, or the GeoTIFF it belongs to."
+                f"{path} is in world coordinates ({name or 'system unknown'}) and {without}; use "
+                "GeoJSON in pixels, or the GeoTIFF it belongs to."
             )
         return _of_world(path, name, geo)
+    unnamed = f"names a CRS that is not understood ({crs})" if crs else "names no CRS"
     boxes = np.array([*bounds()], float).reshape(-1, 4)
     degrees = bool(len(boxes)) and _within(boxes, _DEGREES)
+    tiny = bool(len(boxes)) and np.median((boxes[:, 2:] - boxes[:, :2]).max(1)) < 1  # of a pixel
     if geo is None:
-        sizes = boxes[:, 2:] - boxes[:, :2]
-        if degrees and np.median(sizes.max(1)) < 1:  # of a pixel
+        if degrees and tiny:
             at = ", ".join(f"{value:g}" for value in boxes[0, :2])
             raise InputError(
-                f"{path} names no CRS and looks like longitude and latitude ({at}), and the image "
-                "has no georeference; use the GeoTIFF it belongs to, or GeoJSON in pixels."
+                f"{path} {unnamed} and looks like longitude and latitude ({at}), and {without}; "
+                "use the GeoTIFF it belongs to, or GeoJSON in pixels."
             )
-        reason = "it names no CRS, and the image has no georeference"
-        notes.append(f"{path}: its coordinates were read as pixels, since {reason}.")
+        if crs or not of_qupath:
+            reason = f"it {unnamed}, and {without}"
+            notes.append(f"{path}: its coordinates were read as pixels, since {reason}.")
         return Coordinates()
-    taken = Coordinates(name=_IMAGE, geo=geo)
-    if degrees and (geo.epsg is not None or not _meets(taken, boxes, shape)):
-        taken = _of_world(path, _LONGITUDE_LATITUDE, geo, called=_RFC)
-    elif not _meets(taken, boxes, shape) and _meets(Coordinates(), boxes, shape):
-        taken = Coordinates()
-    notes.append(f"{path} names no CRS; its coordinates were read as {taken.name}.")
+    known = [Coordinates(name=_IMAGE, geo=geo)]
+    if degrees:
+        world = _of_world(path, _LONGITUDE_LATITUDE, geo, called=_RFC)
+        known.insert(0 if geo.epsg is not None else 1, world)
+    # Where nothing lies on the image, the first or, for degrees, RFC 7946 is right.
+    fallback = Coordinates() if of_qupath and not tiny else known[-1 if geo.epsg is None else 0]
+    pixels = [] if tiny else [Coordinates()]
+    order = [*pixels, *known] if of_qupath else [*known, *pixels]
+    taken = next((one for one in order if _meets(one, boxes, shape)), fallback)
+    notes.append(
+        f"{path} {unnamed}; its coordinates were read as {taken.name}; if they are others, name "
+        'their CRS in its member "crs".'
+    )
     return taken
 
 
 def _within(boxes: npt.NDArray[Any], place: Sequence[float]) -> bool:
-    return bool((boxes[:, :2] >= place[:2]).all() and (boxes[:, 2:] <= place[2:]).all())
+    """Return whether most boxes lie in a place."""
+    within = (boxes[:, :2] >= place[:2]).all(1) & (boxes[:, 2:] <= place[2:]).all(1)
+    return bool(within.mean() > 0.5)
 
 
 def _meets(one: Coordinates, boxes: npt.NDArray[Any], shape: tuple[int, int] | None) -> bool:
@@ -113,6 +127,8 @@ def _meets(one: Coordinates, boxes: npt.NDArray[Any], shape: tuple[int, int] | N
 
 def _name_of(crs: Any) -> str:
     """Return the name of a reference system: given by name, by EPSG code, or in a link; or ""."""
+    if type(crs) is int:
+        return f"EPSG:{crs}"
     about = crs.get("properties") if isinstance(crs, dict) else None
     about = about if isinstance(about, dict) else {"name": crs if isinstance(crs, str) else ""}
     link = re.search(r"epsg/(?:.*/)?(\d+)", str(about.get("href")), re.IGNORECASE)
@@ -165,7 +181,14 @@ def to_pixels(shape: Any, geo: Georeference) -> Any:
 
     a, b, c, d, e, f = geo.transform
     inverse = np.array([[e, -d], [-b, a]]) / (a * e - b * d)
-    return shapely.transform(shape, lambda points: (points - (c, f)) @ inverse)
+
+    def change(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        known = np.isfinite(points).all(1)
+        moved = np.full(points.shape, np.inf)  # NaN would open rings
+        moved[known] = (points[known] - (c, f)) @ inverse
+        return moved
+
+    return shapely.transform(shape, change)
 
 
 def crs_name(epsg: int) -> str:

@@ -20,6 +20,7 @@ from ..images.lazy_plane import ArrayLike
 from ..images.ome_zarr import is_zarr
 from ..images.opening import georeference_of, open_labels
 from ..images.tiff import holds_results, is_tiff
+from .annotations.listed_images import NO_GEOREFERENCE
 from .annotations.reading import is_annotations, read_annotations
 from .label_images import check_size, plane_of_labels, regions_of_labels
 
@@ -86,7 +87,11 @@ def read_regions(
         return regions
     name = image.as_posix() if isinstance(image, Path) else image
     geo = georeference_of(Path(image), shape) if image else None
-    annotations = read_annotations(file, shape, image=name, series=series, geo=geo)
+    without = NO_GEOREFERENCE
+    if not image or not Path(image).exists():
+        missing = f"the file {name} was not found"
+        without = missing if image else "no file of the image was given (image=)"
+    annotations = read_annotations(file, shape, image=name, series=series, geo=geo, without=without)
     planes = annotations.planes
     if len(planes) != 1:
         raise InputError(

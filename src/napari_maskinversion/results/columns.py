@@ -28,8 +28,8 @@ CONFIDENCE: Final = (
 RANKED_LABELS: Final = 5  # labels of a region that the table lists
 # What files call other things, besides `COLUMNS`.
 _WRITTEN: Final = (
-    *("label", "score", "geometry", "fid", "image", "plane", "norm", "embedding", "attributes"),
-    *("decision", "accepted_label", "decided_at"),
+    *("label", "score", "geometry", "geom", "fid", "image", "plane", "norm", "embedding"),
+    *("attributes", "decision", "accepted_label", "decided_at"),
     *("name", "objecttype", "position", "classification", "measurements", "metadata"),
 )
 _FITS: Final = {True: "fits", False: "does not fit", None: ""}

@@ -192,6 +192,11 @@ def test_the_canvas_shows_what_was_found_only_beside_the_words(window, qtbot, pa
     assert own.id == best.id
     assert is_map_of(heat, own)
     assert np.allclose(canvas.border.corners, bordered)
+    for tab in ("review", "images"):
+        panel.tabs.show_tab("explore")
+        assert is_map_of(heat, best)
+        panel.tabs.show_tab(tab)
+        assert is_map_of(heat, own)
     panel.tabs.show_tab("explore")
     assert is_map_of(heat, best)
     panel.why.section.open()
@@ -205,6 +210,14 @@ def test_the_canvas_shows_what_was_found_only_beside_the_words(window, qtbot, pa
     for tab in ("label", "explore"):
         panel.tabs.show_tab(tab)
         assert is_map_of(heat, other)
+    # With results of other regions, one of the same number is not what was found.
+    turned = panel._viewer.add_labels(panel.session.regions.data[::-1])
+    panel.session.choose(image=panel.session.image, regions=turned)
+    run_to_end(panel)
+    ids = panel.results.results.ids
+    panel.results.select(row := (ids.index(best.id) + 1) % len(ids))
+    part.table.selectRow(0)
+    assert panel.session.row == row
 
 
 def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, run_to_end, counted):

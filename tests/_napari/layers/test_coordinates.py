@@ -6,8 +6,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from napari.components import ViewerModel
 
+from napari_maskinversion._napari.layers import layers
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
+from napari_maskinversion._napari.layers.label_layers import label_type
 from napari_maskinversion._napari.layers.layers import count_regions
 from napari_maskinversion._napari.layers.pictures import copy_picture
 from napari_maskinversion._napari.layers.tasks import RunInput, copy_regions
@@ -232,6 +234,17 @@ def test_only_shapes_of_the_plane_shown_are_regions():
     assert count_regions(layer, ViewPoint.of(viewer)) == 0
 
 
+def test_regions_of_a_large_plane_are_not_counted_and_none_are_seen_up_to_a_size(monkeypatch):
+    monkeypatch.setattr(layers, "_COUNTED_PIXELS", 100)
+    monkeypatch.setattr(layers, "_LOOKED_AT", 10_000)
+    viewer = ViewerModel()
+    drawn = np.zeros((40, 40), np.int32)
+    drawn[7, 9] = 1
+    arrays = [np.zeros((40, 40), np.int32), drawn, np.zeros((60, 60), np.int32)]
+    counts = [count_regions(viewer.add_labels(one), ViewPoint.of(viewer)) for one in arrays]
+    assert counts == [0, None, None]
+
+
 def test_the_plane_is_rounded_half_to_even_and_follows_rolled_dimensions():
     viewer = ViewerModel()
     data = np.arange(6 * 7 * 8, dtype=np.float32).reshape(6, 7, 8)
@@ -303,3 +316,9 @@ def test_regions_of_a_pyramid_of_labels_are_those_of_its_finest_level():
     layer = viewer.add_labels([labels, labels[::2, ::2]], multiscale=True)
     regions = regions_of(viewer, image, layer)
     assert regions[0].bbox == (41, 3, 50, 8)
+
+
+def test_labels_of_a_large_image_have_16_bits_where_the_ids_of_a_file_leave_room():
+    kinds = [label_type((5000, 5000), highest) for highest in (0, 60_000, 65_535)]
+    assert kinds == [np.uint16, np.uint16, np.int32]
+    assert label_type((100, 100)) == np.int32

@@ -94,6 +94,15 @@ def test_the_border_hides_where_its_plane_or_its_image_is_not_shown(border):
     assert made.visible
     above = viewer.add_image(np.zeros((3, 40, 60)), scale=(1, 2, 2), translate=(0, 5, 7))
     assert not made.visible  # it would lie on another image
+    for name, seen, hides in (("visible", False, True), ("opacity", 0.5, 1)):
+        setattr(above, name, seen)
+        assert made.visible
+        setattr(above, name, hides)
+        assert not made.visible
+    above.blending = "additive"
+    assert made.visible
+    above.blending = "translucent"
+    assert not made.visible
     viewer.layers.move(1, 0)
     assert made.visible
     viewer.layers.remove(above)

@@ -97,6 +97,21 @@ def test_a_sample_takes_the_warning_away(photograph, qtbot):
     assert "but no photographs" in photograph.controller.part.model.text()
 
 
+def test_an_image_opened_with_another_model_is_looked_at_when_the_demo_model_is_chosen(
+    widget, qtbot
+):
+    warm_up()
+    widget.model.choose(CLIP)
+    qtbot.waitUntil(lambda: widget.session.settings.model == CLIP)
+    with Image.open(Path(skimage.__file__).parent / "data" / "astronaut.png") as opened:
+        layer = widget._viewer.add_image(np.asarray(opened.convert("RGB")), name="astronaut")
+    check = widget.image_check
+    qtbot.waitUntil(lambda: getattr(check.checked, "image", None) is layer, timeout=60_000)
+    assert widget.session.doubt is None
+    widget.model.choose("demo")
+    qtbot.waitUntil(lambda: widget.session.image_unknown, timeout=60_000)
+
+
 def test_new_pixels_in_the_same_layer_are_looked_at(photograph, qtbot):
     layer, check = photograph.session.image, photograph.image_check
     astronaut = layer.data
@@ -145,3 +160,14 @@ def test_a_picture_that_is_nearly_black_says_so_until_it_is_stretched(widget, qt
     assert said.text() == ""
     qtbot.waitUntil(lambda: widget.image_check.checked is not None, timeout=20_000)
     assert said.text() == ""
+
+
+def test_a_dark_plane_says_so_while_it_is_shown(widget, qtbot):
+    warm_up()
+    stack = np.zeros((2, 48, 64), np.uint16)
+    stack[:, 20:30], stack[1, 30:] = 400, 60_000
+    said, viewer = widget.controller.part.seen, widget._viewer
+    viewer.add_image(stack, name="stack", contrast_limits=(0, 65535))
+    for plane, dark in ((0, True), (1, False), (0, True)):
+        viewer.dims.set_point(0, plane)
+        qtbot.waitUntil(lambda dark=dark: ("nearly black" in said.text()) == dark, timeout=60_000)

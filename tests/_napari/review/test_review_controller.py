@@ -1,6 +1,7 @@
 """The review in a window: what is marked, what a key decides about, and when the review ends."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from napari.layers import Image
 from napari.utils._proxies import ReadOnlyWrapper
@@ -12,7 +13,7 @@ from napari.utils.interactions import (
 )
 from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog
+from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
@@ -183,6 +184,10 @@ def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_p
         return model.data(model.index(row, place))
 
     marks.paint((4, 4), 2)  # over the border of region 1
+    press(qtbot, canvas(reviewing), "A")
+    export(reviewing, tmp_path, "csv")
+    assert all("Looking whether" in message for message in messages[-2:])
+    assert states(reviewing) == {}
     qtbot.waitUntil(lambda: session.changed_rows == {0, 1}, timeout=20_000)
     assert (status(0), status(2)) == ("outdated", "doubtful")
     press(qtbot, canvas(reviewing), "A")
@@ -192,10 +197,17 @@ def test_nothing_outdated_is_decided_or_exported(qtbot, reviewing, export, tmp_p
     assert set(states(reviewing)) == {3}
     export(reviewing, tmp_path, "csv")
     assert "2 regions have changed" in messages[-1]
-    marks.undo()
+    reviewing.exports.accepted_only.setChecked(True)
+    export(reviewing, tmp_path, "csv")
+    assert len(pd.read_csv(tmp_path / "regions.csv")) == 1
+    (tmp_path / "regions.csv").unlink()
+    reviewing.exports.accepted_only.setChecked(False)
     image.contrast_limits_range = image.contrast_limits = (0, 200)  # to see better
-    qtbot.waitUntil(lambda: session.changed_rows == set(range(50)), timeout=20_000)
-    assert session.outdated() == ""
+    qtbot.waitUntil(lambda: session.image_changed, timeout=20_000)
+    assert "2 regions have changed" in session.outdated()
+    marks.undo()
+    qtbot.waitUntil(lambda: session.outdated() == "", timeout=20_000)
+    assert session.changed_rows == set(range(50))
     image.data = before[::-1].copy()
     qtbot.waitUntil(lambda: session.pixels_changed, timeout=20_000)
     press(qtbot, canvas(reviewing), "RU")
@@ -231,9 +243,19 @@ def test_keys_decide_wherever_the_focus_is_as_long_as_it_says_reviewing(
     qtbot.waitUntil(lambda: reviewing.review.state is not None, timeout=20_000)
     press(qtbot, main, "R")
     assert states(reviewing)[6] == ("rejected", "")
+    dock = next(one for one in main.findChildren(QDockWidget) if one.isAncestorOf(part))
+    dock.setFloating(True)
+    press(qtbot, canvas(reviewing), "R")
+    press(qtbot, reviewing.foot.button, "R")
+    dock.setFloating(False)
+    assert states(reviewing)[8] == ("rejected", "")
+    features = QTableWidget(1, 1)  # as napari's table of features
+    viewer.window.add_dock_widget(features)
+    press(qtbot, features, "A")  # begins to edit a cell
+    assert 9 not in states(reviewing)
     press(qtbot, main, ["Escape", "A"])
-    assert 7 not in states(reviewing)
-    assert reviewing.foot.button.text() == "Review 44 suggestions"
+    assert 9 not in states(reviewing)
+    assert reviewing.foot.button.text() == "Review 42 suggestions"
     assert "A accepts" not in reviewing.foot.status.text()
 
 
@@ -288,6 +310,22 @@ def test_a_click_on_a_region_selects_it_in_table_and_review(qtbot, opened, scene
     marks.mode = "paint"
     click(viewer, 45, 55)
     assert selected(widget) == 1
+    marks.mode = "pan_zoom"
+    image, above = widget.session.image, viewer.add_image(np.zeros((160, 200)))
+    click(viewer, 64, 22)  # on another image
+    assert selected(widget) == 1
+    above.visible, image.visible = False, False
+    click(viewer, 64, 22)  # on nothing
+    assert selected(widget) == 1
+    image.visible, viewer.scene.camera.zoom = True, 0.1
+    click(viewer, 64, 22)
+    assert selected(widget) == 42
+    assert viewer.scene.camera.zoom == 0.1  # a click leaves the view
+    viewer.add_image(np.zeros((3, 160, 200)), visible=False)
+    viewer.dims.order = (1, 0, 2)  # an axis that the image has not
+    click(viewer, 5, 5)
+    assert selected(widget) == 42
+    viewer.dims.order = (0, 1, 2)
     corners = np.array([(0, 0), (0, 1), (1, 1), (1, 0)])
     boxes = viewer.add_shapes([90 * corners + 9, 20 * corners + 20, 50 * corners + 9])
     widget.session.choose(regions=boxes)

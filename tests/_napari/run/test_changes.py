@@ -120,6 +120,32 @@ def test_pixels_that_change_while_another_image_is_chosen_are_noticed(
     stale(qtbot, widget, "image changed: update")
 
 
+def test_pixels_and_regions_of_the_run_are_compared_from_another_plane_and_choice(
+    qtbot, viewer, dock, scene, slow, run_to_end
+):
+    slow.free = True
+    pixels, labels = (np.stack([one, one[::-1]]) for one in (scene[0][..., 0], scene[1]))
+    photo, cells = viewer.add_image(pixels, name="photo"), viewer.add_labels(labels, name="cells")
+    viewer.dims.set_current_step(0, 0)
+    panel = dock()
+    run_to_end(panel)
+    viewer.dims.set_current_step(0, 1)
+    panel.input.scope.use.setCurrentIndex(1)
+    panel.input.scope.ids.setText("3, 7")
+    session = panel.session
+    qtbot.waitUntil(lambda: not panel.changes._touched, timeout=20_000)
+    assert session.outdated() == ""
+    cells.paint((1, 100, 100), 77)  # on this plane
+    cells.paint((0, 4, 40), 3)
+    qtbot.waitUntil(lambda: len(session.changed_regions) == 1, timeout=20_000)
+    photo.data = np.stack([photo.data[0], photo.data[0]])
+    qtbot.waitUntil(lambda: not session.comparing, timeout=20_000)
+    assert not session.pixels_changed  # those of the run
+    photo.data = photo.data[:, ::-1].copy()
+    qtbot.waitUntil(lambda: session.pixels_changed, timeout=20_000)
+    assert session.outdated().startswith("The image has changed")
+
+
 def test_a_run_that_broke_off_is_continued_with_what_is_missing(
     qtbot, panel, inverted, run_to_end, monkeypatch
 ):

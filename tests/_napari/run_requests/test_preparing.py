@@ -37,7 +37,8 @@ class Work:
 
     def stack(self, **regions):
         """Choose a stack of five planes, and other regions for it."""
-        self.session.choose(image=self.viewer.add_image(np.random.rand(5, 160, 200), name="stack"))
+        stack = self.viewer.add_image(np.random.rand(5, 160, 200), name="stack")
+        self.session.choose(image=stack, regions=self.cells)
         for name, data in regions.items():
             add = self.viewer.add_labels if isinstance(data, np.ndarray) else self.viewer.add_shapes
             self.session.choose(regions=add(data, name=name))
@@ -90,7 +91,8 @@ def singular_affine(work):
 
 
 def nothing_finite(work):
-    work.session.choose(image=work.viewer.add_image(np.full((160, 200), np.nan)))
+    image = work.viewer.add_image(np.full((160, 200), np.nan))
+    work.session.choose(image=image, regions=work.cells)
 
 
 BAD = (
@@ -125,7 +127,8 @@ def test_what_cannot_be_run_is_refused_in_one_line(work, spoil, says):
 def test_values_that_are_not_finite_are_shown_as_black_and_white(work):
     data = np.random.rand(160, 200)
     data[3, 3], data[4, 4] = np.nan, np.inf
-    work.session.choose(image=work.viewer.add_image(data, contrast_limits=(0, 1)))
+    image = work.viewer.add_image(data, contrast_limits=(0, 1))
+    work.session.choose(image=image, regions=work.cells)
     (task,) = work.request().input.tasks()
     seen = task.source.read(0, (0, 0, 160, 200))
     assert (seen[3, 3], seen[4, 4]) == (0, 1)

@@ -63,6 +63,8 @@ def test_a_polygon_smaller_than_a_pixel_is_that_pixel():
 def test_a_polygon_beyond_the_plane_is_cut_and_one_outside_is_none():
     assert fill_polygons(1, [shapely.box(-5, -5, 2, 3)], (9, 9)).bbox == (0, 0, 3, 2)
     assert fill_polygons(1, [shapely.box(20, 20, 22, 23)], (9, 9)) is None
+    flat = shapely.Polygon([(1, 1), (20, 1), (20, 1), (1, 1)])
+    assert fill_polygons(1, [flat], (9, 9)) is None
 
 
 def test_half_covered_pixels_count():

@@ -210,7 +210,7 @@ VALUES = (
     | {"listed": True},
     {"height_m": 9.0, "Area": "small", "parcel": None, "code": "A3", "listed": False},
     {"listed": True},
-    {"parcel": 3, "region": "Bavaria", "name": "Äcker", "listed": True},
+    {"parcel": 3, "region": "Bavaria", "name": "Äcker", "GEOM": "flat", "listed": True},
 )
 COLUMNS = {  # one of this name is ours, or a file's, if it has "source_"
     "height_m": [6.5, 9.0, None, None],
@@ -221,6 +221,7 @@ COLUMNS = {  # one of this name is ours, or a file's, if it has "source_"
     "listed": ["True", "False", "True", "True"],
     "source_region": [None, None, None, "Bavaria"],
     "source_name": [None, None, None, "Äcker"],
+    "source_GEOM": [None, None, None, "flat"],
 }
 
 

@@ -67,9 +67,9 @@ class FindSection(ProgressSection):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        # The last finding, its image layer and planes; and those of the search that goes on.
-        self._shown: tuple[Finding, Any, PlaneFinder] | None = None
-        self._next: tuple[Any, PlaneFinder] | None = None
+        # The last finding, its layers and planes; and those of the search that goes on.
+        self._shown: tuple[Finding, Any, Any, PlaneFinder] | None = None
+        self._next: tuple[Any, Any, PlaneFinder] | None = None
         self.words = QLineEdit()
         self.words.setPlaceholderText("the dog on the left")
         self.words.setAccessibleName("Words that describe a region")
@@ -179,7 +179,7 @@ class FindSection(ProgressSection):
         with refusing():
             check_expression(expression)
             run, image = find_request(self._viewer, self._session, *self._how)
-            self._next = image, run.input.finder
+            self._next = image, self._session.regions, run.input.finder
             known = usable(self._known(image), run)
             self.start(partial(find_regions, expression, run, known, self._store))
 
@@ -220,7 +220,7 @@ class FindSection(ProgressSection):
         """Show the region at one rank in the table and on the canvas."""
         if self._shown is None or place < 0:
             return
-        finding, image, finder = self._shown
+        finding, image, _, finder = self._shown
         region, row = finding.region(place), self._row_of(place)
         if row >= 0:
             self._session.select(row)
@@ -231,14 +231,16 @@ class FindSection(ProgressSection):
 
     def _row_of(self, place: int) -> int:
         """Return the row of the results that has the region at one rank; -1 for none."""
-        results = self._session.results
-        if self._shown is None or place < 0 or results is None:
+        record = self._session.record
+        if self._shown is None or place < 0 or record is None:
             return -1
-        finding, image, _ = self._shown
+        finding, image, regions, _ = self._shown
+        if record.snapshot.image is not image or record.snapshot.regions is not regions:
+            return -1  # a region of the same number is another one
         one = finding.region(place)
         key = one.id, one.position
-        keys = [(other.id, other.position) for other in results.regions]
-        return keys.index(key) if key in keys and self._session.image is image else -1
+        keys = [(other.id, other.position) for other in record.results.regions]
+        return keys.index(key) if key in keys else -1
 
     def _row_changed(self, row: int) -> None:
         """Select nothing when another row was selected elsewhere: the canvas shows that."""

@@ -189,6 +189,7 @@ class InputWidget(Topic, QWidget):
 
     def _edited(self, event: Any = None) -> None:
         self._timer.throttle()
+        self._session.comparing |= getattr(event, "type", "") in ("paint", "data")
         self._session.edits += 1
 
     def _picked(self, event: Any = None) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_PIXELS: Final = 2_000_000_000
 _LARGE: Final = 16_000_000  # pixels; napari takes seconds to show more than that of 32 bits
+_ROOM: Final = 2**10  # labels above those of a file
 VALUES: Final = "attributes"
 """Where a layer's metadata has the attributes that regions have in their file, by label."""
 
@@ -90,8 +91,8 @@ def uncovered(regions: Iterable[Region], covered: Mapping[int, Covered]) -> list
 
 
 def label_type(shape: Sequence[int], highest: int = 0) -> Any:
-    """Return the type of labels up to ``highest``, with room for as many again."""
-    return np.uint16 if math.prod(shape) > _LARGE and highest < 2**15 else np.int32
+    """Return the type of labels up to ``highest``, with room for regions to be drawn."""
+    return np.uint16 if math.prod(shape) > _LARGE and highest < 2**16 - _ROOM else np.int32
 
 
 def _values(items: Sequence[Annotation]) -> list[int]:
@@ -139,7 +140,7 @@ def layer_of(
     metadata = {
         "vocabulary": list(annotations.labels),
         **annotations.coco_facts,
-        VALUES: {value: dict(item.values) for value, item in drawn.items},
+        VALUES: {value: item.brought for value, item in drawn.items},
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }
     return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}

@@ -32,7 +32,8 @@ MOVES: Final = ("scale", "translate", "rotate", "shear", "affine", "units")
 COPIED_BYTES: Final = 64 * 2**20
 # Counting labels on a larger plane would slow down painting.
 _COUNTED_PIXELS: Final = 4_000_000
-_LOOKED_AT: Final = 300_000_000  # whether there is a region at all
+_LOOKED_AT: Final = 300_000_000  # bytes of a plane, 60 ms: whether there is a region at all
+_COARSE: Final = 32  # pixels; regions of that size are found at once
 _TABLE: Final = 2**22  # largest label that is counted by a table
 
 
@@ -148,7 +149,8 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
         return None
     part = copied(data, cut, snapshot=False) if planes == "shown" else data
     if part.size > _COUNTED_PIXELS:
-        return None if part.size > _LOOKED_AT or part.max() else 0
+        coarse = part[(slice(None, None, _COARSE),) * part.ndim]
+        return None if part.nbytes > _LOOKED_AT or coarse.any() or part.max() else 0
     part = without_nodata(part, nodata_of(file_of(layer), grid.shape))
     if planes != "each":
         covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})

@@ -30,6 +30,8 @@ LIGHT: Final = (1.0, 1.0, 1.0, 1.0)
 # Widths on the screen in pixels, of the dark band and of the light one upon it.
 WIDTHS: Final = (6.0, 2.5)
 _ABOVE_LAYERS: Final = 10**6
+# Events of the list and of its layers after which another image may cover the region's.
+_COVERING: Final = ("inserted", "removed", "reordered", "visible", "opacity", "blending")
 _MOST_SIDE: Final = 1024  # larger masks are traced on every second, third, ... pixel
 _MOST_SEGMENTS: Final = 20_000  # a ragged mask is traced more coarsely
 COLOR = "#ffd400"
@@ -122,6 +124,7 @@ class RegionBorder:
         self._node = None
         for event in self._events():
             event.disconnect(self._place)
+        self._viewer.layers.events.disconnect(self._layers_changed)
         self._viewer.scene.camera.events.zoom.disconnect(self._draw)
 
     def _make(self) -> bool:
@@ -137,13 +140,17 @@ class RegionBorder:
         self._node.set_gl_state("translucent", depth_test=False, cull_face=False)
         for event in self._events():
             event.connect(self._place)
+        self._viewer.layers.events.connect(self._layers_changed)
         self._viewer.scene.camera.events.zoom.connect(self._draw)
         return True
 
     def _events(self) -> list[Any]:
-        dims, layers = self._viewer.dims.events, self._viewer.layers.events
-        listed = [layers.inserted, layers.removed, layers.reordered]
-        return [dims.point, dims.order, dims.ndisplay, *listed]
+        dims = self._viewer.dims.events
+        return [dims.point, dims.order, dims.ndisplay]
+
+    def _layers_changed(self, event: Any) -> None:
+        if event.type in _COVERING:
+            self._place()
 
     def _place(self, event: object = None) -> None:
         """Find where the border lies in the scene; hide it where its plane is not shown."""

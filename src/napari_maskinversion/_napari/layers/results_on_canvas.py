@@ -25,6 +25,7 @@ from .overlays import (
     OutlineLayer,
     RegionBorder,
     crop_reader,
+    is_covered,
     nearest,
 )
 from .tasks import PlaneFinder
@@ -147,8 +148,13 @@ class ResultsOnCanvas:
         image, finder, view = self.image, self._finder, ViewPoint.of(self.viewer)
         if finder is None or image not in self.viewer.layers or self.viewer.dims.ndisplay != 2:
             return -1
-        grid = Grid.of(image, view)
-        cut = slice_of(grid, view)
+        if not image.visible or is_covered(self.viewer, image):
+            return -1  # the click means what it sees
+        try:
+            grid = Grid.of(image, view)
+            cut = slice_of(grid, view)
+        except InputError:
+            return -1
         data = grid.to_data(np.asarray(world)[-grid.ndim :])
         y, x = (round(float(data[axis])) for axis in cut.axes)
         hit = []

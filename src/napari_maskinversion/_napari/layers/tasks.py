@@ -45,6 +45,7 @@ from .pictures import Picture
 from .rasterise import regions_on_plane
 
 Planes = Literal["shown", "largest", "each"]
+PictureDigest = tuple[frozenset[str], str]  # Of `picture_digest`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,13 +103,14 @@ class ShapesCopy:
 class LabelsCopy:
     """A Labels layer; ``pinned`` where only the plane shown was copied.
 
-    ``facts`` are what the file that a region came from says about it; ``covered`` are regions that
-    the labels do not show whole.
+    ``nodata`` is a value that stands for no region; ``facts`` are what the file that a region came
+    from says about it; ``covered`` are regions that the labels do not show whole.
     """
 
     grid: Grid
     data: Any
     pinned: bool
+    nodata: float | None = None
     facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     covered: CoveredOnPlanes = field(default_factory=dict)
 
@@ -136,10 +138,9 @@ def copy_regions(
         cut.check(grid)
     data = copied(levels_of(layer)[0], cut, snapshot=snapshot)
     in_memory = isinstance(data, np.ndarray)
-    if in_memory:
-        data = without_nodata(data, nodata_of(file_of(layer), grid.shape))
+    nodata = nodata_of(file_of(layer), grid.shape) if in_memory else None
     pinned = shown_only and in_memory
-    return LabelsCopy(grid=grid, data=data, pinned=pinned, **_known_of(layer))
+    return LabelsCopy(grid=grid, data=data, pinned=pinned, nodata=nodata, **_known_of(layer))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -211,7 +212,7 @@ class RunInput:
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
         names = axis_names(cut, self.view)
         planes = regions_by_plane(
-            labels.data,
+            without_nodata(labels.data, labels.nodata),
             names=names,
             axes=cut.axes,
             mode=mode,
@@ -272,7 +273,8 @@ class RunInput:
     def _labels(self, labels: LabelsCopy, view: ViewPoint) -> Any:
         cut = slice_of(labels.grid, view)
         index = [0] * len(cut.index) if labels.pinned else list(cut.index)
-        return plane_of_labels(labels.data, axes=cut.axes, index=index)
+        plane = plane_of_labels(labels.data, axes=cut.axes, index=index)
+        return without_nodata(plane, labels.nodata)
 
     def _named(self, regions: Regions) -> Regions:
         facts = {} if isinstance(self.regions, ShapesCopy) else self.regions.facts
@@ -319,11 +321,11 @@ def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> 
 class ImageFingerprint:
     """Fingerprint of the displayed pixels of a run, and its view."""
 
-    digest: tuple[str, str]  # Of `picture_digest`
+    digest: PictureDigest
     view: ViewPoint  # For a run on all planes, independent of the plane shown
 
     @classmethod
-    def of(cls, run_input: RunInput, digest: tuple[str, str] | None = None) -> ImageFingerprint:
+    def of(cls, run_input: RunInput, digest: PictureDigest | None = None) -> ImageFingerprint:
         """Compute it for a run; ``digest`` is that of its picture, if known."""
         finder, view = run_input.finder, run_input.view
         if finder.all_planes:
@@ -332,15 +334,19 @@ class ImageFingerprint:
 
     def has_pixels_of(self, other: ImageFingerprint) -> bool:
         """Whether the image has the same pixels, however it is displayed."""
-        return self.digest[0] == other.digest[0] and self.view == other.view
+        one, two = self.digest[0], other.digest[0]
+        return (one <= two or two <= one) and self.view == other.view  # channels may be hidden
 
 
-def picture_digest(picture: Picture) -> tuple[str, str]:
-    """Return digests of the image's pixels, and of all that affects how the picture looks."""
-    bare = replace(picture.image, levels=())
-    shown = picture.shown and tuple(bare if one is picture.image else one for one in picture.shown)
-    pixels = _digest(picture.image.levels)
-    return pixels, _digest((pixels, replace(picture, image=bare, shown=shown)))
+def picture_digest(picture: Picture) -> PictureDigest:
+    """Return digests of the pixels of each layer, and of all that affects how they look."""
+    seen = {
+        id(one): replace(one, levels=(_digest(one.levels),))
+        for one in (picture.image, *(picture.shown or ()))
+    }
+    shown = picture.shown and tuple(seen[id(one)] for one in picture.shown)
+    looks = _digest(replace(picture, image=seen[id(picture.image)], shown=shown))
+    return frozenset(one.levels[0] for one in seen.values()), looks
 
 
 def _digest(value: Any) -> str:

@@ -31,6 +31,7 @@ class ImageCheck(Topic, QObject):
         super().__init__(parent)
         self._viewer, self._session, self._store = viewer, session, store
         self.checked: Snapshot | None = None
+        self._plane: Any = None  # that was looked at
         self._watched: Any = None
         self.worker = Worker("latest", "Looking at the image", parent=self)
         self.worker.done.connect(self._answered)
@@ -39,7 +40,7 @@ class ImageCheck(Topic, QObject):
     def bind(self) -> None:
         """Follow the session."""
         self.after("image", self._watch)
-        self.after("image settings", self.later)
+        self.after("image settings scope plane", self.later)
         self._watch(self._session.image)
         self.later()
 
@@ -67,15 +68,26 @@ class ImageCheck(Topic, QObject):
 
     def later(self, _: object = None) -> None:
         """Look at the image when nothing has changed for a while, unless that was done."""
-        session, checked = self._session, self.checked
-        if checked is None or not session.matches(checked, "image"):
+        if not self._is_current():
+            session = self._session
             self.worker.drop()
             # Without PyTorch it would hold up the window's first seconds.
             if session.image is not None and is_warm():
                 self._pause.throttle()
 
+    def _is_current(self) -> bool:
+        """Whether the last answer is about the plane, the channels and the model chosen."""
+        session, checked = self._session, self.checked
+        return (
+            checked is not None
+            and session.matches(checked, "image")
+            and session.plane == self._plane
+            and session.scope.channels == checked.scope.channels
+            and session.settings.model == checked.settings.model
+        )
+
     def _start(self) -> None:
-        snapshot = self._session.snapshot()
+        snapshot, plane = self._session.snapshot(), self._session.plane
         view = ViewPoint.of(self._viewer)
         if snapshot.image is None:
             return
@@ -89,7 +101,9 @@ class ImageCheck(Topic, QObject):
                 snapshot=False,
             )
         except MaskInversionError:
+            self._session.looked_at = None
             return  # a run will say it
+        self._plane = plane  # an answer about another one is dropped
         self.worker.start(partial(_look, snapshot, picture, view, self._store))
 
     def _answered(self, answer: tuple[Snapshot, bool, str]) -> None:

@@ -187,15 +187,18 @@ class ExportController(Topic, QObject):
         review, record = self._session.reviewed, self._session.record
         if record is None or not len(record.results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
-        if outdated := self._session.outdated():
+        columns = {} if review is None else review.columns()
+        accepted, states = self.accepted_only.isChecked(), columns.get("decision", ())
+        written = [row for row, state in enumerate(states) if state == "accepted"]
+        if outdated := self._session.outdated(written if accepted else None):
             raise InputError(outdated)
         masks = record.masks or {}
         image = record.snapshot.image
-        file, accepted = file_of(image), self.accepted_only.isChecked()
+        file = file_of(image)
         bundle = Bundle(
             results=record.results,
             source=dict(record.source) | ({} if file is None else {"image_file": file.name}),
-            columns={} if review is None else review.columns(),
+            columns=columns,
             records=() if review is None else review.records(),
             decisions=b"" if review is None else review.review.saved(),
             polygons=self.polygons.isChecked(),

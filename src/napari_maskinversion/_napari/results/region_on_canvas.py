@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ...base.identity import RegionKey
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..session import ResultRecord, RunState, Session, Topic, same_run
@@ -29,6 +30,7 @@ class RegionOnCanvas(Topic):
         self._record: ResultRecord | None = None
         self._region: RegionResult | None = None
         self._formed = False  # heatmaps that form were shown instead
+        self._clicked: RegionKey | None = None  # the view stays where it was clicked
 
     def bind(self) -> None:
         """Show what the session shows."""
@@ -57,7 +59,10 @@ class RegionOnCanvas(Topic):
             self._canvas.blank()
             return
         self._region = results.regions[row]
-        self._canvas.show(self._region, outlined=self._session.outlined, move=self._session.picked)
+        if self._clicked != RegionKey(self._region.id, self._region.position):
+            self._clicked = None
+        move = self._session.picked and self._clicked is None
+        self._canvas.show(self._region, outlined=self._session.outlined, move=move)
 
     def _pressed(self, viewer: Any, event: Any) -> Iterator[None]:
         """Select the region under a click, unless the active layer is drawn or painted on."""
@@ -72,11 +77,13 @@ class RegionOnCanvas(Topic):
             yield
         row = self._canvas.row_at(results.regions, event.position)
         if row >= 0:
+            region = results.regions[row]
+            self._clicked = RegionKey(region.id, region.position)
             self._session.select(row)
 
     def _turned(self, tab: str) -> None:
         """Show the selected row again where a search has left the heatmap of its own results."""
-        if tab in ("label", "review") and self._canvas.foreign:
+        if tab != "explore" and self._canvas.foreign:
             self._session.picked = False  # the view stays
             self.show()
 

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from qtpy.QtCore import QEvent, QObject, Signal
 from qtpy.QtWidgets import (
+    QAbstractItemView,
     QAbstractSpinBox,
     QApplication,
     QLineEdit,
+    QMainWindow,
     QPlainTextEdit,
     QTextEdit,
     QWidget,
@@ -60,13 +62,14 @@ class ReviewKeys(QObject):
         if event.type() not in _KINDS or not isinstance(watched, QWidget):
             return False
         own, reviewing = self._section.isAncestorOf(watched), self._session.reviewing
-        if not own and not (reviewing and self._section.window().isAncestorOf(watched)):
+        windows = (self._section.window(), _main_window_of(self._section))
+        if not own and not (reviewing and watched.window() in windows):
             return False
         action = pressed(event, REVIEW)
         # On the canvas, Ctrl+Z is the layer's.
         if pressed(event, PANEL) in _UNDO and (own or _has_review_keys(watched)):
             action = pressed(event, PANEL)
-        typing = isinstance(watched, _TEXT) or isinstance(QApplication.focusWidget(), _TEXT)
+        typing = _takes_text(watched) or _takes_text(QApplication.focusWidget())
         if not action or typing or (action == "end" and not reviewing):
             return False
         event.accept()
@@ -75,6 +78,19 @@ class ReviewKeys(QObject):
         ):
             self.pressed.emit(action)
         return True
+
+
+def _takes_text(widget: QWidget | None) -> bool:
+    if isinstance(widget, QAbstractItemView):  # a cell that a key begins to edit
+        return bool(widget.editTriggers() & QAbstractItemView.EditTrigger.AnyKeyPressed)
+    return isinstance(widget, _TEXT)
+
+
+def _main_window_of(widget: QWidget | None) -> QWidget | None:
+    """Return the main window, also of a panel that floats in a window of its own."""
+    while widget is not None and not isinstance(widget, QMainWindow):
+        widget = widget.parentWidget()
+    return widget
 
 
 def _has_review_keys(widget: QWidget | None) -> bool:

@@ -64,6 +64,7 @@ class Changes(Topic, QObject):
         self._watch.changed.connect(self._image_touched)
         self.worker = Worker("latest", "Comparing with the results", parent=self)
         self.worker.done.connect(self._compared)
+        self.worker.ended.connect(partial(setattr, session, "comparing", False))
         self._pause = debouncer(self, _QUIET, self._start)
 
     def bind(self) -> None:
@@ -78,6 +79,7 @@ class Changes(Topic, QObject):
     def stop(self) -> None:
         """Follow the session no more."""
         super().stop()
+        self._session.comparing = False
         self._record = None
         self._watch.drop()
         self._pause.cancel()
@@ -88,7 +90,7 @@ class Changes(Topic, QObject):
         if record is None or session.image is None:
             self._watch.drop()
         else:
-            self._watch.watch(session.image, session.scope.channels)
+            self._watch.watch(session.image, record.snapshot.scope.channels)
 
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Look at the image again where results come back: nobody has watched it meanwhile."""
@@ -106,8 +108,9 @@ class Changes(Topic, QObject):
             ids = chosen_ids(session.scope, session.regions)
             session.others_picked = not session.scope.ids.strip() and ids != record.only
 
-    def _image_touched(self) -> None:
+    def _image_touched(self, event: str = "") -> None:
         self._touched = True
+        self._session.comparing |= event == "data"  # others come without a change of pixels, too
         self._later()
 
     def _later(self, _: object = None) -> None:
@@ -117,19 +120,17 @@ class Changes(Topic, QObject):
             self._pause.throttle()
         else:
             self._pause.cancel()
+            self._session.comparing = False
 
     def _start(self) -> None:
         session, record = self._session, self._session.record
-        # Regions of another choice, or of another plane than the one shown, cannot be compared.
-        if record is None or session.run.running or session.scope != record.snapshot.scope:
+        run_input = None
+        if record is not None and record.finder is not None and not session.run.running:
+            with suppress(MaskInversionError):  # a run will say it
+                run_input = prepare(self._viewer, session, snapshot=False, record=record)
+        if record is None or run_input is None:
+            session.comparing = False
             return
-        shown = record.finder is not None and record.finder.view == ViewPoint.of(self._viewer)
-        if not (shown or record.finder.all_planes):
-            return
-        try:
-            run_input = prepare(self._viewer, session, snapshot=False, only=record.only)
-        except MaskInversionError:
-            return  # a run will say it
         image = self._touched and record.fingerprint is not None
         self.worker.start(partial(_compare, run_input, record, image))
 
@@ -165,7 +166,7 @@ def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
 class ImageWatch:
     """Reuses one copy of the pixels while they do not change: copying blocks the GUI thread."""
 
-    changed = Signal()  # the copy is out of date
+    changed = Signal(str)  # the copy is out of date, after an event of a layer
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
@@ -213,4 +214,4 @@ class ImageWatch:
 
     def _touched(self, event: Any = None) -> None:
         self._kept = None
-        self.changed.emit()
+        self.changed.emit(getattr(event, "type", ""))

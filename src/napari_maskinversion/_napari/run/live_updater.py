@@ -10,7 +10,7 @@ from ...base import progress_words as words
 from ...base.progress import listening
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...regions.label_images import PlaneRegions
-from ..layers.tasks import ImageFingerprint, picture_digest
+from ..layers.tasks import ImageFingerprint, PictureDigest, picture_digest
 from ..run_requests.run_task import Request
 from ..workers.driver import show
 from ..workers.model_store import ModelStore
@@ -47,7 +47,7 @@ class LiveUpdater:
         self._store = store
         self._run: LiveRun | None = None
         self._settings: tuple[Any, ...] = ()
-        self._seen: tuple[Picture, tuple[str, str]] | None = None
+        self._seen: tuple[Picture, PictureDigest] | None = None
 
     def clear(self) -> None:
         """Release image, model and results."""
@@ -84,7 +84,7 @@ class LiveUpdater:
             inverted=run.inverted - before,
         )
 
-    def _digest(self, picture: Picture) -> tuple[str, str]:
+    def _digest(self, picture: Picture) -> PictureDigest:
         """Return hashes of pixels and appearance."""
         seen = self._seen  # `clear` may come from another thread
         if seen is None or seen[0] is not picture:

@@ -18,7 +18,7 @@ from ..layers.coordinates import ViewPoint
 from ..layers.layers import file_of, is_ours, is_shapes
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
-from ..session import Scope, Session, Snapshot
+from ..session import ResultRecord, Scope, Session, Snapshot
 from ..workers.model_store import ModelStore
 from .estimator import UNCOUNTED, Work, estimation
 from .run_task import Request
@@ -142,12 +142,14 @@ def prepare(
     *,
     snapshot: bool = True,
     picture: Picture | None = None,
-    only: frozenset[int] | None = None,
+    record: ResultRecord | None = None,
 ) -> RunInput:
-    """Copy what a run needs of the chosen layers."""
+    """Copy what a run needs of the chosen layers; with a record, what its run would need now."""
     image, regions = session.layers
     check_layers(image, regions)
-    view, scope = ViewPoint.of(viewer), session.scope
+    view, scope, only = ViewPoint.of(viewer), session.scope, None
+    if record is not None:
+        view, scope, only = record.finder.view, record.snapshot.scope, record.only
     only, shown_only = only or chosen_ids(scope, regions), scope.planes == "shown"
     picture = picture or copy_picture(
         image,

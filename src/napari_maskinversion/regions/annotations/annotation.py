@@ -23,6 +23,7 @@ COCO_FACTS: Final = (
     IMAGE_ID := "image_id",
 )
 """Where records keep what the COCO file of the regions says about labels and the image."""
+SCORE: Final = "source_score"  # what the score in the file is, beside the attributes
 GREY: Final = "#808080"
 _MAX_NOTES: Final = 3  # notes shown in full
 FIRST_FREE_ID: Final = 2**16
@@ -40,6 +41,11 @@ class Annotation:
     values: Mapping[str, Any] = field(default_factory=dict)  # Its attributes in the file
     columns: Mapping[str, Any] = field(default_factory=dict)  # Of the results table, no attributes
     source_id: str = ""  # Its id in the file; "" for none
+
+    @property
+    def brought(self) -> dict[str, Any]:
+        """What a region keeps of its record in the file: its attributes and its score."""
+        return {**self.values, **({} if self.score is None else {SCORE: self.score})}
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -106,7 +112,7 @@ class Annotations:
         planes: dict[Position, list[Region]] = {}
         for item in self.items:
             region = replace(
-                item.region, name=item.label, source_id=item.source_id, values=item.values
+                item.region, name=item.label, source_id=item.source_id, values=item.brought
             )
             planes.setdefault(item.position, []).append(region)
         return {position: Regions(self.shape, regions) for position, regions in planes.items()}

@@ -23,7 +23,7 @@ from ...base.label_blocks import LARGEST
 from ...base.regions import Region
 from ...base.units import Georeference
 from ...base.validation import composed, without_hidden
-from .annotation import Annotation, Annotations, place_mask, united
+from .annotation import SCORE, Annotation, Annotations, place_mask, united
 from .json_files import as_score
 from .listed_images import ImageReference, ListedImage, same_image, size_of_images
 from .polygons import fault, fill_polygons
@@ -186,7 +186,7 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
                 label=words[one.label],
                 score=as_score(one.score),
                 position=one.position,
-                values=one.values,
+                values=_with_text_score(one),
                 source_id=one.source_id,
             )
             for (one, region), number in zip(items, numbers, strict=True)
@@ -208,6 +208,11 @@ def _without_regions(fault: str, notes: list[str], *, areas: bool = False) -> In
     lost = areas or any(_BROKEN in note for note in notes)
     kind = InputError if lost else NoRegionsError  # such as tags, points and lines alone
     return kind(" ".join([fault, *notes[:_MAX_NOTES]]))
+
+
+def _with_text_score(one: Drawn) -> Mapping[str, Any]:
+    """Return the attributes of an object, with a score that is no number, such as "high"."""
+    return {**one.values, SCORE: one.score} if isinstance(one.score, str) else one.values
 
 
 @contextmanager

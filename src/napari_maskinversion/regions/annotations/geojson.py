@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
+from pydantic import AfterValidator
 
 from ...base.errors import InputError
 from ...base.identity import Position
@@ -138,6 +139,15 @@ class _Class(Record):
     names: Loose[list[Name]] = None  # Of a class derived from others, since QuPath 0.6
 
 
+def _feature(value: dict[str, Any]) -> dict[str, Any]:
+    if value.get("type") != "Feature":
+        raise ValueError("no feature")
+    return value
+
+
+_Children = list[Annotated[dict[str, Any], AfterValidator(_feature)]]
+
+
 class _Properties(Record):
     """What features of QuPath and of this program have; others are attributes."""
 
@@ -149,8 +159,8 @@ class _Properties(Record):
     position: Loose[dict[str, int]] = None
     measurements: Loose[dict[str, Any] | list[dict[str, Any]]] = None  # A list before QuPath 0.4
     metadata: Loose[dict[str, Any]] = None
-    childObjects: Loose[list[Any]] = None  # noqa: N815
-    children: Loose[list[Any]] = None
+    childObjects: Loose[_Children] = None  # noqa: N815
+    children: Loose[_Children] = None
 
 
 class _Feature(Record):
@@ -190,14 +200,15 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
     # Those without an area are left out below, and their planes do not count.
     areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
     places = dict(zip(map(id, areas), _positions(areas, ours=bool(ours)), strict=True))
-    of_qupath = isinstance(page, list) or any(one.is_of_qupath for one in areas)
     coordinates = find_coordinates(
         path,
         crs=head.get("crs"),
-        said=str(ours.get("coordinates") or "pixel" * (of_qupath and not head.get("crs"))),
+        said=str(ours.get("coordinates") or ""),
+        of_qupath=any(one.is_of_qupath for one in areas),
         bounds=lambda: _bounds(areas),
         geo=image.geo,
         shape=image.shape,
+        without=image.without,
         notes=notes,
     )
     return Parsed(
@@ -237,9 +248,11 @@ def _drawn(
     else:
         values |= {**numbers, **(about.metadata or {})}
         score = values.pop("score", None)
-        keys = {key.lower(): key for key, value in values.items() if isinstance(value, int | str)}
+        known = {key: v for key, v in values.items() if type(v) in (int, str) and v != ""}
+        keys = {key.lower(): key for key in known}
         # QuPath's objects have names besides their class.
         named = [keys[key] for key in _LABELS[: -1 if about.objectType else None] if key in keys]
+        named.sort(key=lambda key: isinstance(known[key], int))  # numbers of classes last
         label = label or (values.pop(named[0]) if named else None)
         numbered = [keys[key] for key in _IDS if key in keys]
         number = values.pop(numbered[0]) if number is None and numbered else number

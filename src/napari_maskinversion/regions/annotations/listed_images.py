@@ -22,6 +22,7 @@ from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
 
+NO_GEOREFERENCE: Final = "the image has no georeference"
 # Label Studio puts eight digits before names, and _ for spaces; Roboflow adds digits after them.
 # Eight digits without a letter are a date.
 _PREFIX: Final = re.compile(r"(?!\d{8})[0-9a-f]{8}-(?=.)")
@@ -39,6 +40,7 @@ class ImageReference:
     series: int | None = None
     shape: tuple[int, int] | None = None  # Pixels (H, W); None takes the size from the file
     geo: Georeference | None = None  # For files in world coordinates
+    without: str = NO_GEOREFERENCE  # Why there is none, for messages
 
     @property
     def file(self) -> str:

@@ -153,7 +153,10 @@ def fill_polygons(
     placed = [place_mask(region_id, *one, shape) for one in filled if one is not None]
     region = united([one for one in placed if one is not None])
     if region is None:
-        clipped: Any = shapely.clip_by_rect(polygons, 0, 0, shape[1], shape[0])
+        try:
+            clipped: Any = shapely.clip_by_rect(polygons, 0, 0, shape[1], shape[0])
+        except shapely.GEOSException:  # of polygons that have no area in the plane
+            return None
         visible = [part for one in clipped for part in polygons_of(one) if part.area]
         if visible:
             x, y = shapely.get_coordinates(shapely.point_on_surface(visible[0]))[0]

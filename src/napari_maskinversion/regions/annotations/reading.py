@@ -19,7 +19,7 @@ from .coco import COCO, COCO_PANOPTIC
 from .geojson import GEOJSON
 from .imagej import IMAGEJ
 from .labelme import LABELME
-from .listed_images import ImageReference
+from .listed_images import NO_GEOREFERENCE, ImageReference
 from .napari_shapes import NAPARI_SHAPES
 from .segment_anything import SEGMENT_ANYTHING
 from .xml_formats import CVAT, VOC
@@ -147,9 +147,11 @@ def read_annotations(
     image: str = "",
     series: int | None = None,
     geo: Georeference | None = None,
+    without: str = NO_GEOREFERENCE,
 ) -> Annotations:
-    """Read a file in any of `FORMATS`."""
-    return open_annotations(path).read(shape, image=image, series=series, geo=geo)
+    """Read a file in any of `FORMATS`; ``without`` says why there is no georeference."""
+    reference = ImageReference(name=image, series=series, shape=shape, geo=geo, without=without)
+    return open_annotations(path).about(reference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,10 @@ class AnnotationFile:
         geo: Georeference | None = None,
     ) -> Annotations:
         """Return the regions of an image, as `read_annotations` does."""
-        reference = ImageReference(name=image, series=series, shape=shape, geo=geo)
+        return self.about(ImageReference(name=image, series=series, shape=shape, geo=geo))
+
+    def about(self, reference: ImageReference) -> Annotations:
+        """Return the regions of an image."""
         parsed = self.format.parse(self.content, self.path, reference)
         return build(parsed, self.path, reference)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from pydantic import FiniteFloat
 
 from ...base.regions import Region
 from .building import AnnotationFormat, Drawn, Geometry, Parsed
@@ -24,8 +23,10 @@ class _Image(Record):
 
 
 class _Mask(Instance):
-    predicted_iou: Loose[FiniteFloat] = None
     class_name: Loose[Name] = None  # Of Grounded SAM
+
+
+_NO_VALUES: Final = ("id", "area", "score")
 
 
 def is_segment_anything(page: Any) -> bool:
@@ -44,20 +45,19 @@ def _records(page: Any) -> list[Any]:
 
 
 def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Parsed:
-    """Return the masks; their score is the IoU that the model predicted."""
+    """Return the masks; the IoU that the model predicted is an attribute."""
     notes: list[str] = []
     head = page if isinstance(page, dict) else {}
     about = _Image.of(head.get("image"))
     size = whole_size(about.height, about.width)
     size = size or whole_size(head.get("img_height"), head.get("img_width"))
     masks = [(_Mask.of(one), one if isinstance(one, dict) else {}) for one in _records(page)]
-    found = (getattr(one.segmentation, "size", None) for one, _ in masks)
-    sizes = Counter(one for one in found if one is not None)
+    own_sizes = (getattr(one.segmentation, "size", None) for one, _ in masks)
+    sizes = Counter(one for one in own_sizes if one is not None)
     size = size or max(sizes, key=sizes.__getitem__, default=None)  # one of another is left out
     objects = []
     for number, (one, members) in enumerate(masks, 1):
         where, drawn = f"{path}, mask {number}", members.get("segmentation")
-        score = one.predicted_iou if one.score is None else one.score
         others = {key: value for key, value in members.items() if type(value) in (int, float)}
         objects.append(
             Drawn(
@@ -65,8 +65,8 @@ def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Pars
                 geometry=partial(_geometry, drawn, one, where, image.shape or size, notes),
                 label=str(one.class_name or ""),
                 id=one.id if isinstance(one.id, int) else None,
-                score=score,
-                values={key: value for key, value in others.items() if key not in ("id", "area")},
+                score=one.score,
+                values={key: value for key, value in others.items() if key not in _NO_VALUES},
                 source_id="" if one.id is None else str(one.id),
             )
         )
