@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 import skimage.io
+from qtpy.QtCore import QTimer
 
 from napari_maskinversion._napari.images import images_controller
 from napari_maskinversion._napari.images.opening import open_project_image
@@ -121,6 +122,7 @@ def test_polygons_on_a_layer_of_the_user_are_added_and_the_layer_stays(qtbot, th
     qtbot.waitUntil(lambda: third.session.region_count == 1)
     mine = viewer.add_shapes(ndim=2, name="my polygons")
     qtbot.waitUntil(lambda: "'my polygons' does not belong" in third.foot.status.text())
+    assert third.foot.help.text() == "Work on it"
     third.session.choose(regions=mine)
     mine.add_polygons([np.array(SQUARE), np.array(SQUARE) + 500])  # one lies outside
     on_disk(qtbot, third)
@@ -236,12 +238,28 @@ def test_what_is_drawn_while_nobody_follows_is_written_later(qtbot, third, proje
     assert kept(project, THIRD) == {1: 100}
 
 
+def test_a_window_that_closes_waits_for_the_disk_and_not_for_the_event_loop(qtbot, third, project):
+    seen = []
+
+    def draw_and_close():
+        paint(third.session.regions, 1, (4, 4, 14, 14))
+        third.keep()
+        seen.append(kept(project, THIRD))
+
+    QTimer.singleShot(0, draw_and_close)
+    qtbot.waitUntil(lambda: bool(seen), timeout=WAIT)
+    assert seen == [{1: 100}]
+
+
 @pytest.fixture
 def named(project):
-    """A project whose images share one COCO file, with suggestions for the first image."""
+    """A project whose images share one COCO file, with suggestions for the first image.
+
+    One of its regions lies below two smaller ones, which are at one place.
+    """
     boxes = [
-        {"id": 40 + n, "image_id": 92, "category_id": 1 + n % 2, "bbox": [16 * n, 4, 12, 20]}
-        for n in range(3)
+        {"id": 40 + n, "image_id": 92, "category_id": 1 + n % 2, "bbox": box}
+        for n, box in enumerate(([2, 4, 30, 30], [10, 10, 12, 12], [10, 10, 12, 12]))
     ]
     sizes = {"height": 64, "width": 64}
     names = {92: FIRST, 127: SECOND, 300: THIRD}
@@ -267,6 +285,7 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
 ):
     open_project(qtbot, panel, named)
     panel.images.forget_ahead()
+    assert len(panel.session.results) == panel.session.region_count == 3
     review(qtbot, panel)
     panel.review.act("accept")
     qtbot.waitUntil(lambda: panel.session.decided == 1, timeout=WAIT)
@@ -278,12 +297,14 @@ def test_a_stroke_keeps_the_names_of_the_file_and_what_was_suggested_and_decided
         *(("car", "40"), ("dog", "41"), ("car", "42")),
         ("", "77"),
     ]
+    assert [one.region.area for one in there] == [900, 144, 144, 100]  # whole, also below others
     panel.shut_down()
     panel._viewer.layers.clear()
     again = dock(words=None)
     open_project(qtbot, again, named)
     assert len(again.session.results) == 3
-    assert len(ids(again.session.regions.data)) == 4
+    assert len(ids(again.session.regions.data)) == 3
+    assert again.session.region_count == 4
     qtbot.waitUntil(lambda: len(again.session.changed_regions) == 1, timeout=WAIT)
     qtbot.waitUntil(lambda: again.session.decided == 1, timeout=WAIT)
     assert again.foot.button.text() == "Update 1 region"

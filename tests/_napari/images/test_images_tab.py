@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 from qtpy.QtCore import Qt
 
+from napari_maskinversion._napari.images import keeper
 from napari_maskinversion.batch.decided import archive_file, summarize
 from napari_maskinversion.batch.opened import OpenProject, is_drawn, read_place
 from napari_maskinversion.batch.project import Project, ProjectImage, read_project, write_project
@@ -135,7 +136,7 @@ def test_a_review_goes_on_when_the_suggestions_of_the_next_image_come_later(qtbo
 
 
 def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
-    qtbot, panel, project, tmp_path_factory
+    qtbot, panel, project, tmp_path_factory, monkeypatch
 ):
     file, bare = project / "project.yaml", tmp_path_factory.mktemp("bare") / "project.yaml"
     first = read_project(file)
@@ -154,6 +155,9 @@ def test_a_project_is_opened_as_it_is_and_changed_where_the_user_changes_it(
         if place == file:
             assert panel.session.settings.get("inversion.alpha") == 0.125
             assert panel.session.vocabulary.threshold == 0.2345
+            panel.vocabulary.text.setPlainText("bus\nkey")
+            on_disk(qtbot, panel)
+            monkeypatch.setattr(keeper, "_AT_MOST", -1.0)  # no word waits while another one opens
     panel.vocabulary.text.setPlainText("car\ncat")
     panel.model.form.set_values({"inversion.steps": 7})
     on_disk(qtbot, panel)

@@ -1,5 +1,13 @@
 """Layers that are removed at once, and others in their place: nothing is left to be drawn."""
 
+import gc
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_maskinversion._napari.layers import placing
+
 from ..review.reviewing import switch_on
 
 
@@ -33,3 +41,14 @@ def test_after_each_clear_nothing_of_the_panel_is_left_to_draw(
     assert seen[0][:2] == (0, 0)
     assert not any(visible for name, visible in seen[0][2] if name == "Mesh")
     assert seen[1:] == seen[:-1]
+
+
+@pytest.mark.parametrize(("side", "searches"), [(64, 0), (8_192, 1)])
+def test_python_searches_for_garbage_where_large_levels_are_removed(monkeypatch, side, searches):
+    pixels, begun = np.zeros((side, side), np.float32), []
+    viewer = ViewerModel()
+    layer = viewer.add_image([pixels, pixels[::2, ::2]], contrast_limits=(0, 1))
+    monkeypatch.setattr(placing, "_uncollected", 0)
+    monkeypatch.setattr(gc, "collect", lambda: begun.append(gc.get_freeze_count()))
+    placing.remove_layers(viewer, [layer])
+    assert sum(not frozen for frozen in begun) == searches

@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from napari_maskinversion._napari.layers.label_layers import layer_of_regions
+from napari_maskinversion._napari.layers.tasks import identities
 from napari_maskinversion._napari.results.reopening import why_no_layer
+from napari_maskinversion._napari.run_requests.preparing import prepare
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.reading import read_annotations
@@ -52,6 +55,33 @@ def test_a_stack_comes_back_plane_by_plane(qtbot, widget, slow, run_to_end, tmp_
     assert [item.position for item in annotations.items] == [
         (("t", t), ("z", z)) for t, z in PLANES
     ]
+
+
+def test_regions_below_others_come_back_whole(qtbot, widget, slow, run_to_end, tmp_path):
+    viewer, slow.free = widget._viewer, True
+    viewer.layers.clear()
+    viewer.add_image(np.random.rand(30, 40, 3), name="photo", rgb=True)
+    large, small = np.ones((20, 16), bool), np.ones((5, 6), bool)
+    regions = [((), Region(1, (2, 2, 22, 18), large))]
+    regions += [((), Region(label, (8, 8, 13, 14), small)) for label in (2, 3)]
+    pixels, about = layer_of_regions(regions, (30, 40), (0, 1))
+    cells = viewer.add_labels(pixels, name="cells", **about)
+    run_to_end(widget)
+    path = save(qtbot, widget, "npz", tmp_path)
+    viewer.layers.remove(cells)
+    reopen(qtbot, widget, path)
+    again = run_input(widget)
+    viewer.dims.order = (1, 0)  # also with rows for columns
+    for one in (again, run_input(widget)):
+        (task,) = one.tasks()
+        assert [region.area for region in task.regions] == [320, 30, 30]
+    assert {one.mask for one in identities(again.tasks())} == {
+        one.mask for one in widget.session.record.identities
+    }
+
+
+def run_input(widget):
+    return prepare(widget._viewer, widget.session)
 
 
 def test_why_and_compare_work_where_image_and_model_are_here(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from qtpy.compat import isalive
-from qtpy.QtCore import QObject, QThreadPool
+from qtpy.QtCore import QObject, QThreadPool, QTimer
 from superqt.utils import WorkerBase
 
 from napari_maskinversion._napari.workers import driver
@@ -196,6 +196,22 @@ def test_a_queue_tells_every_outcome_in_order(qtbot, make):
         ("done", "third"),
         "ended",
     ]
+
+
+def test_a_queue_begins_while_the_event_loop_and_other_threads_are_busy(qtbot, make):
+    gate, begun, seen = Gate(1), threading.Event(), []
+    for _ in range(QThreadPool.globalInstance().maxThreadCount()):
+        make("single")[0].start(gate)
+    worker, _ = make("queue")
+
+    def wait():
+        worker.start(begun.set)
+        seen.append(begun.wait(5))
+
+    QTimer.singleShot(0, wait)
+    qtbot.waitUntil(lambda: bool(seen), timeout=20_000)
+    gate.open()
+    assert seen == [True]
 
 
 @pytest.mark.parametrize("deleted", [False, True])
@@ -493,4 +509,4 @@ def test_an_application_that_closes_stops_all_but_a_queue(qtbot, make):
     threading.Timer(0.05, gate.open).start()
     WorkerBase.await_workers(20_000)
     assert endless.closed.is_set()
-    assert saved == [1]
+    qtbot.waitUntil(lambda: saved == [1], timeout=20_000)  # so does Python, before it ends

@@ -184,7 +184,7 @@ class ImagesController(QObject):
 
     def _take_project(self, opened: OpenedPlace) -> None:
         before = self.shown
-        self.keeper.show(None)
+        self.keeper.forget()
         if before is not None:
             before.remove()
         self.forget_ahead()

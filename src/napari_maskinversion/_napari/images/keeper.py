@@ -14,7 +14,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from ...base.errors import MaskInversionError
 from ...batch.opened import Place
 from ..layers.layers import EDITS, MOVES, is_regions
-from ..session import Bindings, ResultRecord, RunState, Session
+from ..session import SWITCH, Bindings, ResultRecord, RunState, Session
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -112,6 +112,13 @@ class Keeper(QObject):
         end = time.monotonic() + _CLOSING
         while not self.writing.idle and time.monotonic() < end:
             time.sleep(0.002)
+
+    def forget(self) -> None:
+        """Write what is left, and follow no image: words and place of another project come."""
+        self._save()
+        self.show(None)
+        self.disk = self.edits = None
+        self._unsaved.clear()
 
     def _save(self, *, again: bool = False) -> None:
         self._later.cancel()
@@ -216,9 +223,10 @@ class Keeper(QObject):
         shown, layer = self.own, reference()
         if shown is None or layer not in self._viewer.layers or layer in self.layers:
             return
-        inform(
+        self._session.say(  # in place of what the session has said of it
             f"'{layer.name}' does not belong to {shown.name} yet; choose it under Regions to "
-            "keep what you draw there with the image."
+            "keep what you draw there with the image.",
+            action=SWITCH if self._session.added is layer else "",
         )
 
     def _layer_leaving(self, event: Any) -> None:

@@ -30,10 +30,9 @@ from ...images.opening import open_image
 from ...images.plane_source import read_reduced
 from ...images.stack import Stack
 from ...pipeline.inputs import open_inputs
-from ...regions.label_images import regions_by_plane, regions_of_labels
+from ...regions.annotations.annotation import binary_mask
 from ...results.export.archive import open_archive
-from ..layers.label_layers import VALUES
-from ..run_requests.stored_results import painted
+from ..layers.label_layers import layer_of_regions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +64,8 @@ class OpenedImage:
     # Of the whole image, where its layers are channels: decisions are about all of it
     identity: ImageIdentity | None = None
     labels: npt.NDArray[Any]  # Its regions, on the data of the layers
-    about: dict[str, Any] = field(default_factory=dict)  # What their file says, for their layer
-    identities: tuple[RegionIdentity, ...] = ()  # The regions as the labels show them
+    about: dict[str, Any] = field(default_factory=dict)  # What labels cannot say, for their layer
+    identities: tuple[RegionIdentity, ...] = ()  # The regions as their layer has them
     # Its results; ``table`` and ``results_of`` are those of their regions
     bundle: Bundle | None = None
     table: pd.DataFrame | None = None
@@ -115,15 +114,16 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
         why = _why_not_drawn(regions, shape)
         if why:
             problem, regions, bundle, table = why, [], None, None
-        labels = painted(regions, shape, axes)
+        regions = [(place, _as_drawn(region)) for place, region in regions]
+        labels, about = layer_of_regions(regions, shape, axes)
     return OpenedImage(
         name=name,
         file=file,
         layers=layers,
         identity=whole,
         labels=labels,
-        about=_about(regions),
-        identities=_as_painted(regions, labels, axes, _names(stack)),
+        about=about,
+        identities=tuple(identify(region, place) for place, region in regions),
         is_whole=is_whole,
         bundle=bundle,
         table=table,
@@ -262,21 +262,6 @@ def _scale(stack: Stack) -> tuple[list[float], tuple[str, ...]]:
     return scale, tuple(units.unit if name in sizes else "pixel" for name in names) * known
 
 
-def _about(regions: Sequence[tuple[Position, Region]]) -> dict[str, Any]:
-    """Return what the file of regions says about them, as a Labels layer has it."""
-    import pandas as pd
-
-    named = [one for _, one in regions if one.name or one.source_id or one.values]
-    if not named:
-        return {}
-    rows = [{"index": 0, "label": "", "score": np.nan, "source_id": ""}]
-    rows += [
-        {"index": r.id, "label": r.name, "score": np.nan, "source_id": r.source_id} for r in named
-    ]
-    values = {one.id: dict(one.values) for one in named}
-    return {"features": pd.DataFrame(rows), "metadata": {VALUES: values}}
-
-
 def _why_not_drawn(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
     odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
     if odd is not None:
@@ -286,20 +271,12 @@ def _why_not_drawn(regions: Sequence[tuple[Position, Region]], shape: tuple[int,
     return ""
 
 
-def _as_painted(
-    regions: Sequence[tuple[Position, Region]],
-    labels: npt.NDArray[Any],
-    axes: tuple[int, int],
-    names: tuple[str, ...],
-) -> tuple[RegionIdentity, ...]:
-    hard = all(region.mask.dtype == bool for _, region in regions)
-    pixels = sum(int((region.mask > 0).sum()) for _, region in regions)
-    if hard and pixels == np.count_nonzero(labels):
-        return tuple(identify(region, place) for place, region in regions)
-    if labels.ndim == 2:
-        return tuple(identify(region) for region in regions_of_labels(labels))
-    planes = regions_by_plane(labels, names=names, axes=axes, mode="each")
-    return tuple(identify(one, plane.position) for plane in planes for one in plane.regions)
+def _as_drawn(region: Region) -> Region:
+    """Return a region as labels can have it: without shares of pixels."""
+    if region.mask.dtype == bool:
+        return region
+    hard = Region.from_mask(region.id, binary_mask(region), region.bbox[:2])
+    return region if hard is None else replace(region, bbox=hard.bbox, mask=hard.mask)
 
 
 def count_regions(project: OpenProject, name: str) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ...base.errors import InputError
-from ...base.identity import RegionIdentity, identify
+from ...base.identity import Position
 from ...base.regions import Region
 from ...regions.annotations.annotation import Annotation, Annotations, binary_mask
 
@@ -35,7 +35,17 @@ class Covered:
     """A region that lies below others: a label image shows a part of it, or nothing."""
 
     region: Region  # All of it, with its label as id
-    seen: RegionIdentity | None  # What the layer showed of it at first
+    seen: Region | None  # What the layer showed of it at first
+
+    @property
+    def turned(self) -> Covered:
+        """The same with rows for columns."""
+        return Covered(_turned(self.region), self.seen and _turned(self.seen))
+
+
+def _turned(region: Region) -> Region:
+    y0, x0, y1, x1 = region.bbox
+    return replace(region, bbox=(x0, y0, x1, y1), mask=region.mask.T)
 
 
 CoveredOnPlanes = Mapping[tuple[int, ...], Mapping[int, Covered]]
@@ -75,7 +85,7 @@ def draw_label_layer(
             seen = Region.from_mask(value, visible, corner)
             index = tuple(part for part in key if not isinstance(part, slice))
             covered.setdefault(index, {})[value] = Covered(
-                Region(value, item.region.bbox, mask), None if seen is None else identify(seen)
+                Region(value, item.region.bbox, mask), seen
             )
     return LabelLayer(pixels, values, covered)
 
@@ -85,9 +95,13 @@ def uncovered(regions: Iterable[Region], covered: Mapping[int, Covered]) -> list
     there = {region.id: region for region in regions}
     for label, one in covered.items():
         now = there.get(label)
-        if (now and identify(now)) == one.seen:
+        if now is one.seen or (now and one.seen and _is_same(now, one.seen)):
             there[label] = one.region
     return [there[label] for label in sorted(there)]
+
+
+def _is_same(one: Region, other: Region) -> bool:
+    return one.bbox == other.bbox and np.array_equal(one.mask, other.mask)
 
 
 def label_type(shape: Sequence[int], highest: int = 0) -> Any:
@@ -144,6 +158,37 @@ def layer_of(
         **({COVERED: drawn.covered} if drawn.covered else {}),
     }
     return drawn.pixels, {"name": name, "features": features_of(drawn), "metadata": metadata}
+
+
+def layer_of_regions(
+    regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...], axes: tuple[int, int]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the same of regions and their planes, for an array with rows and columns on axes."""
+    turned, (first, second) = axes[0] > axes[1], sorted(axes)
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    items = tuple(
+        Annotation(
+            region=_turned(region) if turned else region,
+            label=region.name,
+            position=position,
+            source_id=region.source_id,
+            values=region.values,
+        )
+        for position, region in regions
+    )
+
+    def place(item: Annotation) -> tuple[Any, ...]:
+        key: list[Any] = [0] * len(shape)
+        for axis, (_, at) in zip(others, item.position, strict=True):
+            key[axis] = min(at, shape[axis] - 1)
+        y0, x0, y1, x1 = item.region.bbox
+        key[first], key[second] = slice(y0, y1), slice(x0, x1)
+        return tuple(key)
+
+    plane = shape[first], shape[second]
+    pixels, about = layer_of(Annotations(shape=plane, items=items), shape, place, "")
+    del about["name"]
+    return pixels, about
 
 
 def source_facts(features: Any, metadata: Mapping[str, Any]) -> dict[int, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from ...images.opening import nodata_of
 from ...images.tiff import without_nodata
 from ...regions.drawn_shapes import Shape
 from .coordinates import Grid, Slice, ViewPoint, slice_of
-from .label_layers import COVERED
+from .label_layers import COVERED, Covered
 
 # Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
@@ -152,12 +153,16 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
         coarse = part[(slice(None, None, _COARSE),) * part.ndim]
         return None if part.nbytes > _LOOKED_AT or coarse.any() or part.max() else 0
     part = without_nodata(part, nodata_of(file_of(layer), grid.shape))
+    all_covered = layer.metadata.get(COVERED, {})
     if planes != "each":
-        covered = layer.metadata.get(COVERED, {}).get(cut.index_of_others, {})
-        return _count_values(part) + sum(one.seen is None for one in covered.values())
+        return _count_values(part) + _count_hidden(all_covered.get(cut.index_of_others, {}))
     sides = tuple(part.shape[axis] for axis in cut.axes)
     each = np.moveaxis(part, cut.axes, (-2, -1)).reshape(-1, *sides)
-    return sum(map(_count_values, each))
+    return sum(map(_count_values, each)) + sum(map(_count_hidden, all_covered.values()))
+
+
+def _count_hidden(covered: Mapping[int, Covered]) -> int:
+    return sum(one.seen is None for one in covered.values())
 
 
 def _count_values(plane: Any) -> int:

@@ -140,13 +140,19 @@ def remove_layers(viewer: Any, layers: Sequence[Any]) -> None:
     try:
         for layer in layers:
             if layer in viewer.layers:
-                _uncollected += getattr(getattr(layer, "data", None), "nbytes", _COLLECTED)
+                _uncollected += _bytes_of(getattr(layer, "data", None))
                 viewer.layers.remove(layer)
     finally:
         gc.unfreeze()
     if _uncollected >= _COLLECTED:
         _uncollected = 0
         gc.collect()
+
+
+def _bytes_of(data: Any) -> int:
+    """Return how much memory the arrays of a layer hold: one, or several levels."""
+    arrays = data if isinstance(data, Sequence) else [data]  # shapes are a list of vertices
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
 
 @contextmanager

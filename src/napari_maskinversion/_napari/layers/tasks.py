@@ -116,8 +116,10 @@ class LabelsCopy:
 
     def covered_on(self, cut: Slice) -> Mapping[int, Covered]:
         """Return the regions of a plane that the labels do not show whole."""
-        rows, columns = cut.axes
-        return self.covered.get(cut.index_of_others, {}) if rows < columns else {}
+        covered, (rows, columns) = self.covered.get(cut.index_of_others, {}), cut.axes
+        if rows < columns:
+            return covered
+        return {label: one.turned for label, one in covered.items()}
 
 
 def _known_of(layer: Any) -> dict[str, Any]:

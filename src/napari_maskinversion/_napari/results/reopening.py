@@ -11,9 +11,10 @@ import numpy as np
 
 from ...base.errors import InputError, MaskShapeError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
+from ..layers.label_layers import layer_of_regions
 from ..layers.placing import REGIONS_OPACITY, place_of
 from ..layers.tasks import PlaneFinder
-from ..run_requests.stored_results import painted, stored_record
+from ..run_requests.stored_results import stored_record
 from ..session import Session
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, .
 
 def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:
     """Add the regions as Labels on the pixels of the image."""
-    labels = painted(reopened.regions, grid.shape, axes)
+    labels, about = layer_of_regions(reopened.regions, grid.shape, axes)
     name = f"regions of {reopened.path.stem}"
-    place = place_of(reopened.image)
-    return viewer.add_labels(labels, name=name, opacity=REGIONS_OPACITY, **place)
+    about |= place_of(reopened.image)
+    return viewer.add_labels(labels, name=name, opacity=REGIONS_OPACITY, **about)

@@ -63,7 +63,8 @@ class ReviewKeys(QObject):
             return False
         own, reviewing = self._section.isAncestorOf(watched), self._session.reviewing
         windows = (self._section.window(), _main_window_of(self._section))
-        if not own and not (reviewing and watched.window() in windows):
+        # Some widgets have an attribute `window` of their own.
+        if not own and not (reviewing and QWidget.window(watched) in windows):
             return False
         action = pressed(event, REVIEW)
         # On the canvas, Ctrl+Z is the layer's.

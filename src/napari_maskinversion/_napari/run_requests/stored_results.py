@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ...engine.models.registry import own_model, recorded_name
-from ..layers.label_layers import label_type
 from ..session import NOTHING, ResultRecord, Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...base.identity import Position, RegionIdentity
-    from ...base.regions import Region
+    from ...base.identity import RegionIdentity
     from ...results.export.bundle import Bundle
     from ..layers.tasks import PlaneFinder
 
@@ -63,22 +58,3 @@ def stored_record(
         reopened=True,
         settled=regions is not None,
     )
-
-
-def painted(
-    regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...], axes: tuple[int, int]
-) -> npt.NDArray[Any]:
-    """Return regions as labels of an array whose rows and columns lie on two axes."""
-    highest = max((region.id for _, region in regions), default=0)
-    labels = np.zeros(shape, label_type(shape, highest))
-    others = [axis for axis in range(len(shape)) if axis not in axes]
-    # Largest first, so that regions inside stay visible.
-    for place, region in sorted(regions, key=lambda item: -item[1].area):
-        key: list[Any] = [0] * len(shape)
-        for axis, (_, at) in zip(others, place, strict=True):
-            key[axis] = min(at, shape[axis] - 1)
-        y0, x0, y1, x1 = region.bbox
-        key[axes[0]], key[axes[1]] = slice(y0, y1), slice(x0, x1)
-        mask = region.mask if axes[0] < axes[1] else region.mask.T
-        labels[tuple(key)][mask > 0] = region.id
-    return labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -98,14 +99,18 @@ class Worker(QObject):
         return True
 
     def _start_thread(self) -> None:
+        _end_threads_of_window()
+        if self._mode == "queue":
+            # At once: superqt's threads wait for the event loop, and for others to end, while a
+            # window that closes waits for what is written here.
+            threading.Thread(target=self._queue.drive).start()
+            return
         threads: list[ref[Any]] = []
-        stoppable = self._mode != "queue"
 
         def closing() -> bool:
-            thread = threads[0]() if stoppable else None
+            thread = threads[0]()
             return thread is not None and bool(thread.abort_requested)
 
-        _end_threads_of_window()
         thread = create_worker(self._queue.drive, closing, _ignore_errors=True)
         threads.append(ref(thread))
         thread.start()
