@@ -3,6 +3,7 @@
 import pytest
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.regions.annotations import yolo
 from napari_maskinversion.regions.annotations.reading import read_annotations
 
 SHAPE = (20, 40)
@@ -128,6 +129,18 @@ def test_files_of_a_data_set_tell_together_what_a_line_is(read, tmp_path):
     result = read(line)
     assert "read as poses" in result.notes_text
     assert result.items[0].region.bbox == (3, 8, 17, 32)
+
+
+def test_a_file_of_a_data_set_is_read_once_for_all_others(read, tmp_path, monkeypatch):
+    read("0 0.1 0.1 0.3 0.1 0.3 0.4", data__yaml="names: [dog]")
+    folder = tmp_path / "labels" / "train"
+    for name in "bcd":
+        (folder / f"{name}.txt").write_text("0 0.1 0.1 0.3 0.1 0.3 0.4")
+    files, lines_of = [], yolo.read_lines
+    monkeypatch.setattr(yolo, "read_lines", lambda path: files.append(path) or lines_of(path))
+    for name in "bcd":
+        read_annotations(folder / f"{name}.txt", SHAPE)
+    assert sorted(files) == sorted(folder.glob("*.txt"))
 
 
 @pytest.mark.parametrize(

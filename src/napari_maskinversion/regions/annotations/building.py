@@ -32,6 +32,7 @@ Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1 at pixel edges
 _MAX_NOTES: Final = 3  # notes shown in a refusal
 _MOST_COORDINATE: Final = 1e9  # of pixels; sums of larger numbers lose the pixels
 _SLACK: Final = 0.5  # pixels beyond the plane that lose no pixel's centre
+_BROKEN: Final = " is broken ("  # in notes on what could not be read
 _STRANGE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -155,7 +156,7 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
     first = next(objects, None)
     if first is None:
         of = f" of {image.file}" if image.file else ""
-        raise NoRegionsError(" ".join([f"{path} contains no region{of}.", *notes[:_MAX_NOTES]]))
+        raise _without_regions(f"{path} contains no region{of}.", notes)
     drawn: Iterable[tuple[Drawn, list[Geometry]]] = _geometries(chain([first], objects), notes)
     if shape is None:
         drawn = list(drawn)
@@ -163,7 +164,9 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
         notes.append(f"{path} has no image size; {shape[0]} x {shape[1]} px contain all regions.")
     outside = f" ({parsed.coordinates})" if parsed.coordinates else ""
     items: list[tuple[Drawn, Region]] = []
+    areas = False
     for one, parts in drawn:
+        areas = True
         with left_out(one.where, notes):
             filled = [fill(part, shape) for part in parts]
             region = united([one for one in filled if one is not None])
@@ -172,7 +175,7 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
             notes += _notes_on(one.where, parts, region, shape)
             items.append((one, region))
     if not items:
-        raise InputError(" ".join([f"{path} contains no region.", *notes[:_MAX_NOTES]]))
+        raise _without_regions(f"{path} contains no region.", notes, areas=areas)
     numbers = _numbers([one for one, _ in items], path, notes)
     words = _plain_labels({*parsed.colors, *(one.label for one, _ in items)}, path, notes)
     return Annotations(
@@ -200,6 +203,13 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
     )
 
 
+def _without_regions(fault: str, notes: list[str], *, areas: bool = False) -> InputError:
+    """Return the error for a file without regions: on purpose, unless an area or record is lost."""
+    lost = areas or any(_BROKEN in note for note in notes)
+    kind = InputError if lost else NoRegionsError  # such as tags, points and lines alone
+    return kind(" ".join([fault, *notes[:_MAX_NOTES]]))
+
+
 def _with_text_score(one: Drawn) -> Mapping[str, Any]:
     """Return the attributes of an object, with a score that is no number, such as "high"."""
     return {**one.values, SCORE: one.score} if isinstance(one.score, str) else one.values
@@ -213,7 +223,7 @@ def left_out(where: str, notes: list[str]) -> Iterator[None]:
     except LeftOut as reason:
         notes.append(f"{where} {reason} and was left out.")
     except (ValueError, TypeError, OverflowError) as error:
-        notes.append(f"{where} is broken ({first_line(error)}) and was left out.")
+        notes.append(f"{where}{_BROKEN}{first_line(error)}) and was left out.")
 
 
 def _geometries(

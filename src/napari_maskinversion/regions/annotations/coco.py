@@ -43,7 +43,7 @@ UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
 BROUGHT: Final = "attributes of the regions"
 """Where files of ours list the attributes that are no results."""
-_NO_WORDS: Final = {"_background_", "__ignore__"}  # unused categories of labelme's
+_NO_WORDS: Final = {"_background_", "__ignore__", "background"}  # unused categories of labelme's
 
 
 class _Image(Record):
@@ -178,7 +178,8 @@ def _categories(
 ) -> dict[str, Any]:
     """Return the names of categories by id, and number and supercategory of each name.
 
-    Of two with one name the number that is used counts. Unused headings of others are no words.
+    Of two with one name the number that is used counts. Unused headings of others are no words,
+    and Roboflow's, which are below none, need no note.
     """
     records = page.get("categories")
     if not isinstance(records, list):
@@ -196,6 +197,13 @@ def _categories(
                 f"and {name!r}. Give each its own."
             )
     words = {key: name for key, name in names.items() if key in used or name not in headings}
+    dropped = [one for one in categories if one.id not in words and one.supercategory != "none"]
+    unused = [names[one.id] for one in dropped if names[one.id] not in _NO_WORDS]
+    if unused:
+        notes.append(
+            f"{path}: {', '.join(unused[:5])} has no region, is only the supercategory of others, "
+            "and is no word."
+        )
     keys: dict[str, list[Any]] = {}
     for key in sorted(words, key=lambda key: key not in used):
         keys.setdefault(words[key], []).append(key)
@@ -205,7 +213,7 @@ def _categories(
                 f"{path}: the categories {', '.join(map(str, both))} are called {name!r} and "
                 f"become one word with the number {both[0]}."
             )
-    above = {one.id: one.supercategory or "" for one in categories}
+    supercategories = {one.id: one.supercategory or "" for one in categories}
     numbers = {
         name: some[0]
         for name, some in keys.items()
@@ -214,7 +222,9 @@ def _categories(
     return {
         "names": words,
         "category_ids": numbers,
-        "supercategories": {name: above[some[0]] for name, some in keys.items() if above[some[0]]},
+        "supercategories": {
+            name: above for name, some in keys.items() if (above := supercategories[some[0]])
+        },
     }
 
 
@@ -263,7 +273,11 @@ def _are_shares(page: CocoPage) -> bool:
 def _in_pixels(members: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
     def larger(values: Any) -> Any:
         if isinstance(values, list) and not any(isinstance(one, list) for one in values):
-            return [value * shape[1 - place % 2] for place, value in enumerate(values)]
+            sides = (shape[1], shape[0])
+            return [
+                value * sides[place % 2] if isinstance(value, int | float) else None
+                for place, value in enumerate(values)
+            ]
         return [larger(one) for one in values] if isinstance(values, list) else values
 
     return {**members, **{key: larger(members.get(key)) for key in ("bbox", "segmentation")}}

@@ -67,8 +67,8 @@ def parse_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReferenc
     positions = _positions([roi for _, _, roi in parsed])
     automatic = {name for _, name, _ in parsed if _AUTOMATIC.fullmatch(name)}
     named = [name for _, name, _ in parsed if name not in automatic]
-    # All different, and only by their numbers: Roi 1, Roi 2, cell_003, ...
-    if len({_NUMBER.sub("0", name) for name in named}) == 1 < len(set(named)) == len(named):
+    # Three or more, all different, and only by their numbers: Roi 1, Roi 2, cell_003, ...
+    if len({_NUMBER.sub("0", name) for name in named}) == 1 and 2 < len(named) == len(set(named)):
         notes.append(f"{path}: names such as {named[0]} only number the ROIs and are no words.")
         automatic |= set(named)
     return Parsed(

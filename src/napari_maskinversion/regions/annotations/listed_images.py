@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
@@ -23,7 +24,8 @@ from ...base.validation import composed
 
 NO_GEOREFERENCE: Final = "the image has no georeference"
 # Label Studio puts eight digits before names, and _ for spaces; Roboflow adds digits after them.
-_PREFIX: Final = re.compile(r"[0-9a-f]{8}-(?=.)")
+# Eight digits without a letter are a date.
+_PREFIX: Final = re.compile(r"(?!\d{8})[0-9a-f]{8}-(?=.)")
 _SUFFIX: Final = re.compile(r"(.+)_(\w+)\.rf\.\w+\.\w+")
 # How alike two names are: more than the parts of any path, and less than a file of the same name.
 _EXACT, _SAME_STEM = 1000.0, 0.5
@@ -101,7 +103,7 @@ def same_image(one: str, other: str) -> bool:
 
 
 def _likeness(one: str, other: str) -> float:
-    """Return how alike two names are: 0 for other files, else more for each folder they share."""
+    """Return how alike a listed name and another are: 0 for other files, more for each folder."""
     if not one or not other:
         return 0
     if one == other:
@@ -113,13 +115,26 @@ def _likeness(one: str, other: str) -> float:
     first, second = PureWindowsPath(parts[-1]), PureWindowsPath(others[-1])
     if first.stem == second.stem and not (first.suffix and second.suffix):
         return _SAME_STEM
-    return _SAME_STEM / 2 if _uploaded(first.name) == _uploaded(second.name) else 0
+    return _SAME_STEM / 2 if _uploaded(first.name, second.name) else 0
 
 
-def _uploaded(name: str) -> str:
-    """Return a name as it was before an upload, as far as it can be told."""
-    name = _SUFFIX.sub(r"\1.\2", _PREFIX.sub("", unquote(name)))
-    return re.sub(r"[^-\w.]", "", name.replace(" ", "_")).lower()
+def _uploaded(listed: str, name: str) -> bool:
+    """Return whether a listed name may be another one after an upload."""
+    before, name = _SUFFIX.sub(r"\1.\2", _PREFIX.sub("", listed)).lower(), name.lower()
+    return before in (name, re.sub(r"[^-\w.]", "", name.replace(" ", "_")))
+
+
+def _is_of_another(listed: str, image: Path) -> bool:
+    """Return whether a listed name may be that of another file beside an image."""
+    if not image.is_file():
+        return False
+    names = _files_in(image.parent, image.parent.stat().st_mtime_ns)
+    return any(name != image.name and _likeness(listed, name) for name in names)
+
+
+@lru_cache(maxsize=1)
+def _files_in(folder: Path, _: int) -> list[str]:
+    return [one.name for one in folder.iterdir()]
 
 
 def choose_images(
@@ -137,6 +152,9 @@ def choose_images(
     best = max(likeness, default=0)
     chosen = [one for one, alike in zip(listed, likeness, strict=True) if alike == best]
     names = list(dict.fromkeys(one.name for one in chosen))
+    if len(names) == 1 and best < _SAME_STEM and _is_of_another(names[0], Path(image.name)):
+        fault = f"is about {names[0]}, which may be another file beside {image.file}."
+        raise NotListedError(f"{path} {fault}", _fitting(chosen, image.shape))
     if len(names) != 1:
         some = ", ".join(names[:5]) or "none"
         fault = f"has {len(names)} images that may be {image.file} ({some})."

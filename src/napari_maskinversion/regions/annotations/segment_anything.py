@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +33,10 @@ def is_segment_anything(page: Any) -> bool:
     """Return whether JSON content is masks of one image, without categories."""
     records, one = _records(page), isinstance(page, list)
     about = not one and isinstance(page, dict) and ("image" in page or "image_path" in page)
-    first = records[0] if records and isinstance(records[0], dict) else {}
-    return "segmentation" in first and (about or (one and "image_id" not in first))
+    masks = [mask for mask in records if isinstance(mask, dict) and "segmentation" in mask]
+    if not records:  # no mask was found
+        return page == [] or (about and isinstance(page.get("annotations"), list))
+    return bool(masks) and (about or (one and "image_id" not in masks[0]))
 
 
 def _records(page: Any) -> list[Any]:
@@ -48,12 +51,13 @@ def parse_segment_anything(page: Any, path: Path, image: ImageReference) -> Pars
     about = _Image.of(head.get("image"))
     size = whole_size(about.height, about.width)
     size = size or whole_size(head.get("img_height"), head.get("img_width"))
+    masks = [(_Mask.of(one), one if isinstance(one, dict) else {}) for one in _records(page)]
+    own_sizes = (getattr(one.segmentation, "size", None) for one, _ in masks)
+    sizes = Counter(one for one in own_sizes if one is not None)
+    size = size or max(sizes, key=sizes.__getitem__, default=None)  # one of another is left out
     objects = []
-    for number, members in enumerate(_records(page), 1):
-        where = f"{path}, mask {number}"
-        members = members if isinstance(members, dict) else {}
-        one, drawn = _Mask.of(members), members.get("segmentation")
-        size = size or getattr(one.segmentation, "size", None)
+    for number, (one, members) in enumerate(masks, 1):
+        where, drawn = f"{path}, mask {number}", members.get("segmentation")
         others = {key: value for key, value in members.items() if type(value) in (int, float)}
         objects.append(
             Drawn(

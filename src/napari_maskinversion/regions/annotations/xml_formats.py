@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from math import degrees, isfinite
 from pathlib import Path
@@ -20,7 +21,7 @@ from .polygons import check_crop, ellipse, ring, turned_box
 from .rle import check_counts
 
 _FRACTION: Final = re.compile(r"\s*[0-9]+\.[0-9]*[1-9][0-9]*\s*")
-_WHOLE: Final = re.compile(r"\s*([0-9]{1,9})(\.0*)?\s*")
+_WHOLE: Final = re.compile(r"\s*(-?[0-9]{1,9})(\.0*)?\s*")
 _NO_AREA: Final = ("polyline", "points", "cuboid", "skeleton")
 _DEFAULTS: Final = ("", "0", "Unspecified")  # values of attributes that say nothing
 _SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
@@ -38,13 +39,22 @@ def read_xml(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except ParseError as error:
-        raise InputError(f"{path} is broken XML: {error}.") from None
+        raise InputError(f"{path} is broken XML: {error}{_if_not_utf8(path)}.") from None
     except DefusedXmlException:
         raise InputError(
             f"{path} contains XML entities, which can be harmful; remove them."
         ) from None
     except (LookupError, ValueError) as error:  # unknown encoding
         raise InputError(f"{path} cannot be read ({error}); save it as UTF-8.") from None
+
+
+def _if_not_utf8(path: Path) -> str:
+    """Return a hint for a file in another encoding than XML's own; "" if it is in that."""
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return "; its letters are not UTF-8: save it as UTF-8"
+    return ""
 
 
 def _size(*sides: str | None) -> tuple[int, int] | None:
@@ -69,12 +79,15 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     """
     notes, objects = [], []
     entries = root.findall("object")
-    corners = [one.findtext(f"bndbox/{side}") for one in entries for side in _SIDES[:2]]
-    first = 1
-    if any(_WHOLE.fullmatch(text or "") and float(text) == 0 for text in corners):
+    corners = [corner for one in entries for corner in _first_corner(one)]
+    whole = [int(one[1]) for one in map(_WHOLE.fullmatch, corners) if one]
+    first, lowest = 1, min(whole, default=1)
+    if lowest < 1:
         first = 0
-        notes.append(f"{path} has a box that begins at 0; all boxes were read as counted from 0.")
-    elif any(_FRACTION.fullmatch(text or "") for text in corners):
+        notes.append(
+            f"{path} has a box that begins at {lowest}; all boxes were read as counted from 0."
+        )
+    elif any(map(_FRACTION.fullmatch, corners)):
         first = 0
         notes.append(f"{path} has parts of pixels; all boxes were read as counted from 0.")
     for number, item in enumerate(entries, 1):
@@ -90,11 +103,13 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
             one.findtext("name") or "": (one.findtext("value") or "").strip()
             for one in item.iterfind("attributes/attribute")
         }
-        turn = values.pop("rotation", "0")
+        turn = _turn(values.get("rotation"))
+        if turn is not None:
+            del values["rotation"]
         objects.append(
             Drawn(
                 where=where,
-                geometry=partial(_voc_geometry, item, first, turn),
+                geometry=partial(_voc_geometry, item, first, turn or 0),
                 label=label,
                 values=_set(values, "name"),
             )
@@ -107,6 +122,16 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     return Parsed(objects=objects, images=[listed], notes=notes)
 
 
+def _first_corner(item: Any) -> list[str]:
+    """Return the lowest corner (x, y) of a box as it is written; none of a broken box."""
+    texts = [item.findtext(f"bndbox/{side}") or "" for side in _SIDES]
+    try:
+        x0, y0, x1, y1 = map(float, texts)
+    except ValueError:
+        return []
+    return texts[:2] if x0 < x1 and y0 < y1 else []
+
+
 def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
     """Return the attributes that say something, without some."""
     return {
@@ -116,7 +141,14 @@ def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
     }
 
 
-def _voc_geometry(item: Any, first: int, turn: str) -> Geometry:
+def _turn(text: str | None) -> float | None:
+    """Return the turn of a box, in degrees; None for a text that is no number."""
+    with suppress(ValueError):
+        return _number(text, "rotation")
+    return None
+
+
+def _voc_geometry(item: Any, first: int, turn: float) -> Geometry:
     """Return polygons (LabelMe, Roboflow), a turned box (roLabelImg, DIOR-R, CVAT) or a box."""
     if (item.findtext("deleted") or "").strip() == "1":
         raise LeftOut("is deleted")
@@ -129,8 +161,8 @@ def _voc_geometry(item: Any, first: int, turn: str) -> Geometry:
     if outlines:
         return Outline([ring(_corners(one)) for one in outlines])
     x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) for side in _SIDES)
-    if angle := _number(turn, "rotation"):  # of CVAT, in degrees
-        return Outline([turned_box(x0 - first, y0 - first, x1, y1, angle)])
+    if turn:  # of CVAT
+        return Outline([turned_box(x0 - first, y0 - first, x1, y1, turn)])
     return Box(y0 - first, x0 - first, y1, x1)
 
 
@@ -198,7 +230,7 @@ def _cvat_geometry(drawn: Any) -> Geometry | None:
 
     if drawn.tag in _NO_AREA:
         raise LeftOut(f"is a {drawn.tag}")
-    turn = _number(drawn.get("rotation") or "0", "rotation")
+    turn = _turn(drawn.get("rotation")) or 0
     if drawn.tag == "polygon":
         pairs = [pair.split(",") for pair in (drawn.get("points") or "").split(";") if pair]
         return Outline([ring(pairs)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ _SLACK: Final = 0.01  # coordinates are rounded
 _TURNED_SLACK: Final = 0.5  # oriented boxes reach beyond the image
 _BOX: Final = 4  # numbers
 _MOST_FILES: Final = 50  # that tell together what lines of a data set mean
+_WHOLE: Final = re.compile(r"-?\d{1,15}")
 # Eight coordinates of pixels, and a name; about the image before them.
 _DOTA: Final = re.compile(r"imagesource:.*|gsd:.*|([-\d.]+\s+){8}[^\d\s-]\S*.*")
 
@@ -104,11 +105,13 @@ def is_dota(content: Any) -> bool:
 
 def _parsed(text: str, where: str) -> _Line:
     try:
-        numbers = [float(word) for word in text.replace(",", " ").split()]
+        words = text.replace(",", " ").split()
+        # As they are written: 1 may number a track, and 1.0 is a share of the image.
+        numbers = [int(word) if _WHOLE.fullmatch(word) else float(word) for word in words]
     except ValueError:
         numbers = []
     finite = len(numbers) > 4 and all(map(isfinite, numbers))
-    if not finite or numbers[0] < 0 or not numbers[0].is_integer():
+    if not finite or numbers[0] < 0 or not float(numbers[0]).is_integer():
         raise ValueError(
             "not YOLO: a class, and four numbers of a box or six or more of an outline"
         )
@@ -117,14 +120,21 @@ def _parsed(text: str, where: str) -> _Line:
 
 def _beside(path: Path) -> list[list[_Line]]:
     """Read the first files of lines in the folder of a file, without it."""
-    files = []
-    for file in sorted(path.parent.glob("*.txt"))[:_MOST_FILES]:
-        lines = []
-        with suppress(InputError, ValueError):
-            lines = [_parsed(text, "") for text in read_lines(file) if text.strip()]
-        if lines and file != path:
-            files.append(lines)
-    return files
+    first = _first_in(path.parent, path.parent.stat().st_mtime_ns)
+    others = [_lines_of(file, file.stat().st_mtime_ns) for file in first if file != path]
+    return [lines for lines in others if lines]
+
+
+@lru_cache(maxsize=1)
+def _first_in(folder: Path, _: int) -> list[Path]:
+    return sorted(folder.glob("*.txt"))[:_MOST_FILES]
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _lines_of(file: Path, _: int) -> list[_Line]:
+    with suppress(InputError, ValueError):
+        return [_parsed(text, "") for text in read_lines(file) if text.strip()]
+    return []
 
 
 def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geometry:

@@ -19,6 +19,7 @@ from .polygons import fault, ring
 Numbers = list[float]
 _SLACK: Final = 0.02  # shares of the image by which a box may lie beyond it
 _PLANAR: Final = 2.0  # pixels by which corners of an oriented box may miss a rectangle
+_TANGLED: Final = 0.06  # share of the pairs of sides that cross; a slip among 8 corners has 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Layout:
 
     def parts(self, numbers: Numbers) -> tuple[Numbers, float | None, int | None]:
         """Return the numbers of a line's shape, its confidence and its track number."""
-        track = int(numbers[-1]) if self.track else None
+        track = int(numbers[-1]) if self.track and numbers[-1] >= 0 else None  # -1 is no track
         rest = numbers[:-1] if self.track else numbers
         score = rest[-1] if self.score and (self.drawn is not None or len(rest) % 2) else None
         return rest[: self.drawn or len(rest) // 2 * 2], score, track
@@ -67,25 +68,32 @@ def layout_of(
             return Layout(what="oriented boxes", track=track, score=flat.score)
         numbered = _are_numbers(files)
         extra = _pose(lines, points, numbered)
-        if extra is not None and (points or not all(map(_is_outline, outlines))):
+        if extra is not None and (points or np.mean([*map(_disorder, outlines)]) > _TANGLED):
             track = numbered and extra > 0
             return Layout(what="poses", track=track, score=extra > track, drawn=4)
     return flat
 
 
 def _are_numbers(files: Sequence[Sequence[Numbers]]) -> bool:
-    """Return whether all lines end with a whole number from 1, another one for each of a file."""
+    """Return whether all lines end with whole numbers that are more than shares of the image.
+
+    Where all are 0 and 1, each must be written so, not as 1.0, and only once in a file.
+    """
     ends = [[line[-1] for line in file] for file in files]
-    whole = all(end >= 1 and end.is_integer() for file in ends for end in file)
-    return whole and all(len(set(file)) == len(file) for file in ends)
+    every = [end for file in ends for end in file]
+    whole = all(end % 1 == 0 and end >= -1 for end in every)
+    if any(not 0 <= end <= 1 for end in every):
+        return whole
+    once = all(len(set(file)) == len(file) for file in ends)
+    return once and 1 in every and all(isinstance(end, int) for end in every)
 
 
 def _are_tracked(files: Sequence[Sequence[Numbers]]) -> bool:
     lines = [line for file in files for line in file]
     if not _are_numbers(files) or any(len(line) < 5 or max(line[:-1]) > 1.5 for line in lines):
         return False
-    # A coordinate may be 1, and never more; without a track number an outline has an even count.
-    if any(line[-1] > 1 for line in lines) or all(len(line) % 2 for line in lines):
+    # Coordinates and confidences are 0 to 1; with both an outline has an odd count.
+    if any(not 0 <= line[-1] <= 1 for line in lines):
         return True
     if any(len(line) % 2 for line in lines):
         return False
@@ -96,7 +104,7 @@ def _ends_apart(line: Numbers) -> bool:
     """Return whether the last two numbers are no corner of the outline that the others are."""
     lowest = max(line[1:-2:2])  # an outline that reaches the lower border has neighbours there
     stray = lowest < 0.85 or not _is_outline(line) or not _near(line[-2:], line[:-2])
-    return stray and _is_outline(line[:-2])
+    return line[-1] == 1 and stray and _is_outline(line[:-2])
 
 
 def _is_box(line: Numbers) -> bool:
@@ -110,7 +118,26 @@ def _is_outline(line: Numbers) -> bool:
     """Return whether numbers are plausible as corners: a simple ring, the second no stray."""
     if len(line) < 6 or max(line) > 1 + _SLACK:
         return False
-    return not fault([ring(np.reshape(line, (-1, 2)))]) and _near(line[2:4], line[:2] + line[4:])
+    return not _is_stray(line) and not fault([ring(np.reshape(line, (-1, 2)))])
+
+
+def _is_stray(line: Numbers) -> bool:
+    """Return whether the second corner is far away, or several at 0: points that are not seen."""
+    unseen = ~np.reshape(line, (-1, 2))[1:].any(axis=1)
+    return bool(unseen.sum() > 1) or not _near(line[2:4], line[:2] + line[4:])
+
+
+def _disorder(line: Numbers) -> float:
+    """Return how far numbers are from an outline: 0 to 1, and little for one with a slip."""
+    if len(line) < 6 or max(line) > 1 + _SLACK or _is_stray(line):
+        return 1
+    corners = np.reshape(line, (-1, 2))
+    sides = np.roll(corners, -1, axis=0) - corners
+    ways = corners[None] - corners[:, None]  # from each corner to the others
+    left = np.sign(sides[:, None, 0] * ways[..., 1] - sides[:, None, 1] * ways[..., 0])
+    apart = left * np.roll(left, -1, axis=1) < 0  # the ends of a side lie on both sides of a line
+    count = len(corners)
+    return float((apart & apart.T).sum() / (count * (count - 3))) if count > 4 else 0
 
 
 def _near(point: Numbers, others: Numbers) -> bool:
@@ -139,7 +166,7 @@ def _pose(lines: Sequence[Numbers], points: Any, numbered: bool) -> int | None:
     if points:
         extra = length - points[0] * points[1]
         return extra if extra in (0, 1, 2) else None
-    whole = all(line[at].is_integer() for line in lines for at in range(6, length + 4, 3))
+    whole = all(line[at] % 1 == 0 for line in lines for at in range(6, length + 4, 3))
     extras = (1, 2, 0) if numbered and not (length % 3 == 0 and whole) else (0, 1)
     for extra, size in product(extras, (2, 3)):
         ends = length + 4 - extra
