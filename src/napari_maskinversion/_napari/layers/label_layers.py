@@ -24,8 +24,6 @@ _LARGE: Final = 16_000_000  # pixels; napari takes seconds to show more than tha
 _ROOM: Final = 2**10  # labels above those of a file
 VALUES: Final = "attributes"
 """Where a layer's metadata has the attributes that regions have in their file, by label."""
-
-
 COVERED: Final = "napari-maskinversion: covered"
 """Metadata of a layer whose regions overlap: what it does not show of them, by plane and label."""
 

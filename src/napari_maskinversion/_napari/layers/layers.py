@@ -23,9 +23,9 @@ OURS: Final = "napari-maskinversion"
 # Metadata of a layer whose file we opened ourselves: its path.
 FILE: Final = "napari-maskinversion: file"
 # Metadata of a layer that is one channel of an image: the identity of the image.
-ONLY_FIRST: Final = "napari-maskinversion: only the first level"
-"""Metadata of an image whose other levels are there to be drawn, and nothing else."""
 IDENTITY: Final = "napari-maskinversion: image"
+# Metadata of an image whose other levels are there to be drawn, and nothing else.
+ONLY_FIRST: Final = "napari-maskinversion: only the first level"
 # Events of a regions layer that tell of an edit; painting has its own.
 EDITS: Final = ("data", "set_data", "paint", "labels_update")
 MOVES: Final = ("scale", "translate", "rotate", "shear", "affine", "units")
