@@ -14,8 +14,8 @@ from napari_maskinversion.base.preferences import (
     load,
     save,
 )
-from napari_maskinversion.engine.models.weights_download import fetch
-from napari_maskinversion.language.labels.colors import SAFE_COLORS, fill_colors
+from napari_maskinversion.engine.models.registry import fetch
+from napari_maskinversion.language.labels.label import SAFE_COLORS, fill_colors
 
 
 def test_what_is_saved_is_what_is_loaded(own_config_folder):

@@ -126,7 +126,7 @@ def test_weights_of_another_model_are_refused(hub, monkeypatch):
 
 def test_a_file_truncated_on_disk_is_never_loaded(hub, monkeypatch):
     stock(hub, monkeypatch, "ViT-B-16/openai", quick_gelu=True)
-    from napari_maskinversion.engine.models.weights_download import fetch
+    from napari_maskinversion.engine.models.registry import fetch
 
     path = fetch("ViT-B-16/openai")
     path.write_bytes(path.read_bytes()[:-100])
