@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 import weakref
 from dataclasses import replace
 from types import SimpleNamespace
@@ -186,15 +185,6 @@ def test_closing_the_dock_stops_the_run_and_lets_go(window, qtbot, widget, slow)
     assert "later" not in [widget.input.regions.itemText(i) for i in range(9)]
 
 
-def test_a_dock_that_is_shown_again_works_again(window, qtbot, widget, slow, run_to_end):
-    viewer = widget._viewer
-    viewer.window.remove_dock_widget(widget)
-    viewer.window.add_dock_widget(widget, name="again")
-    slow.free = True
-    run_to_end(widget)
-    assert widget.results.model.rowCount() == 50
-
-
 def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_viewer, scene, slow):
     viewer = make_napari_viewer()
     viewer.add_image(scene[0])
@@ -208,18 +198,6 @@ def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_vi
     slow.go.release()
     no_worker_left(qtbot)
     assert len(slow.reached) == 1
-
-
-def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
-    slow.free, slow.steps = True, 500
-    heard = []
-    widget.runner.progressed.connect(lambda update: heard.append(time.monotonic()))
-    widget.model.form.set_values({"chunk_size": 1})
-    start = time.monotonic()
-    widget.start()
-    ended(qtbot, widget)
-    assert len(slow.reached) > 20_000
-    assert len(heard) <= 10 * (time.monotonic() - start) + 5
 
 
 def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
