@@ -132,40 +132,6 @@ def test_the_size_of_a_run_is_said_before_it_and_its_time_from_the_second_on(run
     assert "5 regions, about " in second
 
 
-def test_results_are_replaced_only_when_told(run, files):
-    (files / "out").mkdir()
-    (files / "out" / "regions.csv").write_text("mine")
-    assert "already has regions.csv" in refusal(run())
-    assert (files / "out" / "regions.csv").read_text() == "mine"
-    assert run("--overwrite")[0] == 0
-    assert (files / "out" / "regions.csv").read_text() != "mine"
-
-
-@pytest.mark.parametrize("kind", ["masks", "masks in a folder", "masks by a link", "labels"])
-def test_an_input_is_never_replaced(run, files, monkeypatch, kind):
-    monkeypatch.setattr(run_module, "load", lambda *_: pytest.fail("It went to work."))
-    mine, out = files / "labels.tif", files
-    tifffile.imwrite(mine, label_image(5))
-    inputs = {"masks": "labels.tif"}
-    if kind == "masks in a folder":
-        out = files / "several"
-        out.mkdir()
-        mine = mine.rename(out / "labels.tif")
-        inputs = {"masks": "several"}
-    elif kind == "masks by a link":
-        out = files / "elsewhere"
-        out.mkdir()
-        (out / "labels.tif").symlink_to(mine)
-    elif kind == "labels":
-        mine = files / "regions.csv"
-        mine.write_text("name\ncar\nkey\n")
-        inputs = {"labels": str(mine)}
-    before = mine.read_bytes()
-    err = refusal(run("--format", "csv,masks", "--out", out, "--overwrite", **inputs))
-    assert "which is an input" in err
-    assert mine.read_bytes() == before
-
-
 def test_windows_merged_regions_and_units_reach_the_files(run, files):
     ok(run("--window", "20", "--only", "1,3,5", "--merge", "1,5", "--pixel-size", "0.5"))
     frame = pd.read_csv(files / "out" / "regions.csv")

@@ -177,15 +177,6 @@ def test_masks_are_cleaned(segment):
     assert [region.bbox for region in labels()] == [(8, 8, 22, 27), (33, 43, 52, 77)]
 
 
-def test_a_file_that_is_there_stays_unless_told_otherwise(segment, folder):
-    (folder / "regions.tif").write_text("mine")
-    assert "--overwrite" in refusal(segment("--boxes", "boxes.csv"))
-    assert (folder / "regions.tif").read_text() == "mine"
-    assert segment("--boxes", "boxes.csv", "--overwrite")[0] == 0
-    assert len(labels())
-    assert [p.name for p in folder.glob(".*")] == []
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -94,19 +94,6 @@ def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):
     assert len(slow.reached) == 12  # not a step more
 
 
-def test_cancel_works_while_the_image_is_encoded(qtbot, widget, slow):
-    widget.start()
-    slow.go.release()
-    qtbot.waitUntil(lambda: len(slow.reached) == 2, timeout=20_000)
-    press(qtbot, widget.foot.cancel)
-    slow.go.release()
-    ended(qtbot, widget)
-    assert set(slow.reached) == {"encoding"}
-    assert len(slow.reached) == 2
-    assert widget.results.model.rowCount() == 0
-    assert widget.foot.button.isEnabled()
-
-
 @pytest.mark.parametrize("chunks", [0, 1])
 def test_a_failure_of_any_kind_is_told_in_one_line_and_ends_the_run(
     qtbot, widget, slow, messages, chunks

@@ -25,10 +25,9 @@ _MODULES: Final = (
     "tables",
     "heatmaps",
     "annotations",
-    "spatial.geopackage",
-    "spatial.label_pyramid",
-    "spatial.anndata_table",
-    "spatial.spatialdata_store",
+    "geopackage",
+    "label_pyramid",
+    "spatialdata_store",
     "archive",
     "record",
 )
