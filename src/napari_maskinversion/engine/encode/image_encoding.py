@@ -180,7 +180,7 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
     norm, mlp, (images, count, _) = block.ln_2, block.mlp, tokens.shape
 
     def by_image(rows: Tensor) -> Tensor:
-        return rows if images == 1 else rows.unflatten(0, (images, count))
+        return rows if images == 1 else rows.view(images, count, -1)
 
     normed = block.ln_1(tokens)
     attended = block.attention(q_x=normed)
@@ -201,7 +201,7 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
     result = mixed_tokens + added.view_as(mixed_tokens)
     values, seen = inputs.values(), working(result)
     if images > 1:
-        values = values.unflatten(1, (images, count)).transpose(0, 1)
+        values = values.reshape(len(values), images, count, -1).transpose(0, 1)
     jacobian = partial(_mean_token_jacobian, visual)
     constants = LayerConstants(
         values=values.contiguous(),

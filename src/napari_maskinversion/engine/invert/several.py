@@ -80,7 +80,7 @@ class ImageBatch:
         with computing(tf32=config.precision == "tf32"):
             images = np.repeat(np.arange(first, first + len(masks)), counts)
             own = self._encoding.of(torch.from_numpy(images).to(self._encoding.embedding.device))
-            sizes = [self._planes[image] for image in images]
+            sizes = [self._planes[image] for image in images.tolist()]
             targets = MaskTargets(regions, sizes, own.input_size, own.grid, own.embedding)
             maps = MapBuilder(own, 0).exact(config, len(regions))
             descent = Descent(targets, own.embedding, config)
