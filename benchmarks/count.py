@@ -109,27 +109,32 @@ def count(
     budget: int = 16 * 2**30,
     device: str = "cuda",
     precision: Precision = "float32",
+    own_images: bool = False,
 ) -> dict[str, Any]:
-    """Count an exact inversion of ``masks`` masks; returns what the table shows."""
+    """Count an exact inversion of ``masks`` masks; returns what the table shows.
+
+    With ``own_images`` each is on an image of its own, as windows are that go together.
+    """
     width, joint, heads, patch = TOWERS[tower]
     side = resolution // patch
     tokens, hidden = side * side + 1, 4 * width
-    config = InversionConfig(precision=precision)
+    config = InversionConfig(precision=precision, route="direct" if own_images else "auto")
+    images = (masks,) if own_images else ()
     with FakeTensorMode(allow_non_fake_inputs=True):
 
         def of(*shape: int) -> Tensor:
             return torch.empty(*shape, device=device)
 
         layer = LayerConstants(
-            values=of(heads, tokens, width // heads),
-            jacobian=of(joint, width),
+            values=of(*images, heads, tokens, width // heads),
+            jacobian=of(*images, joint, width),
             weights=BlockWeights(of(width, width), of(width, hidden), of(hidden, width)),
-            slope=of(tokens, hidden),
-            bend=of(tokens, hidden),
-            offset=of(tokens, width),
+            slope=of(*images, tokens, hidden),
+            bend=of(*images, tokens, hidden),
+            offset=of(*images, tokens, width),
         )
-        size = (resolution, resolution)
-        builder = MapBuilder(ImageEncoding(of(joint), (layer,), (side, side), size), budget)
+        size, embedding = (resolution, resolution), of(*images, joint)
+        builder = MapBuilder(ImageEncoding(embedding, (layer,), (side, side), size), budget)
         explained = builder.exact(config, masks)
         targets = fake_targets(masks, side, resolution, of)
         counter = count_loop(explained, targets, builder.encoding.embedding, config)

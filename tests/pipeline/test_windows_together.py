@@ -11,6 +11,7 @@ from napari_maskinversion.base.errors import Cancelled
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.engine.invert.several import ImageBatch
+from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import window_runner
@@ -144,6 +145,23 @@ def test_the_next_windows_are_read_meanwhile_and_no_thread_is_left():
     assert {name.partition("_")[0] for name in source.threads[1:]} == {"windows"}
     assert len(source.threads) == 5  # each window once
     assert not [one for one in threading.enumerate() if one.name.startswith("windows")]
+
+
+def test_for_a_gpu_the_thread_resizes_too(batches, monkeypatch):
+    resized, to_input = [], Backbone.to_input
+
+    def noting(self, *arguments, **keywords):
+        resized.append(threading.current_thread().name.partition("_")[0])
+        return to_input(self, *arguments, **keywords)
+
+    side = demo_model().working_resolution
+    monkeypatch.setattr(Backbone, "to_input", noting)
+    monkeypatch.setattr(window_runner.WindowRunner, "_resolution_ahead", lambda _: side)
+    _, results = run([task()], chunk_size=2)
+    assert batches == [2, 2]
+    assert resized.count("windows") == 4
+    expected = alone(monkeypatch, [task()])
+    np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-5)
 
 
 def test_a_window_that_cannot_be_read_ends_the_run_when_it_is_its_turn():

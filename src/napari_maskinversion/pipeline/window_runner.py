@@ -18,6 +18,7 @@ from ..base.identity import Position
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..base.progress import STEP, Tick, tell, telling
 from ..base.regions import Regions
+from ..engine.compute.compute_lock import computing
 from ..engine.compute.matmul import has_precision
 from ..engine.invert.inverter import MaskInverter, RegionEmbedder
 from ..engine.invert.several import ImageBatch, masks_at_once
@@ -139,8 +140,8 @@ class WindowRunner:
             return self._records[0]
         group = self._group(self._place)
         self._first, self._end = self._place, self._place + len(group)
-        tell(self._progress("encoding", 0, self._model.num_layers))
         for work in group:
+            tell(self._progress("encoding", 0, self._model.num_layers))
             self._read_now(work)
         self._read_ahead()
         self._encode()
@@ -205,14 +206,18 @@ class WindowRunner:
             self._source, self._unknown = work.source, is_unknown(work.source, self._model)
 
     def _read_ahead(self) -> None:
-        """Read the next windows while these are worked on; on a CPU it has no time to resize."""
+        """Have the next windows read while these are worked on."""
         if self._reader is None or self._end >= len(self._work):
             return
-        ahead = None if self._model.device.type == "cpu" else self._fallback.now.resolution
+        ahead = self._resolution_ahead()
         for work in self._group(self._end):
             if work.pixels is None and work.number not in self._reading:
                 run = copy_context().run  # a source may ask for files that are open here
                 self._reading[work.number] = self._reader.submit(run, self._read, work, ahead)
+
+    def _resolution_ahead(self) -> int | None:
+        """Return the side to which a thread resizes; None on a CPU, which the model keeps busy."""
+        return None if self._model.device.type == "cpu" else self._fallback.now.resolution
 
     def _read(self, work: WindowWork, ahead: int | None) -> None:
         window, before = work.window, self._read_from
@@ -230,8 +235,7 @@ class WindowRunner:
         if work.tensor is not None and work.tensor[0] == resolution:
             return work.tensor[1]
         assert work.pixels is not None
-        aspect = self._keep_aspect
-        return self._model.preprocess(work.pixels, resolution=resolution, keep_aspect=aspect)
+        return self._model.to_input(work.pixels, resolution, keep_aspect=self._keep_aspect)
 
     def labels(self, vocabulary: Vocabulary) -> npt.NDArray[np.float32]:
         """Embed the labels in batches that fit in memory."""
@@ -336,7 +340,8 @@ class WindowRunner:
             if isinstance(seen, MaskInverter):
                 norms = [float(np.linalg.norm(seen.image_embedding))]
             return [self._record(group[0], seen.input_size, seen.grid, norms[0])]
-        tensors = torch.cat([self._tensor(one, side) for one in group])
+        with computing():
+            tensors = torch.cat([self._tensor(one, side) for one in group])
         sizes = [one.window.pixels for one in group]
         batch = self._batch = ImageBatch(self._model, tensors, sizes, self._config)
         return [
@@ -409,6 +414,7 @@ class WindowRunner:
             self._inverter.spare_memory()
         else:
             self._inverter.release()
+            self._batch = None
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
             if not has_precision(self._config.precision, self._model.device):

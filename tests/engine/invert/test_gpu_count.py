@@ -67,6 +67,14 @@ def test_a_step_of_a_hundred_masks_is_at_most_a_hundred_kernels(count, precision
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_windows_together_take_hardly_more_kernels_than_one(count, precision):
+    two, many = (count(masks, precision=precision, own_images=True) for masks in (2, 16))
+    assert many["kernels_per_step"] <= two["kernels_per_step"]
+    assert many["kernels_per_step"] / 16 <= 8
+    assert many["host_reads"] == 0
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_kept_numbers_of_kernels_are_those_of_this_version(count, precision):
     kept = json.loads(RESULTS.read_text("utf-8"))["rows"][f"ViT-B-16:100:16:{precision}"]
     row = count(100, budget=16 * 2**30, precision=precision)

@@ -1,20 +1,10 @@
 """Several images in one inversion: the same answers as one image after the other."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
-from napari_maskinversion.engine.encode.image_encoding import (
-    BlockWeights,
-    ImageEncoding,
-    LayerConstants,
-)
-from napari_maskinversion.engine.invert.map_builder import MapBuilder
 from napari_maskinversion.engine.invert.several import ImageBatch, masks_at_once
 from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model, picture, regions
@@ -100,34 +90,3 @@ def test_the_memory_decides_how_many():
     few, many = (masks_at_once(demo_model(), InversionConfig(), 128, n * 2**20) for n in (64, 512))
     assert 1 < few < many
     assert masks_at_once(demo_model(), InversionConfig(), 128, 0) == 1
-
-
-def test_a_step_of_sixteen_images_is_hardly_more_kernels_than_one_of_two():
-    path = Path(__file__).parents[3] / "benchmarks/count.py"
-    spec = importlib.util.spec_from_file_location("count_of_several", path)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    kernels = {}
-    for count in (2, 16):
-        with FakeTensorMode(allow_non_fake_inputs=True):
-
-            def of(*shape):
-                return torch.empty(*shape, device="cuda")
-
-            layer = LayerConstants(
-                values=of(count, 12, 785, 64),
-                jacobian=of(count, 512, 768),
-                weights=BlockWeights(of(768, 768), of(768, 3072), of(3072, 768)),
-                slope=of(count, 785, 3072),
-                bend=of(count, 785, 3072),
-                offset=of(count, 785, 768),
-            )
-            encoding = ImageEncoding(of(count, 512), (layer,), (28, 28), (448, 448))
-            config = InversionConfig(route="direct")
-            explained = MapBuilder(encoding, 0).exact(config, count)
-            targets = script.fake_targets(count, 28, 448, of)
-            counter = script.count_loop(explained, targets, encoding.embedding, config)
-        assert counter.host_reads == 0
-        kernels[count] = sum(counter.kernels.values()) / (config.steps + 1)
-    assert kernels[16] <= kernels[2] <= 110
-    assert kernels[16] / 16 <= 25
