@@ -112,7 +112,13 @@ class WindowRunner:
         assert self._window is not None
         now = self._fallback.now
         where = (position, replace(self._window, members=()))
-        return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
+        return (*where, self._side, now.device, self._keep_aspect, self._config.layers)
+
+    @property
+    def _side(self) -> int:
+        """Side of the window's input: what was planned, unless memory ran out."""
+        assert self._window is not None
+        return min(self._window.resolution, self._fallback.now.resolution)
 
     def labels(self, vocabulary: Vocabulary) -> npt.NDArray[np.float32]:
         """Embed the labels in batches that fit in memory."""
@@ -133,7 +139,7 @@ class WindowRunner:
         def work() -> tuple[InversionResult, WindowRecord]:
             nonlocal record
             now = self._fallback.now
-            if (now.resolution, now.device) != (record.resolution, record.device):
+            if (self._side, now.device) != (record.resolution, record.device):
                 record = self._encode()
             chunk = local[start : start + self._fallback.now.at_once]
             inversions = self._invert(chunk, start, offset)
@@ -157,6 +163,7 @@ class WindowRunner:
     ) -> None:
         """Record the seconds of a window and of all its regions for estimates."""
         number, now, passes = self._where["window"], self._fallback.now, 1.0
+        share = (self._side / now.resolution) ** 2  # of the tokens
         if not method.inverts:
             passes = sum(part.image + regions * part.region for part in method.parts)
             encoding, inverting = (encoding + inverting) / max(passes, 1e-6), 0.0
@@ -166,8 +173,8 @@ class WindowRunner:
                 now.device,
                 resolution=now.resolution,
                 steps=self._config.steps,
-                encoding=encoding,
-                region=inverting / regions,
+                encoding=encoding / share,
+                region=inverting / regions / share,
                 last=number == self._windows,
                 explainer=self._config.explainer if method.inverts else method.name,
                 passes=passes,
@@ -188,7 +195,7 @@ class WindowRunner:
         with telling(lambda news: self._progress("encoding", news.done, news.total)):
             self._inverter.set_image(
                 self._pixels,
-                resolution=now.resolution,
+                resolution=self._side,
                 keep_aspect=self._keep_aspect,
                 config=self._config,
             )
@@ -200,7 +207,7 @@ class WindowRunner:
             grid=self._inverter.grid,
             whole=self._window.whole,
             flat=bool(self._pixels.min() == self._pixels.max()),
-            resolution=now.resolution,
+            resolution=self._side,
             device=now.device,
             image_norm=self._image_norm(),
             unknown=self._unknown,
