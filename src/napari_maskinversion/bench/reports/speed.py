@@ -18,4 +18,6 @@ def markdown(page: Page) -> str:
 
 
 def _text(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
