@@ -174,7 +174,8 @@ def plan_windows(
             if sizes[members].min() >= _ENOUGH_TOKENS * token:
                 side_of_input = native
         planned.append(_window(box, levels, side_of_input, members, whole=False))
-    planned.sort(key=lambda window: window.box)
+    # Inputs of one size can go together.
+    planned.sort(key=lambda window: (window.resolution, window.box))
     return (*windows, *planned)
 
 
