@@ -156,7 +156,7 @@ def test_for_a_gpu_the_thread_resizes_too(batches, monkeypatch):
 
     side = demo_model().working_resolution
     monkeypatch.setattr(Backbone, "to_input", noting)
-    monkeypatch.setattr(window_runner.WindowRunner, "_resolution_ahead", lambda _: side)
+    monkeypatch.setattr(window_runner.WindowRunner, "_side_ahead", lambda *_: side)
     _, results = run([task()], chunk_size=2)
     assert batches == [2, 2]
     assert resized.count("windows") == 4
