@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ...base.regions import Regions
     from ..models.backbone import Backbone
 
-# Tokens times their width of all masks together: more are not faster on two cores.
-_CPU_NUMBERS: Final = 1 << 20
+# Tokens of an image times their width: larger ones (ViT-B/16 at 224 px) keep a CPU busy alone.
+_CPU_NUMBERS: Final = 1 << 17
 _WIDTHS: Final = 20  # of a token: constants of a mask, its p, their gradients and hidden units
 
 
@@ -44,9 +44,8 @@ def masks_at_once(model: Backbone, config: InversionConfig, side: int, memory_by
     tokens, width = (side // model.patch_size) ** 2 + 1, tower.weight.shape[0]
     numbers = config.layers * tokens * (tower.num_heads * tokens + _WIDTHS * width)
     fit = int(memory_bytes * (1 - DECOMPOSED_SHARE)) // (4 * numbers)
-    if model.device.type == "cpu":
-        fit = min(fit, _CPU_NUMBERS // (tokens * width))
-    return max(1, fit)
+    alone = model.device.type == "cpu" and tokens * width > _CPU_NUMBERS
+    return 1 if alone else max(1, fit)
 
 
 class ImageBatch:
