@@ -24,7 +24,6 @@ from ..regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint, on_disk
 from ..results.export.archive import open_archive
 from ..results.settings import RunSettings
 from .console import ProgressBar, following, print_table, say
-from .loading import fetch_sam, load
 from .options import (
     EarlierResults,
     ImageFile,
@@ -34,7 +33,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import embedded, say_unfinished
+from .running import embedded, fetch_sam, load, say_unfinished
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -88,7 +87,7 @@ def find_command(
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Without MASKS: least similarity (default: 0.2; 0.6 for examples)."),
+        typer.Option(help="Without MASKS: least similarity (default: 0.36; 0.6 for examples)."),
     ] = None,
     checkpoint: Annotated[
         str | None,

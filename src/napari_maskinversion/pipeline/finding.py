@@ -36,7 +36,7 @@ FloatArray = npt.NDArray[np.float32]
 
 CROP: Final = "crop"
 PROPOSALS: Final = "Proposals, part"
-WORD: Final = 0.2  # default thresholds; benchmarks/find.py chooses them
+WORD: Final = 0.36  # default thresholds; benchmarks/find.py chooses them
 EXAMPLE: Final = 0.6
 _TILE: Final = 1024  # pixels of a part in which regions are proposed
 _OVERLAP: Final = 128  # pixels that neighbours share
@@ -160,7 +160,7 @@ def find_regions(
         Words; or a mask (H, W) of an example in this image; or the embedding (e,) of one in
         another image, made with the same model and method.
     threshold : float, optional
-        Least similarity. Default: 0.2 for words, 0.6 for an example.
+        Least similarity. Default: 0.36 for words, 0.6 for an example.
     model : Backbone, str or Path, optional
         Default: that of the settings.
     templates : tuple of str
