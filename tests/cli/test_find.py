@@ -17,8 +17,8 @@ def files(tmp_path_factory):
     mask = scene.regions == next(n for n, word in scene.truth.items() if word == "frog")
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     cut = (
-        slice(max(0, rows[0] - 40), rows[-1] + 40),
-        slice(max(0, columns[0] - 40), columns[-1] + 40),
+        slice(max(0, rows[0] - 20), rows[-1] + 20),
+        slice(max(0, columns[0] - 20), columns[-1] + 20),
     )
     Image.fromarray(scene.image[cut][::2, ::2]).save(folder / "frog.png")
     Image.fromarray(7 * mask[cut][::2, ::2].astype(np.uint8)).save(folder / "mask.png")
@@ -43,30 +43,24 @@ def test_words_alone_write_the_regions_that_fit(call, files, tmp_path):
     table = (out / "regions.csv").read_text().splitlines()
     assert len(features) == len(table) - 1 == labels.max()
     assert (out / "result.json").exists()
-    # The same again is refused, and a threshold that nothing reaches writes nothing.
+    # The same again is refused.
     code, _, told = call("find", files / "frog.png", "frog", "--out", out)
     assert code == 2
-    assert "exists" in told
-    other = tmp_path / "none"
-    code, _, told = call(
-        "find", files / "frog.png", "frog", "--steps", 2, "--threshold", 1, "--out", other
-    )
-    assert code == 2
-    assert "No region has a similarity of 1 or more; the most similar has 0." in told
-    assert not other.exists()
+    assert "already has regions.csv" in told
 
 
-def test_an_example_finds_by_a_mask_or_by_earlier_results(call, files, tmp_path):
+def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
+    """And an example may come from a file of regions or from earlier results."""
     image, mask, out = files / "frog.png", files / "mask.png", tmp_path / "found"
-    code, said, _ = call(
-        "find", image, "--like", mask, "--steps", 2, "--out", out, "--format", "npz"
-    )
+    few = ("--steps", 2, "--format", "npz")
+    code, said, _ = call("find", image, "--like", mask, *few, "--out", out)
     assert code == 0
     assert "like" in said
-    again = ("find", image, "--like", out / "results.npz", "--only", 1, "--steps", 2)
-    code, said, _ = call(*again, "--out", tmp_path / "again", "--format", "csv")
-    assert code == 0
-    assert "1.000" in said
+    again = ("find", image, "--like", out / "results.npz", "--only", 1, "--threshold", 1.1, *few)
+    code, _, told = call(*again, "--out", tmp_path / "again")
+    assert code == 2
+    assert "No region has a similarity of 1.1 or more; the most similar has 1.00" in told
+    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize(

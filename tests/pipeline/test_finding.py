@@ -27,8 +27,8 @@ def scene():
     mask = whole.regions == next(n for n, word in whole.truth.items() if word == "frog")
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     cut = (
-        slice(max(0, rows[0] - 40), rows[-1] + 40),
-        slice(max(0, columns[0] - 40), columns[-1] + 40),
+        slice(max(0, rows[0] - 20), rows[-1] + 20),
+        slice(max(0, columns[0] - 20), columns[-1] + 20),
     )
     return whole.image[cut][::2, ::2], mask[cut][::2, ::2]
 

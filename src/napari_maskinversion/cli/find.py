@@ -143,19 +143,19 @@ def find_command(
             candidates = propose(model, job.tasks[0].source, settings, sam, job.tasks[0].position)
             hits = candidates.search(model, query)
         least = usual if threshold is None else threshold
-        found = candidates.found(hits, least)
+        fitting = candidates.found(hits, least)
         say(candidates.how)
-        if not len(found.regions):
+        if not len(fitting.regions):
             raise InputError(
                 f"No region has a similarity of {least:g} or more; the most similar has "
                 f"{hits[0].similarity:.2f}. Lower --threshold to get it."
             )
-        done = replace(job, tasks=[replace(job.tasks[0], regions=found.regions)])
-        written = output.write(done.bundle(found.results))
+        done = replace(job, tasks=[replace(job.tasks[0], regions=fitting.regions)])
+        written = output.write(done.bundle(fitting.results))
     values = [*(hit.similarity for hit in hits), math.nan]
-    shown = range(min(top, len(found.regions)))
+    shown = range(min(top, len(fitting.regions)))
     matches = [RegionMatch(row, values[row], values[row] - values[row + 1]) for row in shown]
-    _print_matches(found.results, matches, masks or f"like {like}")
+    _print_matches(fitting.results, matches, masks or f"like {like}")
     say(written)
 
 

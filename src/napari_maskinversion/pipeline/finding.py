@@ -258,7 +258,7 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
     """Propose regions part by part; of larger objects the plane is seen reduced."""
     tokens = _tokens(model)
     parts = list(_parts(source.shape))
-    found: list[tuple[Region, float]] = []
+    proposals: list[tuple[Region, float]] = []
     for number, (box, reduce) in enumerate(parts):
         tick(PROPOSALS, number, len(parts))
         pixels = _colours(read_reduced(source, 0, box, reduce))
@@ -268,11 +268,11 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
             tree = _tree(pixels, tokens)
         y0, x0, *_ = box
         for region, value in tree.proposals(_MOST):
-            found.append((_placed(region, (y0, x0), reduce, source.shape), value))
+            proposals.append((_placed(region, (y0, x0), reduce, source.shape), value))
     tick(PROPOSALS, len(parts), len(parts))
     by = "the model's tokens" if tokens is not None else f"colour ({model.name} has no such tokens)"
-    how = f"No SAM checkpoint: {len(found):,} regions proposed by merging superpixels by {by}."
-    return found, how
+    how = f"No SAM checkpoint: {len(proposals):,} regions proposed by merging superpixels by {by}."
+    return proposals, how
 
 
 def _tokens(model: Backbone) -> Any:

@@ -104,7 +104,7 @@ class Tree:
             if len(chosen) == most:
                 break
         ones, others, lengths = _borders(self.superpixels)
-        found = []
+        listed = []
         for number, part in enumerate(chosen, 1):
             edge = inside[part, ones] != inside[part, others]
             outer = np.where(inside[part, ones], others, ones)[edge]
@@ -115,8 +115,8 @@ class Tree:
             stands_out = contrast * roundness**0.5 * float(life[part]) ** 0.2
             region = Region.from_mask(number, inside[part][self.superpixels])
             assert region is not None
-            found.append((region, stands_out))
-        return found
+            listed.append((region, stands_out))
+        return listed
 
 
 def merge(parts: npt.NDArray[np.int64], colour: Array, embeddings: Array | None = None) -> Tree:
