@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from napari.layers import Labels
+from napari.utils.colormaps import DirectLabelColormap
 
 from ...base.errors import InputError
 from ...base.regions import Region
@@ -16,6 +17,7 @@ from ...results.export.bundle import compress_masks
 from ..layers.coordinates import Plane, ViewPoint, plane_of
 from ..layers.label_layers import layer_of_regions
 from ..layers.layers import OURS, is_shapes
+from ..layers.overlays import COLOR
 from ..layers.pictures import Picture, copy_picture
 from ..layers.placing import (
     REGIONS_OPACITY,
@@ -174,7 +176,14 @@ class HitsLayer(LayerHolder[Labels]):
             layer.data = pixels
             return
         self.remove()
-        layer = Labels(pixels, name=f"found: {image.name}", metadata={OURS: self.kind}, **placed)
+        layer = Labels(
+            pixels,
+            name=f"found: {image.name}",
+            colormap=DirectLabelColormap(color_dict={None: COLOR, 0: "transparent"}),
+            opacity=1.0,
+            metadata={OURS: self.kind},
+            **placed,
+        )
         layer.contour, layer.editable = _CONTOUR, False
         self.insert(layer, image)
 
