@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -264,7 +265,7 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
         pixels = _colours(read_reduced(source, 0, box, reduce))
         if bool(np.all(pixels == pixels[0, 0])):
             continue
-        with telling(lambda _, number=number: Tick(PROPOSALS, number, len(parts))):
+        with telling(partial(_instead, Tick(PROPOSALS, number, len(parts)))):
             tree = _tree(pixels, tokens)
         y0, x0, *_ = box
         for region, value in tree.proposals(_MOST):
@@ -273,6 +274,10 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
     by = "the model's tokens" if tokens is not None else f"colour ({model.name} has no such tokens)"
     how = f"No SAM checkpoint: {len(proposals):,} regions proposed by merging superpixels by {by}."
     return proposals, how
+
+
+def _instead(part: Tick, _: object) -> Tick:
+    return part
 
 
 def _tokens(model: Backbone) -> Any:
