@@ -261,7 +261,7 @@ def rows(name, columns, titles=None):
 
 
 def gpu_times():
-    """Return milliseconds by masks and precision: an H100, the published code, a CPU."""
+    """Return milliseconds by masks and precision on an H100, and those of a CPU."""
     parts, cpu = kept("gpu-h100")["parts"], kept("compare_reference")["rows"]
     runs = {5: "exact:5x448", 100: "exact-500mb:100x448"}
     names = ("float32", "tf32", "bfloat16", "float16", "published code")
