@@ -22,6 +22,7 @@ from ...base.progress import MAPS, tick
 from ..compute.matmul import LARGE, goes_to_onednn, multiply, positive, rectified
 from ..encode.attention import ProjectionRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
+from . import fused
 
 # Rows of a product whose operands fit a processor's cache; GPUs are faster with many more.
 _CPU_ROWS = 1024
@@ -243,13 +244,21 @@ class LeGrad:
         numbers = 2 * queries * heads * head_width
         share, most = memory_bytes // values.element_size() // len(layers), _CPU_QUERIES // queries
         if values.device.type != "cpu":
-            # A GPU computes the gradients of all heads, and p of a group, at once.
-            numbers += heads * queries * tokens + route.numbers
+            # A GPU computes the gradients of all heads, and p of a group, at once. Kernels that
+            # fuse the gradients with what becomes of them keep a sum for each head.
+            rows = 2 if fused.usable(values) else queries
+            numbers += heads * rows * tokens + route.numbers
             most = share
         self.group_size = max(1, min(share // numbers, most))
-        self.route = ", ".join(dict.fromkeys(layer.route.name for layer in layers))
+        self._routes = dict.fromkeys(layer.route.name for layer in layers)
         space = workspace or Workspace()
         self._layers = [_LayerMap(layer, space, index) for index, layer in enumerate(layers)]
+
+    @property
+    def route(self) -> str:
+        """How maps are computed; read it afterwards, since kernels may fail."""
+        kernels = ["fused"] if all(layer.is_fused for layer in self._layers) else []
+        return ", ".join([*self._routes, *kernels])
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Compute token maps (M, n - 1) of embeddings (M, e), summed over layers, not normalised.
@@ -279,7 +288,8 @@ class _LayerMap:
 
     Attention gradients are computed in blocks: all at once on a GPU; on a CPU as many as fit the
     cache, where each block is used right away. A single block is kept for `vjp`. Of several, `vjp`
-    computes each again, which takes no longer than writing and reading all of them.
+    computes each again, which takes no longer than writing and reading all of them. On GPUs that
+    can, fused kernels do all this.
     """
 
     def __init__(self, layer: MapLayer, workspace: Workspace, index: int) -> None:
@@ -297,6 +307,12 @@ class _LayerMap:
         self._p = values.new_empty(0)
         self._kept: Tensor | None = None
         self._known: tuple[int, list[_Block]] = 0, []
+        self._fits_kernels = fused.usable(values) and self._dtype == torch.float32
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether kernels compute the map, as long as none has failed."""
+        return self._fits_kernels and fused.usable(self._values)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._p = self._vectors("p", embeddings.shape[0])
@@ -312,6 +328,11 @@ class _LayerMap:
         count = self._p.shape[0]
         if self._cls != 1.0:
             self._p[:, 0] *= self._cls
+        if self._fits_kernels:
+            self._kept = None
+            sums = fused.attempt(lambda: fused.kernels().positive_sums(self._p, self._values[None]))
+            if sums is not None:
+                return sums.mul_(self._weight)
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
         vectors, blocks = self._by_head(self._p), self._blocks(count)
         keep = len(blocks) == 1
@@ -326,12 +347,32 @@ class _LayerMap:
         return maps.mul_(self._weight)
 
     def vjp(self, grad: Tensor) -> Tensor:
-        count, kept = grad.shape[0], self._kept
+        p_gradient = self._vectors("gradient of p", grad.shape[0])
+        columns, peaks = self._columns_of(grad)
+        if not self._fused_vjp(columns, p_gradient):
+            self._blockwise_vjp(columns, p_gradient)
+        if self._cls != 1.0:
+            p_gradient[:, 0] *= self._cls
+        gradient = self._backward.vjp(p_gradient)
+        return gradient if peaks is None else gradient.mul_(peaks)
+
+    def _fused_vjp(self, columns: Tensor, p_gradient: Tensor) -> bool:
+        """Write the gradient of p by a kernel; return whether there is one that works."""
+        if not self._fits_kernels:
+            return False
+
+        def work() -> bool:
+            p, shared = self._p, self._p.shape[0] == 1  # after `forward_start`, of all masks
+            fused.kernels().vjp(p, self._values[None], columns, p_gradient, shared=shared)
+            return True
+
+        return fused.attempt(work) is True
+
+    def _blockwise_vjp(self, columns: Tensor, p_gradient: Tensor) -> None:
+        count, kept = columns.shape[0], self._kept
         # After `forward_start`, all masks share one p.
         vectors = self._by_head(self._p.expand(count, -1, -1))
-        p_gradient = self._vectors("gradient of p", count)
         by_head = self._by_head(p_gradient)
-        columns, peaks = self._columns_of(grad)
         for block in self._blocks(count) if kept is None else [_EVERYTHING]:
             # The ReLU passes the gradient where it was positive.
             passed = self._gradients(positive, vectors, block) if kept is None else kept.gt_(0)
@@ -347,14 +388,10 @@ class _LayerMap:
                 multiply(passed[0].flatten(0, 1), values[0], out[0].flatten(0, 1))
             else:
                 out.copy_((passed.flatten(1, 2) @ values).view(out.shape))
-        if self._cls != 1.0:
-            p_gradient[:, 0] *= self._cls
-        gradient = self._backward.vjp(p_gradient)
-        return gradient if peaks is None else gradient.mul_(peaks)
 
     def _columns_of(self, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return weighted gradients (M, n - 1) and, in half precision, what they lack (M, 1)."""
-        columns = grad * self._weight
+        columns = (grad * self._weight).contiguous()
         if self._p.dtype == self._dtype:
             return columns, None
         # Gradients of pixels are too small for float16.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -239,6 +240,9 @@ class MaskInverter(RegionEmbedder):
     def _check(self, config: InversionConfig, device: torch.device) -> None:
         config.check(self._tower)
         check_precision(config.precision, device)
+        if config.fast and device.type != "cpu":
+            note = f"fast changes nothing on a GPU ({device}): all maps are exact there."
+            warnings.warn(note, stacklevel=2)
 
     def _dtype(self, config: InversionConfig) -> torch.dtype | None:
         """Return the half precision in which images are encoded for such inversions."""
@@ -446,8 +450,8 @@ def _inversion(
         descend(other, descent)
     else:
         exact = maps.exact(config, count)
-        route = exact.route
         descend(exact, descent)
+        route = exact.route
     if route and config.precision != "float32":
         route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)
