@@ -81,17 +81,17 @@ def test_whole_numbers_give_the_sums_of_plain_products_to_the_last_bit(
     def whole(*shape):
         return torch.randint(-2, 3, shape, generator=random).to(dtype)
 
-    values, every = whole(max(images, 1), heads, tokens, width), torch.arange(masks)
+    values, every = whole(heads, max(images, 1), tokens, width), torch.arange(masks)
     index = (every + 1) % images if images else None
     of_mask = index if images else torch.zeros_like(every)
     p, columns = (
-        whole(len(values) if shared else masks, queries, heads * width),
+        whole(values.shape[1] if shared else masks, queries, heads * width),
         whole(masks, tokens),
     )
     vectors = (p[of_mask] if shared else p).float().view(masks, queries, heads, width)
-    products = torch.einsum("mqhw,mhnw->mhqn", vectors, values[of_mask].float())
+    products = torch.einsum("mqhw,hmnw->mhqn", vectors, values[:, of_mask].float())
     passed = (products > 0) * columns.float()[:, None, None]
-    gradient = torch.einsum("mhqn,mhnw->mqhw", passed, values[of_mask].float()).flatten(2)
+    gradient = torch.einsum("mhqn,hmnw->mqhw", passed, values[:, of_mask].float()).flatten(2)
 
     if not shared:
         sums = interpreted.positive_sums(p, values, index)
@@ -234,7 +234,7 @@ def test_kernels_compile_and_need_no_more_shared_memory_than_small_gpus_have(mon
     ):
         queries, tokens, warps, stages = table[False, True]
         constants = options | {"query_block": queries, "token_block": tokens}
-        kinds = {"queries": "i32", "tokens": "i32", "images_start": "*i64"}
+        kinds = {"images": "i32", "queries": "i32", "tokens": "i32", "image_start": "*i64"}
         kinds |= dict.fromkeys(constants, "constexpr")
         names = kernel.arg_names
         source = ASTSource(

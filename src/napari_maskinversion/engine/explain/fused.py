@@ -32,12 +32,12 @@ def kernels() -> Any:
 
 
 def usable(values: Tensor) -> bool:
-    """Return whether the kernels can be used with value vectors (h, n, w); the first call tries."""
+    """Return whether the kernels can be used with values (..., n, w); the first call tries."""
     if _failed or type(values) not in (Tensor, nn.Parameter) or values.dtype not in _DTYPES:
         return False
     narrowest, widest = _HEAD_WIDTHS
-    fits = narrowest <= values.shape[2] <= widest and available(values.device)
-    return fits and attempt(lambda: _tried(values.device, values.dtype, values.shape[2])) is True
+    fits = narrowest <= values.shape[-1] <= widest and available(values.device)
+    return fits and attempt(lambda: _tried(values.device, values.dtype, values.shape[-1])) is True
 
 
 def attempt(work: Callable[[], Result]) -> Result | None:

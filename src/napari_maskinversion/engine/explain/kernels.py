@@ -35,12 +35,13 @@ _VJP: Final = {
 }
 
 
-@triton.jit(do_not_specialize=["queries", "tokens"])
+@triton.jit(do_not_specialize=["images", "queries", "tokens"])
 def _sums_kernel(
     p_start,
     values_start,
-    images_start,
+    image_start,
     sums_start,
+    images,
     queries,
     tokens,
     heads: tl.constexpr,
@@ -54,10 +55,10 @@ def _sums_kernel(
     blocks = (tokens + token_block - 1) // token_block
     mask = (tl.program_id(0) // blocks).to(tl.int64)
     head = tl.program_id(1)
-    image = mask * 0 if images_start is None else tl.load(images_start + mask).to(tl.int64)
+    image = mask * 0 if image_start is None else tl.load(image_start + mask).to(tl.int64)
     token = (tl.program_id(0) % blocks) * token_block + tl.arange(0, token_block)
     column = tl.arange(0, padded)
-    values_start += (image * heads + head) * tokens * width
+    values_start += (head * images + image) * tokens * width
     values = tl.load(
         values_start + token[:, None] * width + column[None, :],
         mask=(token[:, None] < tokens) & (column[None, :] < width),
@@ -77,13 +78,14 @@ def _sums_kernel(
     tl.store(row + token, tl.sum(sums, axis=0), mask=token < tokens)
 
 
-@triton.jit(do_not_specialize=["queries", "tokens"])
+@triton.jit(do_not_specialize=["images", "queries", "tokens"])
 def _vjp_kernel(
     p_start,
     values_start,
-    images_start,
+    image_start,
     columns_start,
     out_start,
+    images,
     queries,
     tokens,
     shared: tl.constexpr,
@@ -98,14 +100,14 @@ def _vjp_kernel(
     blocks = (queries + query_block - 1) // query_block
     mask = (tl.program_id(0) // blocks).to(tl.int64)
     head = tl.program_id(1)
-    image = mask * 0 if images_start is None else tl.load(images_start + mask).to(tl.int64)
+    image = mask * 0 if image_start is None else tl.load(image_start + mask).to(tl.int64)
     query = (tl.program_id(0) % blocks) * query_block + tl.arange(0, query_block)
     column = tl.arange(0, padded)
     place = head * width + query[:, None] * (heads * width) + column[None, :]
     inside = (query[:, None] < queries) & (column[None, :] < width)
     row = image if shared else mask
     p = tl.load(p_start + row * queries * (heads * width) + place, mask=inside, other=0.0)
-    values_start += (image * heads + head) * tokens * width
+    values_start += (head * images + image) * tokens * width
     columns_start += mask * tokens
     gradient = tl.full((query_block, padded), 0.0, tl.float32)
     for first in range(0, tokens, token_block):
@@ -127,19 +129,19 @@ def _vjp_kernel(
     )
 
 
-def positive_sums(p: Tensor, values: Tensor, images: Tensor | None = None) -> Tensor:
+def positive_sums(p: Tensor, values: Tensor, image: Tensor | None = None) -> Tensor:
     """Return the sums (M, n), float32, of the positive ``<p_i, v_j>`` over heads and queries.
 
-    p (M, q, h * w) and values (images, h, n, w) are contiguous; ``images`` (M,) has the number of
+    p (M, q, h * w) and values (h, images, n, w) are contiguous; ``image`` (M,) has the number of
     the image of each mask (default: 0).
     """
     count, queries = p.shape[:2]
-    heads, tokens = values.shape[1:3]
+    heads, images, tokens, _ = values.shape
     sums = p.new_empty(count, heads, tokens, dtype=torch.float32)
     settings = _settings(_SUMS, values)
     grid = (count * triton.cdiv(tokens, settings["token_block"]), heads)
     with torch.cuda.device_of(p):
-        _sums_kernel[grid](p, values, images, sums, queries, tokens, **settings)
+        _sums_kernel[grid](p, values, image, sums, images, queries, tokens, **settings)
     return sums.sum(1)
 
 
@@ -148,7 +150,7 @@ def vjp(
     values: Tensor,
     columns: Tensor,
     out: Tensor,
-    images: Tensor | None = None,
+    image: Tensor | None = None,
     *,
     shared: bool = False,
 ) -> None:
@@ -157,11 +159,11 @@ def vjp(
     As in `positive_sums`; a ``shared`` p has a row for each image instead of each mask.
     """
     count, queries = out.shape[:2]
-    heads, tokens = values.shape[1:3]
+    heads, images, tokens, _ = values.shape
     settings = _settings(_VJP, values) | {"shared": shared}
     grid = (count * triton.cdiv(queries, settings["query_block"]), heads)
     with torch.cuda.device_of(p):
-        _vjp_kernel[grid](p, values, images, columns, out, queries, tokens, **settings)
+        _vjp_kernel[grid](p, values, image, columns, out, images, queries, tokens, **settings)
 
 
 def _settings(table: dict[tuple[bool, bool], tuple[int, int, int, int]], v: Tensor) -> Any:
@@ -169,7 +171,7 @@ def _settings(table: dict[tuple[bool, bool], tuple[int, int, int, int]], v: Tens
     rounded = v.dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32"
     queries, tokens, warps, stages = table[padded > 64, not rounded]
     return {
-        "heads": v.shape[1],
+        "heads": v.shape[0],
         "width": v.shape[3],
         "padded": padded,
         "precision": "tf32" if rounded else "tf32x3",

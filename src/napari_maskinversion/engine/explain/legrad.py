@@ -330,7 +330,9 @@ class _LayerMap:
             self._p[:, 0] *= self._cls
         if self._fits_kernels:
             self._kept = None
-            sums = fused.attempt(lambda: fused.kernels().positive_sums(self._p, self._values[None]))
+            sums = fused.attempt(
+                lambda: fused.kernels().positive_sums(self._p, self._values[:, None])
+            )
             if sums is not None:
                 return sums.mul_(self._weight)
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
@@ -363,7 +365,7 @@ class _LayerMap:
 
         def work() -> bool:
             p, shared = self._p, self._p.shape[0] == 1  # after `forward_start`, of all masks
-            fused.kernels().vjp(p, self._values[None], columns, p_gradient, shared=shared)
+            fused.kernels().vjp(p, self._values[:, None], columns, p_gradient, shared=shared)
             return True
 
         return fused.attempt(work) is True
