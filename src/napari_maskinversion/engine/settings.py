@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from pydantic import field_validator, model_validator
@@ -156,8 +157,8 @@ class InversionConfig(Config):
         config = config or _DEFAULT
         return config.changed(**changes) if changes else config
 
-    def check(self, tower: ExplainedTower) -> None:
-        """Refuse settings that an image tower cannot work with.
+    def check(self, tower: ExplainedTower, device: str = "cpu") -> None:
+        """Refuse settings that an image tower cannot work with; warn of what a device ignores.
 
         Raises
         ------
@@ -179,6 +180,9 @@ class InversionConfig(Config):
                 f"explainer {self.explainer!r} explains only the last layer of a model that "
                 f"pools by attention: layers must be 1; got {self.layers}."
             )
+        if self.fast and device != "cpu":
+            note = f"fast changes nothing on a GPU ({device}): all maps are exact there."
+            warnings.warn(note, stacklevel=2)
 
 
 _DEFAULT: Final = InversionConfig()

@@ -14,9 +14,13 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from napari_maskinversion import InversionConfig, wrap_open_clip
+from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.compute import devices
 from napari_maskinversion.engine.explain import fused, legrad
+from napari_maskinversion.engine.invert.several import ImageBatch
 from tests.engine.test_reference import FILES, load_config, load_tower
+from tests.engine.tiny import tiny_clip
 from tests.engine.towers import image, inverter, masks, tower
 
 pytestmark = pytest.mark.skipif(
@@ -132,6 +136,18 @@ def test_an_inversion_is_the_same_with_and_without_kernels(interpreted, use, rou
     assert (plain.route, kernels.route) == (route, f"{route}, fused")
     assert (1 - (plain.embeddings * kernels.embeddings).sum(1)).max() < 1e-6
     np.testing.assert_allclose(kernels.grid_maps, plain.grid_maps, rtol=0, atol=1e-4)
+
+
+def test_each_mask_of_several_images_meets_the_values_of_its_own(interpreted, use):
+    model, side = wrap_open_clip(tiny_clip()), 32
+    tensors = torch.cat([image(side, side, seed) for seed in (1, 2, 3)])
+    regions = [Regions.from_masks(masks(count, side, side)) for count in (1, 2, 1)]
+    batch = ImageBatch(model, tensors, [(side, side)] * 3, InversionConfig(steps=3, alpha=1.0))
+    plain = batch.invert(regions)
+    use(interpreted)
+    for alone, result in zip(plain, batch.invert(regions), strict=True):
+        assert (alone.route, result.route) == ("direct", "direct, fused")
+        assert (1 - (alone.embeddings * result.embeddings).sum(1)).max() < 1e-6
 
 
 class Broken:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -238,11 +237,8 @@ class MaskInverter(RegionEmbedder):
         self._image = self._encode(tensor, plane, config.layers, dtype)
 
     def _check(self, config: InversionConfig, device: torch.device) -> None:
-        config.check(self._tower)
+        config.check(self._tower, str(device))
         check_precision(config.precision, device)
-        if config.fast and device.type != "cpu":
-            note = f"fast changes nothing on a GPU ({device}): all maps are exact there."
-            warnings.warn(note, stacklevel=2)
 
     def _dtype(self, config: InversionConfig) -> torch.dtype | None:
         """Return the half precision in which images are encoded for such inversions."""
