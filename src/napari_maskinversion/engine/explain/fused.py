@@ -21,9 +21,9 @@ _HEAD_WIDTHS: Final = (16, 128)
 _failed = False  # in this process
 
 
-def available(device: torch.device) -> bool:
-    """Return whether a device can run the kernels."""
-    return not lacks_for_kernels(device)
+def works() -> bool:
+    """Return whether no kernel has failed yet."""
+    return not _failed
 
 
 def kernels() -> Any:
@@ -36,7 +36,7 @@ def usable(values: Tensor) -> bool:
     if _failed or type(values) not in (Tensor, nn.Parameter) or values.dtype not in _DTYPES:
         return False
     narrowest, widest = _HEAD_WIDTHS
-    fits = narrowest <= values.shape[-1] <= widest and available(values.device)
+    fits = narrowest <= values.shape[-1] <= widest and not lacks_for_kernels(values.device)
     return fits and attempt(lambda: _tried(values.device, values.dtype, values.shape[-1])) is True
 
 

@@ -8,7 +8,7 @@ Triton is no dependency: it comes with PyTorch's builds for CUDA. `fused` import
 """
 
 # Triton reads these functions' text; it has no types.
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 from __future__ import annotations
 
 from typing import Any, Final

@@ -276,8 +276,8 @@ class LeGrad:
     @property
     def route(self) -> str:
         """How maps are computed; read it afterwards, since kernels may fail."""
-        kernels = ["fused"] if all(layer.is_fused for layer in self._layers) else []
-        return ", ".join([*self._routes, *kernels])
+        fit = self._layers[0].fits_kernels and fused.works()
+        return ", ".join([*self._routes, "fused"] if fit else self._routes)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Compute token maps (M, n - 1) of embeddings (M, e), summed over layers, not normalised.
@@ -332,15 +332,10 @@ class _LayerMap:
         self._p = values.new_empty(0)
         self._kept: Tensor | None = None
         self._known: tuple[int, list[_Block]] = 0, []
-        self._fits_kernels = fused.usable(values) and self._dtype == torch.float32
+        self.fits_kernels = fused.usable(values) and self._dtype == torch.float32
         # For kernels: values (h, images, n, w), and the image of each mask.
         self._by_image = self._values if several else self._values[:, None]
         self._image = torch.arange(len(values), device=values.device) if several else None
-
-    @property
-    def is_fused(self) -> bool:
-        """Whether kernels compute the map, as long as none has failed."""
-        return self._fits_kernels and fused.usable(self._values)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._p = self._vectors("p", embeddings.shape[0])
@@ -356,11 +351,11 @@ class _LayerMap:
         count = self._p.shape[0]
         if self._cls != 1.0:
             self._p[:, 0] *= self._cls
-        if self._fits_kernels:
+        if self.fits_kernels:
             self._kept, of = None, (self._p, self._by_image, self._image)
-            sums = fused.attempt(lambda: fused.kernels().positive_sums(*of))
-            if sums is not None:
-                return sums.mul_(self._weight)
+            fused_maps: Tensor | None = fused.attempt(lambda: fused.kernels().positive_sums(*of))
+            if fused_maps is not None:
+                return fused_maps.mul_(self._weight)
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
         vectors, blocks = self._by_head(self._p), self._blocks(count)
         keep = len(blocks) == 1
@@ -377,7 +372,7 @@ class _LayerMap:
     def vjp(self, grad: Tensor) -> Tensor:
         p_gradient = self._vectors("gradient of p", grad.shape[0])
         columns, peaks = self._columns_of(grad)
-        if not self._fused_vjp(columns, p_gradient):
+        if not (self.fits_kernels and self._fused_vjp(columns, p_gradient)):
             self._blockwise_vjp(columns, p_gradient)
         if self._cls != 1.0:
             p_gradient[:, 0] *= self._cls
@@ -385,9 +380,7 @@ class _LayerMap:
         return gradient if peaks is None else gradient.mul_(peaks)
 
     def _fused_vjp(self, columns: Tensor, p_gradient: Tensor) -> bool:
-        """Write the gradient of p by a kernel; return whether there is one that works."""
-        if not self._fits_kernels:
-            return False
+        """Write the gradient of p by a kernel; return whether that worked."""
 
         def work() -> bool:
             of = self._p, self._by_image, columns, p_gradient, self._image
