@@ -108,7 +108,7 @@ def test_whole_numbers_give_the_sums_of_plain_products_to_the_last_bit(
 def test_an_inversion_gives_what_the_published_implementation_gives(interpreted, use):
     use(interpreted)
     case = np.load(next(path for path in FILES if path.stem == "gelu_native"))
-    engine = inverter(load_tower(case))
+    engine = inverter(load_tower(case), device="cpu")
     engine.set_image_tensor(torch.tensor(case["image"]))
     result = engine.invert(case["masks"], load_config(case))
     assert result.route == "direct, fused"
@@ -118,7 +118,7 @@ def test_an_inversion_gives_what_the_published_implementation_gives(interpreted,
 
 
 def small_inverter(**keywords):
-    engine = inverter(tower(layers=2), **keywords)
+    engine = inverter(tower(layers=2), device="cpu", **keywords)
     engine.set_image_tensor(image())
     return engine
 
