@@ -28,6 +28,12 @@ HOME = str(Path.home())
 ONE = {"PyQt6": "6.11.0"}
 
 
+@pytest.fixture(autouse=True)
+def visible(monkeypatch):
+    """The other tests hide GPUs."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
 # -- the report -----------------------------------------------------------------------------------
 
 
