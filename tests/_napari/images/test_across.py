@@ -3,6 +3,7 @@
 import shutil
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -59,6 +60,22 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, computed):
     assert part.undo.isEnabled()
     undo_all(qtbot, panel)
     assert sum(decided(computed)) == 0
+
+
+def test_accept_counts_what_waits_and_goes_on_to_a_word_that_has_some(qtbot, panel, computed):
+    part = panel.images.part
+    files = [archive_file(panel.images.project, f"cell-{number}.png") for number in (1, 2)]
+    words = Counter(one.suggestion for file in files for one in open_archive(file).results.regions)
+    panel.show()
+    panel.tabs.show_tab("images")  # it counts the images in view
+    part.limit.setValue(0)
+    for word, count in words.items():
+        part.word.setCurrentText(word)
+        qtbot.waitUntil(lambda count=count: part.accept.text() == f"Accept {count}", timeout=WAIT)
+    (first, _), (other, left) = words.most_common()
+    accept_all(qtbot, panel, first)
+    assert part.word.currentText() == other
+    qtbot.waitUntil(lambda: part.accept.text() == f"Accept {left}", timeout=WAIT)
 
 
 def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, computed):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
-from ...batch.decided import Summary
+from ...batch.decided import Summary, waiting_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
@@ -414,12 +414,14 @@ class ImagesController(QObject):
         if own is None or session.reviewed is None or session.results is None:
             return
         decided, keys = session.reviewed.review.decisions, session.reviewed.queue.keys
-        regions = zip(session.results.regions, keys, strict=True)
+        pairs = zip(session.results.regions, keys, strict=True)
+        open_ = [region for region, key in pairs if key not in decided]
         summary = Summary(
             regions=len(keys),
             decided=session.decided,
-            flagged=sum(region.flagged for region, key in regions if key not in decided),
+            flagged=sum(region.flagged for region in open_),
             suggested=True,
+            waiting=waiting_of(open_),
         )
         self.part.model.set_summary(own.name, summary)
         self.mark({own.name: session.undecided == 0 and not session.changed_regions})
