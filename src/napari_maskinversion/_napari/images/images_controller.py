@@ -280,8 +280,11 @@ class ImagesController(QObject):
             self._leave(partial(self._show, opened))
             return
         before, self.keeper.kept_record = self.shown, None
+        words = self._session.vocabulary
         shown = show_image(self._viewer, self._session, opened, before)
         self.keeper.kept_record = self._session.record
+        if self._session.vocabulary != words:
+            self._take_as_of_regions()
         self.keeper.show(None)  # what leaves now is on the disk
         if before is not None:
             before.remove()
@@ -339,8 +342,13 @@ class ImagesController(QObject):
         # Words that the user has changed are being written.
         if not edits.has_words and words is not None and words != self._session.vocabulary:
             self._session.ask("take words", words.content)
-            edits.words = self._session.vocabulary or words
-            edits.of_regions = True
+            self._take_as_of_regions()
+
+    def _take_as_of_regions(self) -> None:
+        """Note that the words came with the regions of one image: they are not the project's."""
+        edits = self.keeper.edits
+        if edits is not None and not edits.has_words:
+            edits.words, edits.of_regions = self._session.vocabulary, True
 
     # -- the next image -----------------------------------------------------------------------
 
