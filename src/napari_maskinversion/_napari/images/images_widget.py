@@ -357,9 +357,9 @@ class ImagesWidget(QWidget):
 
     def _show_waiting(self, *_: object) -> None:
         word, confidence = self.together
-        count = f"{self.model.waiting(confidence)[word]:,}" if word else ""
-        more = "+" if count and self.model.is_counting else ""
-        self.accept.setText(f"Accept {count}{more}".strip())
+        count, counting = self.model.waiting(confidence)[word], self.model.is_counting
+        known = word and (count or not counting)
+        self.accept.setText(f"Accept {count:,}{'+' * counting}" if known else "Accept")
 
     def show_working(self, working: bool) -> None:
         """Show whether work on all images goes on."""
