@@ -82,8 +82,8 @@ class InversionConfig(Config):
     )
     alpha: float = setting(
         0.0,
-        "Surroundings (alpha)",
-        "How much of them counts. 0: the region alone; about 5: with what is around it.",
+        "Surroundings",
+        "How much of them counts (alpha). 0: the region alone; about 5: with what is around it.",
         ui_max=20,  # the largest value in the paper
         ge=0,
     )
