@@ -12,9 +12,8 @@ from ..results.agreement import agreement_of
 from ..results.export.heatmaps import check_room, pages_are_planes
 from ..results.printing import print_results
 from ..results.settings import GROUPS, RunSettings
-from .captions.banks import Words
+from .captions import Words
 from .console import say
-from .loading import load
 from .options import (
     ImageFile,
     MaskFiles,
@@ -23,7 +22,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import invert, say_unfinished
+from .running import invert, load, say_unfinished
 
 _LISTED: Final = 8  # names in a text
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size

@@ -12,23 +12,22 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ...base.errors import InputError
-from ...base.locks import hold
-from ...batch.executors import TaskExecutor, Work
-from ...batch.finished import check_removal, remove
-from ...batch.image_run import check_model, run_task
-from ...batch.image_task import DATA_SET, ImageTask, Report
-from ...batch.opened import OpenProject
-from ...batch.project import Project, project_file, project_images
-from ...batch.running import FAILED, Plan, check_out, listed, plan, write_failed
-from ...results.export.catalogue import FORMATS
-from ...results.settings import GROUPS
-from ..captions.banks import CaptionSource, Words
-from ..console import INTERRUPTED, say
-from ..loading import load
-from ..options import split_names, with_option_groups, with_settings
-from .executing import BatchProgress, Where, follow, problems_of
-from .images import ManyImages, counted
+from ..base.errors import InputError
+from ..base.locks import hold
+from ..batch.executors import TaskExecutor, Work
+from ..batch.finished import check_removal, remove
+from ..batch.image_run import check_model, run_task
+from ..batch.image_task import DATA_SET, ImageTask, Report
+from ..batch.opened import OpenProject
+from ..batch.project import Project, project_file, project_images
+from ..batch.running import FAILED, Plan, check_out, listed, plan, write_failed
+from ..results.export.catalogue import FORMATS
+from ..results.settings import GROUPS
+from .captions import CaptionSource, Words
+from .console import INTERRUPTED, say
+from .many_images import BatchProgress, ManyImages, Where, counted, follow, problems_of
+from .options import split_names, with_option_groups, with_settings
+from .running import load
 
 INCOMPLETE: Final = 1  # exit code if images failed with --skip-bad, so that make notices
 
