@@ -11,6 +11,7 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
+from dask.array import from_array
 from napari.components import ViewerModel
 from PIL import Image
 
@@ -155,6 +156,10 @@ def test_no_data_is_no_region(tmp_path, nodata, kind):
         assert count_regions(layer, view) == 2
         session = Session()
         session.choose(image=viewer.add_image(np.float32(SEEN[..., 0])), regions=layer)
+        (task,) = prepare(viewer, session).tasks()
+        assert task.regions.ids == [1, 3]
+        lazy = viewer.add_labels(from_array(labels), metadata={FILE: str(tmp_path / "a.tif")})
+        session.choose(image=session.image, regions=lazy)
         (task,) = prepare(viewer, session).tasks()
         assert task.regions.ids == [1, 3]
         # Pixels are compared in the worker; and not at all with 0, which is no region anyway.

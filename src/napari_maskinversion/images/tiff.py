@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -167,11 +168,12 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     if colours and page.photometric == _PALETTE and not file.is_imagej:
         raise InputError(f"{path} stores its colours as a palette; save it as RGB.")
     channels, units = _about(file, series, number)
-    beside, close = path.with_name(path.name + _BESIDE), file.close
-    masks = _masks(file)
+    beside, masks = path.with_name(path.name + _BESIDE), _masks(file)
+    close: Callable[[], None] = file.close
     if not masks and beside.is_file():
-        other = tifffile.TiffFile(beside)
-        masks, close = _masks(other), lambda: (file.close(), other.close())
+        closed = ExitStack()
+        closed.callback(file.close)
+        masks, close = _masks(closed.enter_context(tifffile.TiffFile(beside))), closed.close
     if masks:
         levels = tuple(_masked(one, axes, masks, labels=not colours) for one in levels)
     return Stack(
