@@ -68,7 +68,7 @@ def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
                 parsed.append(_parsed(text, where))
     files = [[one.numbers for one in parsed]]
     plain = all(len(one.numbers) == _BOX for one in parsed)
-    if source is not None and source.suffix == ".yaml" and not plain:  # a data set, of one kind
+    if source is not None and source.suffix.startswith(".y") and not plain:  # of a data set
         files += [[line.numbers for line in lines] for lines in _beside(path.absolute())]
     layout = layout_of(files, image.shape, points)
     if layout.text != "boxes":
