@@ -136,6 +136,7 @@ def run_planes(
     model.input_size(1, 1, side, settings.keep_aspect)
     if method.uses_inversion:
         model.check_attention(side)
+    native = model.native_resolution if settings.uses_native_windows else None
     planned = [
         (task, offset, window)
         for task, offset in zip(tasks, _offsets(tasks), strict=True)
@@ -145,6 +146,7 @@ def run_planes(
             resolution=side,
             patch=model.patch_size,
             config=settings.window,
+            native=native,
         )
     ]
     work = [

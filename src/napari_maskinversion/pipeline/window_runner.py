@@ -168,11 +168,16 @@ class WindowRunner:
     def _key(self) -> tuple[Any, ...]:
         now, work = self._fallback.now, self._work[self._place]
         where = (work.position, replace(work.window, members=()))
-        return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
+        return (*where, self._side(work), now.device, self._keep_aspect, self._config.layers)
+
+    def _side(self, work: WindowWork) -> int:
+        """Return the side of a window's input: what was planned, unless memory ran out."""
+        return min(work.window.resolution, self._fallback.now.resolution)
 
     def _group(self, place: int) -> list[WindowWork]:
         """Return the windows from a place on that are encoded and inverted together."""
-        group, regions, most = [self._work[place]], 0, min(self._most(), self._fallback.now.at_once)
+        group, regions = [self._work[place]], 0
+        most = min(self._most(group[0]), self._fallback.now.at_once)
         for work in islice(self._work, place, None):
             regions += len(work.window.members)
             if regions > most or len(work.window.members) > _FEW:
@@ -183,16 +188,15 @@ class WindowRunner:
                 group.append(work)
         return group
 
-    def _most(self) -> int:
+    def _most(self, work: WindowWork) -> int:
         inverter = self._inverter
         if self._encoded is not None or not isinstance(inverter, MaskInverter):
             return 1
-        side = self._fallback.now.resolution
-        return masks_at_once(self._model, self._config, side, inverter.memory_mb << 20)
+        side, memory = self._side(work), inverter.memory_mb << 20
+        return masks_at_once(self._model, self._config, side, memory)
 
     def _input_size(self, work: WindowWork) -> tuple[int, int]:
-        side = self._fallback.now.resolution
-        return self._model.input_size(*work.window.pixels, side, self._keep_aspect)
+        return self._model.input_size(*work.window.pixels, self._side(work), self._keep_aspect)
 
     def _read_now(self, work: WindowWork) -> None:
         reading = self._reading.pop(work.number, None)
@@ -208,9 +212,9 @@ class WindowRunner:
         """Read the next windows while these are worked on; on a CPU it has no time to resize."""
         if self._reader is None or self._end >= len(self._work):
             return
-        ahead = None if self._model.device.type == "cpu" else self._fallback.now.resolution
         for work in self._group(self._end):
             if work.pixels is None and work.number not in self._reading:
+                ahead = None if self._model.device.type == "cpu" else self._side(work)
                 run = copy_context().run  # a source may ask for files that are open here
                 self._reading[work.number] = self._reader.submit(run, self._read, work, ahead)
 
@@ -251,7 +255,8 @@ class WindowRunner:
 
         def work() -> list[Inverted]:
             now, record = self._fallback.now, self._records[0]
-            if (now.resolution, now.device) != (record.resolution, record.device):
+            side = self._side(self._work[self._place])
+            if (side, now.device) != (record.resolution, record.device):
                 self._encode()
             return self._invert(self._next())
 
@@ -292,14 +297,15 @@ class WindowRunner:
         if not method.inverts:
             passes = sum(part.image + regions * part.region for part in method.parts)
             encoding, inverting = encoding + inverting, 0.0
+        share = (self._records[0].resolution / now.resolution) ** 2  # of the tokens
         if self._undisturbed:
             remember(
                 self._model.name,
                 now.device,
                 resolution=now.resolution,
                 steps=self._config.steps,
-                encoding=encoding / max(passes, 1e-6),
-                region=inverting / regions,
+                encoding=encoding / max(passes, 1e-6) / share,
+                region=inverting / regions / share,
                 last=not self.left,
                 explainer=self._config.explainer if method.inverts else method.name,
                 passes=passes,
@@ -324,7 +330,7 @@ class WindowRunner:
         )
 
     def _encode_once(self, group: list[WindowWork]) -> list[WindowRecord]:
-        side, seen = self._fallback.now.resolution, self._inverter
+        side, seen = self._side(group[0]), self._inverter
         self._batch = None
         if len(group) == 1:
             pixels = group[0].pixels
@@ -357,7 +363,7 @@ class WindowRunner:
             grid=grid,
             whole=work.window.whole,
             flat=bool(pixels.min() == pixels.max()),
-            resolution=now.resolution,
+            resolution=self._side(work),
             device=now.device,
             image_norm=norm,
             unknown=self._unknown,
