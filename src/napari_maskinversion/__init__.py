@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .engine.models.registry import list_models
     from .engine.settings import InversionConfig
     from .images.opening import read_image
+    from .pipeline.finding import Found, find_regions
     from .pipeline.imagining import imagine
     from .pipeline.labelling import label_regions
     from .regions.reading import read_regions
@@ -34,6 +35,7 @@ except PackageNotFoundError:  # pragma: no cover - a source tree that is not ins
     __version__ = "0.0.0"
 
 _PUBLIC = {
+    "Found": "pipeline.finding",
     "InversionConfig": "engine.settings",
     "InversionResult": "engine.invert.loop",
     "MaskInverter": "engine.invert.inverter",
@@ -41,6 +43,7 @@ _PUBLIC = {
     "Results": "results.results",
     "Imagined": "diffusion.pictures",
     "export": "results.export.catalogue",
+    "find_regions": "pipeline.finding",
     "imagine": "pipeline.imagining",
     "label_regions": "pipeline.labelling",
     "list_methods": "engine.methods.registry",
@@ -53,6 +56,7 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "Found",
     "Imagined",
     "InversionConfig",
     "InversionResult",
@@ -61,6 +65,7 @@ __all__ = [
     "Results",
     "errors",
     "export",
+    "find_regions",
     "imagine",
     "label_regions",
     "list_methods",
