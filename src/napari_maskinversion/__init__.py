@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .engine.models.registry import list_models
     from .engine.settings import InversionConfig
     from .images.opening import read_image
+    from .library.library import Library
     from .pipeline.imagining import imagine
     from .pipeline.labelling import label_regions
     from .regions.reading import read_regions
@@ -36,6 +37,7 @@ except PackageNotFoundError:  # pragma: no cover - a source tree that is not ins
 _PUBLIC = {
     "InversionConfig": "engine.settings",
     "InversionResult": "engine.invert.loop",
+    "Library": "library.library",
     "MaskInverter": "engine.invert.inverter",
     "Regions": "base.regions",
     "Results": "results.results",
@@ -56,6 +58,7 @@ __all__ = [
     "Imagined",
     "InversionConfig",
     "InversionResult",
+    "Library",
     "MaskInverter",
     "Regions",
     "Results",

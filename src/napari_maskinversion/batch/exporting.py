@@ -18,7 +18,8 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.table_csv import write_table as write_csv_table
 from ..results.export.table_parquet import is_ours, part_of_many, write_table
-from .decided import archive_file, decided_bundle, stale_reasons
+from ..review.reporting import decided_bundle
+from .decided import archive_file, stale_reasons
 from .image_task import ARCHIVES, DATA_SET, part_name
 from .opened import OpenProject
 from .running import listed
