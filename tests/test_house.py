@@ -16,7 +16,6 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 RESEARCH = sorted((ROOT / "research").rglob("*.py"))
 DRAWN = sorted((ROOT / "benchmarks" / "drawn").rglob("*.py"))
 PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
-NO_PACKAGE = {"__pycache__"}
 
 
 def name_of(path):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from npe2 import PluginManifest
 
 from napari_maskinversion.doctor.checks import EXTRAS
 
@@ -39,14 +38,6 @@ def test_the_hub_lists_the_plugin_and_finds_what_it_shows():
     assert {"Homepage", "Bug Tracker", "Documentation"} <= PROJECT["urls"].keys()
     assert list(PROJECT["entry-points"]["napari.manifest"]) == [PROJECT["name"]]
     assert not any("Private" in name or "License ::" in name for name in PROJECT["classifiers"])
-
-
-def test_the_manifest_is_valid_and_is_the_plugin_s():
-    manifest = PluginManifest.from_file(ROOT / "src" / "napari_maskinversion" / "napari.yaml")
-    assert manifest.name == PROJECT["name"]
-    assert manifest.display_name
-    assert manifest.contributions.widgets
-    manifest.validate_imports()
 
 
 def test_the_readme_begins_with_the_title_that_the_hub_drops():

@@ -25,10 +25,10 @@ from napari_maskinversion.cli.bench.shared import (
     follow,
     load_measured,
 )
-from napari_maskinversion.cli.captions.generate import Decoder, DecoderFile
+from napari_maskinversion.cli.captions import Decoder, DecoderFile
 from napari_maskinversion.cli.console import say
-from napari_maskinversion.cli.loading import load_captioner
 from napari_maskinversion.cli.options import setting_option, with_option_groups, with_paper
+from napari_maskinversion.cli.running import load_captioner
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.pipeline.captions import CaptionRequest

@@ -26,7 +26,7 @@ from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench.shared import Device, ModelName, Output
 from napari_maskinversion.cli.console import ProgressBar, echo, say
-from napari_maskinversion.cli.loading import load
+from napari_maskinversion.cli.running import load
 
 if TYPE_CHECKING:
     from benchmarks.drawn.cases import ModelUnderTest

@@ -66,7 +66,7 @@ def viewer(session):
 
 def run(session, count=3, total=None):
     """Run to the end, or to a Cancel."""
-    snapshot = session.begin_run(total or count)
+    snapshot = session.begin_run()
     results = results_of(session.vocabulary, count, session.settings)
     record = ResultRecord(results=results, snapshot=snapshot, total=total or count)
     shown = session.show(record)
@@ -226,7 +226,7 @@ def test_an_image_that_is_added_does_not_take_the_place_of_one_with_results(sess
 
 def test_layers_that_are_added_during_a_run_do_not_take_the_place_of_its_own(session, ready):
     layers = session.layers
-    session.begin_run(3)
+    session.begin_run()
     ready.add(image=True)
     ready.add()
     assert session.layers == layers
@@ -257,7 +257,7 @@ def test_regions_that_were_removed_are_not_chosen_again_with_their_image(session
 
 def test_a_new_run_clears_what_was_refused_before(session, ready):
     session.say("Not enough memory.", "error")
-    session.begin_run(total=3)
+    session.begin_run()
     assert session.notice is None
 
 

@@ -1,7 +1,5 @@
 """Preferences: one small file, whatever happens to it."""
 
-import json
-
 import pytest
 
 from napari_maskinversion.base.cache_folder import cache_folder, is_offline
@@ -9,13 +7,12 @@ from napari_maskinversion.base.errors import ConfigError, OfflineError
 from napari_maskinversion.base.preferences import (
     DEFAULTS,
     FILE,
-    ConfigFile,
     Preferences,
     load,
     save,
 )
-from napari_maskinversion.engine.models.weights_download import fetch
-from napari_maskinversion.language.labels.colors import SAFE_COLORS, fill_colors
+from napari_maskinversion.engine.models.registry import fetch
+from napari_maskinversion.language.labels.label import SAFE_COLORS, fill_colors
 
 
 def test_what_is_saved_is_what_is_loaded(own_config_folder):
@@ -83,18 +80,6 @@ def test_a_broken_or_newer_file_is_ignored_in_one_line_and_put_aside(own_config_
     save(Preferences(live=True))
     assert load().live
     assert (own_config_folder / f"{FILE.name}.ignored").read_text() == text
-
-
-def test_a_write_that_fails_leaves_what_was_there(own_config_folder, monkeypatch):
-    file = ConfigFile("some.json", 1)
-    file.write({"a": 1})
-    with pytest.raises(TypeError):
-        file.write({"a": object()})
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "")))
-    with pytest.raises(OSError):  # noqa: PT011 - the disk is full
-        file.write({"a": 2})
-    assert json.loads(file.path.read_text()) == {"format": 1, "a": 1}
-    assert [path.name for path in own_config_folder.iterdir()] == ["some.json"]
 
 
 def test_safe_colours_come_first_and_given_ones_stay():

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
@@ -79,7 +80,7 @@ def test_boxes_of_a_smear_are_of_its_image_and_of_known_cells(
 
 def test_empty_lines_at_the_end_name_nothing(own: Path) -> None:
     (own / "names.txt").write_text("apple\ncar\nfish\n\n\n")
-    assert ImageFolder(own / "images", own / "masks", own / "names.txt").classes[2] == "fish"
+    assert folder_of(own).classes[2] == "fish"
 
 
 @pytest.mark.parametrize("which", ["images", "masks"])
@@ -91,7 +92,7 @@ def test_two_files_of_one_name_are_refused(bench: Bench, own: Path, which: str) 
 
 def test_a_table_of_names_is_one_whatever_its_ending(own: Path) -> None:
     (own / "names.txt").write_text("image;region;name\np0;1;car\np0;2;bus\n")
-    assert ImageFolder(own / "images", own / "masks", own / "names.txt").classes == ("bus", "car")
+    assert folder_of(own).classes == ("bus", "car")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_pat
     labels[30:33, 60:69] = 2  # 27 px
     labels[50:56, 60:65] = 3  # 30 px
     Image.fromarray(labels).save(own / "masks" / "p0.png")
-    sample = ImageFolder(own / "images", own / "masks", own / "names.txt").read("p0")
+    sample = folder_of(own).read("p0")
     assert sample.small == 1
     assert min(region.area for region in sample.regions) == LEAST == 30
     file = tmp_path / "mine.json"
@@ -188,3 +189,32 @@ def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_pat
         _, out, _ = bench(*call)
         assert "12 regions (1 that are too small left out)" in out
     assert json.loads(file.read_text("utf-8"))["small"] == 1
+
+
+def folder_of(own: Path) -> ImageFolder:
+    return ImageFolder(own / "images", own / "masks", own / "names.txt")
+
+
+def test_a_stack_and_a_picture_that_is_not_finite_are_refused(own: Path) -> None:
+    place = own / "images"
+    for name in ("p0", "p1"):
+        (place / f"{name}.jpg").unlink()
+    tifffile.imwrite(place / "p0.tif", np.zeros((4, 60, 80), np.uint8), photometric="minisblack")
+    tifffile.imwrite(place / "p1.tif", np.full((60, 80), np.nan, np.float32))
+    with pytest.raises(BadRecordError, match=r"^p0: \S*p0\.tif contains an .*\(4, 60, 80\)"):
+        folder_of(own).read("p0")
+    with pytest.raises(BadRecordError, match=r"^p1: \S*p1\.tif: .* no finite value"):
+        folder_of(own).read("p1")
+
+
+def test_a_decoder_that_lacks_memory_does_not_make_a_file_a_broken_one(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: Any, **__: Any) -> Any:
+        raise MemoryError("9 GB")
+
+    next((own / "images").glob("p0.*")).unlink()
+    tifffile.imwrite(own / "images" / "p0.tif", np.ones((60, 80), np.uint8), compression="zlib")
+    monkeypatch.setattr(tifffile.TiffPage, "decode", property(short))
+    with pytest.raises(MemoryError):
+        folder_of(own).read("p0")

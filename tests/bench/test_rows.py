@@ -13,7 +13,6 @@ from PIL import Image
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base import targets
-from napari_maskinversion.bench.datasets.base import content_of
 from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.bench.reports.tables import markdown, paper_tables
 from napari_maskinversion.cli.bench import data_sets, shared
@@ -113,17 +112,6 @@ def test_another_name_of_a_region_is_another_record(
     names.write_text("\n".join(rows).replace("p2,1,apple", "p2,1,car"))
     assert bench(*call)[0] == 0
     assert measured == ["p2 cls"]
-
-
-def test_contents_are_told_apart_by_bytes_and_by_what_goes_with_them(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_bytes(b"ab")
-    other.write_bytes(b"ab")
-    assert content_of(one) == content_of(other)
-    assert content_of(one, rows=[1]) != content_of(one, rows=[2])
-    other.write_bytes(b"ba")
-    assert content_of(one) != content_of(other)
-    assert content_of(tmp_path / "gone") == ""
 
 
 # -- what a model cannot do -------------------------------------------------------------------
@@ -274,21 +262,3 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_whole_lines(
     assert [json.loads(line).get("image") for line in kept] == [None, "p0", "p0"]
     assert bench(*call)[0] == 0
     assert len(records.read_bytes().splitlines()) == len(lines)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
-def test_a_disk_that_is_full_in_the_middle_of_a_plot_leaves_no_half_of_it(
-    bench: Bench, loaded: Any, own: Path, tmp_path: Path, room: Any, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(targets, "_PROBE", b"")  # there is room when the work begins
-    plots, file = tmp_path / "plots", tmp_path / "mine.json"
-    assert bench(*folder_call(own, "--methods", "cls,crop", "--json", file))[0] == 0
-    assert bench("show", file, "--plots", plots)[0] == 0
-    before = {path.name: path.read_bytes() for path in plots.iterdir()}
-    room(2000)
-    outcome = bench("show", file, "--plots", plots)
-    room(None)
-    one_line(outcome, "folder-light.svg could not be written")
-    assert {path.name: path.read_bytes() for path in plots.iterdir()} == before
-    (tmp_path / "file").write_text("")
-    one_line(bench("show", file, "--plots", tmp_path / "file"), "cannot be written to")

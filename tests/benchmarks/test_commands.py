@@ -116,39 +116,6 @@ def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path) -> None:
     assert falls_short(json.loads(out.read_text("utf-8")))
 
 
-def test_a_run_that_was_stopped_goes_on(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "new" / "short.json"
-    call = ("scenes", "--short", "--scenes", 2, "--steps", 1, "--json", file)
-    with monkeypatch.context() as patch:
-
-        def stop(*_: Any) -> Any:
-            raise KeyboardInterrupt
-
-        patch.setattr(ScenesBench, "_regions", stop)
-        code, _, err = bench(*call)
-    assert code == 130
-    assert "1 finished parts" in err
-    assert "Traceback" not in err
-    kept = json.loads(file.read_text("utf-8"))
-    assert list(kept["parts"]) == ["single/bundled"]
-    monkeypatch.setattr(ScenesBench, "_single", stop)  # what is finished is not measured again
-    out = ok(bench(*call, "--markdown", tmp_path / "table.md"))
-    assert len(json.loads(file.read_text("utf-8"))["parts"]) == 2
-    assert out.strip() in (tmp_path / "table.md").read_text("utf-8")
-    for way in SCENE_METHODS.values():
-        assert way.title in out
-    code, _, err = bench(*call[:-4], "--steps", 2, "--json", file)
-    assert code == 2
-    assert "another inversion" in err
-    assert "--overwrite" in err
-    assert bench("show", file)[1] == out
-    code, _, err = bench("maps", "--scenes", 1, "--json", file)
-    assert code == 2
-    assert "holds figures of 'bench scenes'" in err  # and they stay
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -338,17 +305,3 @@ def test_scenes_leave_out_the_ways_that_a_tower_lacks(
     assert "not for this model: MaskCLIP needs an open_clip" in row
     assert "(" in row_of(out, "Masked Crop")
     assert bench(*call)[1] == out  # goes on with what is kept
-
-
-def test_curves_have_the_papers_figures_below_them() -> None:
-    point = {"value": 0.5, "low": 0.4, "high": 0.6}
-    part = {"values": [5.0], "top1": [point], "iou": [point], "dice": [0.3], "cosine": [0.2],
-            "date": "2026-01-01"}  # fmt: skip
-    settings = {"model": "demo", "fingerprint": "", "names": 2, "scenes": 1,
-                "inversion": {"steps": 10, "learning_rate": 0.1, "alpha": 0.0}}  # fmt: skip
-    page = {"kind": "alpha", "settings": settings, "parts": {"bundled": part}, "command": "bench"}
-    out = markdown(page)
-    assert "56.2" not in row_of(out, "5")
-    values = "41.7 | 47.6 | 50.3 | 52.2 | 53.9 | 54.6 | 55.2 | 56.0 | 56.2 | 56.0 | 55.8 | 56.0"
-    values += " | 56.2 | 56.1 | 55.8 | 53.7 | 20.5"
-    assert f"| MaskInversion | {values} |" in out

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from benchmarks.drawn.cases import ModelUnderTest
 from benchmarks.drawn.methods import (
@@ -48,63 +47,6 @@ def test_together_is_as_alone(subject: ModelUnderTest, name: str) -> None:
     assert together.shape == (6, subject.model.embed_dim)
     alone = np.concatenate([embed(subject, [c], setting, TWO) for c in cases])
     np.testing.assert_allclose(together, alone, atol=2e-4)
-
-
-def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
-    subject: ModelUnderTest,
-) -> None:
-    case, inverter = picture(1), MaskInverter(subject.model)
-    inverter.set_image(case.image, resolution=128)
-    embeddings = SCENE_METHODS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
-    expected = inverter.image_embedding / np.linalg.norm(inverter.image_embedding)
-    np.testing.assert_allclose(embeddings, np.stack([expected] * 2), atol=1e-5)
-
-
-def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
-    """Value tokens of the last block by a hook, averaged over whole tokens of the mask."""
-    side = subject.model.native_resolution  # open_clip itself takes no other
-    case, visual = picture(1, side, side), subject.model.clip.visual
-    masks = np.zeros((1, side, side), bool)
-    masks[0, 16:40, 24:72] = True  # whole tokens
-    case = replace(case, masks=masks, labels=np.array([0]))
-    seen: dict[str, torch.Tensor] = {}
-    block = visual.transformer.resblocks[-1]
-    handle = block.ln_1.register_forward_hook(lambda _, x, y: seen.update(x=x[0], normed=y))
-    tensor = subject.model.preprocess(case.image, resolution=side)
-    try:
-        with torch.no_grad():
-            subject.model.clip.encode_image(tensor)
-    finally:
-        handle.remove()
-    width = seen["normed"].shape[-1]
-    attn = block.attn
-    values = seen["normed"] @ attn.in_proj_weight[2 * width :].T + attn.in_proj_bias[2 * width :]
-    projected = attn.out_proj(values)
-    added = seen["x"] + projected
-    whole_block = added + block.mlp(block.ln_2(added))
-    for reading, tokens in (("values", projected), ("block", whole_block)):
-        unit = torch.nn.functional.normalize(visual.ln_post(tokens)[0, 1:] @ visual.proj, dim=-1)
-        expected = unit.reshape(side // 8, side // 8, -1)[2:5, 3:9].mean((0, 1))
-        expected = expected / expected.norm()
-        setting = Setting(resolution=side, reading=reading)
-        embeddings = SCENE_METHODS["maskclip"].embed(subject, [case], setting, TWO)
-        np.testing.assert_allclose(embeddings[0], expected.detach().numpy(), atol=2e-5)
-
-
-def test_a_crop_is_its_box_and_nothing_else(subject: ModelUnderTest) -> None:
-    case = picture(1)
-    other = case.image.copy()
-    other[:10], other[50:], other[:, :20], other[:, 70:] = 0, 0, 0, 0
-    first = replace(case, masks=case.masks[:1])
-    setting = Setting(resolution=96, context=1.0)
-    one, two = (
-        SCENE_METHODS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
-        for i in (case.image, other)
-    )
-    np.testing.assert_array_equal(one, two)
-    wide = replace(setting, context=1.4)
-    three = SCENE_METHODS["crop"].embed(subject, [replace(first, image=other)], wide, TWO)
-    assert np.abs(one - three).max() > 0.01
 
 
 @pytest.mark.parametrize("context", [1.0, 2.0, math.inf])

@@ -11,7 +11,7 @@ import tifffile
 from pycocotools.coco import COCO
 from roifile import ImagejRoi
 
-from napari_maskinversion.base.errors import InputError, MaskShapeError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.pipeline.inputs import open_inputs
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
@@ -298,14 +298,6 @@ def test_annotations_in_the_world_fall_on_their_geotiff(opened, tmp_path):
     for one, other in zip(task.regions, items(), strict=True):
         assert (one.id, one.bbox) == (other.region.id, other.region.bbox)
         np.testing.assert_array_equal(one.mask, other.region.mask)
-
-
-def test_an_image_of_another_size_is_refused(opened, image):
-    write_coco(
-        Annotations(shape=(9, 8), items=items(np.eye(9, 8, dtype=int))), image.with_name("a.json")
-    )
-    with pytest.raises(MaskShapeError, match="image of 9 x 8 px; this one is 60 x 80 px"):
-        opened(image, image.with_name("a.json"))
 
 
 def _labels(folder):

@@ -1,10 +1,7 @@
 """Captions and finding by words, as a user of the command line meets them."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -12,8 +9,7 @@ import skimage.io
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.cli import find
-from napari_maskinversion.cli.captions import banks as captions
+from napari_maskinversion.cli import captions, find
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.captions.bank import CaptionBank, open_bank
 from napari_maskinversion.pipeline import job
@@ -238,12 +234,6 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
     assert "image.png" in refused(*start, "--results", files / "image.png")
 
 
-def test_the_help_states_the_papers_alpha(call):
-    code, out, _ = call("find", "--help")
-    assert code == 0
-    assert "about 5 best" in " ".join(re.sub(r"[│╭╰─╮╯]", " ", out).split())
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -278,21 +268,3 @@ def test_bad_input_is_one_line_before_any_work(call, files, monkeypatch, argumen
     assert out == ""
     assert len(err.strip().splitlines()) == 1
     assert sorted(files.iterdir()) == before
-
-
-@pytest.mark.parametrize("arguments", [["captions", "--help"], ["find", "--help"]])
-def test_help_loads_no_torch(arguments):
-    code = (
-        "import sys; from napari_maskinversion.cli import app\n"
-        "import napari_maskinversion.results.results\n"
-        "import napari_maskinversion.language.captions.bank\n"
-        "import napari_maskinversion.language.ranking.ranking\n"
-        f"sys.argv = ['x', *{arguments!r}]\n"
-        "try: app.main()\n"
-        "except SystemExit: pass\n"
-        "print('torch' in sys.modules, 'napari' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.stdout.splitlines()[-1] == "False False", done.stderr

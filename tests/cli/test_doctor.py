@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import napari_maskinversion
-from napari_maskinversion.cli import doctor
+from napari_maskinversion.cli import app
 from napari_maskinversion.doctor.checks import Finding, Report
 
 SOURCE = str(Path(napari_maskinversion.__file__).parents[1])
@@ -19,7 +19,7 @@ PROBLEM = Finding("torch", "problem", "not installed", "install it")
 
 @pytest.mark.parametrize(("findings", "code"), [((NOTE,), 0), ((NOTE, PROBLEM), 1)])
 def test_only_a_problem_makes_the_exit_status_1(call, monkeypatch, findings, code):
-    monkeypatch.setattr(doctor, "examine", lambda: Report("0.2", findings))
+    monkeypatch.setattr(app, "examine", lambda: Report("0.2", findings))
     status, out, _ = call("doctor")
     assert status == code
     assert "note    Qt          none" in out

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from napari_maskinversion import InversionConfig, list_methods, region_embedder
-from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods import edits
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.images.plane_source import ArrayPlane
@@ -199,11 +198,6 @@ def test_time_is_estimated_in_passes_of_the_model(monkeypatch):
     }
 
 
-def test_a_method_without_its_weights_is_refused_before_the_work():
-    with pytest.raises(ConfigError, match="AlphaCLIP needs weights"):
-        run(demo_model(), picture(), regions(2), WORDS, QUICK, method="alphaclip")
-
-
 @pytest.fixture
 def run_by(call, files):
     """Run the command ``run`` with a method."""
@@ -240,11 +234,3 @@ def test_the_methods_are_listed_with_what_they_cost(call):
     for spec in list_methods():
         assert f" {spec.name} " in out
     assert "10 regions cost, passes" in out
-
-
-def test_maskinversion_is_the_engines():
-    inverter = MaskInverter(demo_model())
-    inverter.set_image(picture())
-    stack = np.stack([regions(5).full_mask(i) for i in range(5)])
-    embeddings = embedded("maskinversion", picture(), stack, inversion=QUICK)
-    np.testing.assert_allclose(embeddings, inverter.invert(stack, QUICK).embeddings, atol=1e-5)

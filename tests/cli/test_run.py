@@ -132,40 +132,6 @@ def test_the_size_of_a_run_is_said_before_it_and_its_time_from_the_second_on(run
     assert "5 regions, about " in second
 
 
-def test_results_are_replaced_only_when_told(run, files):
-    (files / "out").mkdir()
-    (files / "out" / "regions.csv").write_text("mine")
-    assert "already has regions.csv" in refusal(run())
-    assert (files / "out" / "regions.csv").read_text() == "mine"
-    assert run("--overwrite")[0] == 0
-    assert (files / "out" / "regions.csv").read_text() != "mine"
-
-
-@pytest.mark.parametrize("kind", ["masks", "masks in a folder", "masks by a link", "labels"])
-def test_an_input_is_never_replaced(run, files, monkeypatch, kind):
-    monkeypatch.setattr(run_module, "load", lambda *_: pytest.fail("It went to work."))
-    mine, out = files / "labels.tif", files
-    tifffile.imwrite(mine, label_image(5))
-    inputs = {"masks": "labels.tif"}
-    if kind == "masks in a folder":
-        out = files / "several"
-        out.mkdir()
-        mine = mine.rename(out / "labels.tif")
-        inputs = {"masks": "several"}
-    elif kind == "masks by a link":
-        out = files / "elsewhere"
-        out.mkdir()
-        (out / "labels.tif").symlink_to(mine)
-    elif kind == "labels":
-        mine = files / "regions.csv"
-        mine.write_text("name\ncar\nkey\n")
-        inputs = {"labels": str(mine)}
-    before = mine.read_bytes()
-    err = refusal(run("--format", "csv,masks", "--out", out, "--overwrite", **inputs))
-    assert "which is an input" in err
-    assert mine.read_bytes() == before
-
-
 def test_windows_merged_regions_and_units_reach_the_files(run, files):
     ok(run("--window", "20", "--only", "1,3,5", "--merge", "1,5", "--pixel-size", "0.5"))
     frame = pd.read_csv(files / "out" / "regions.csv")
@@ -460,7 +426,10 @@ def test_a_check_of_the_bundled_model_reports_each_picture(call):
     assert out.rstrip().endswith("the model works.")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["models", "list"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["models", "list"], ["captions", "--help"], ["find", "--help"]],
+)
 def test_what_needs_no_model_does_not_load_torch(arguments):
     code = (
         "import sys; from napari_maskinversion import cli\n"
@@ -473,24 +442,6 @@ def test_what_needs_no_model_does_not_load_torch(arguments):
         [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
     )
     assert done.stdout.splitlines()[-1] == "False False", done.stderr
-
-
-def test_the_whole_job_works_with_every_socket_blocked(files):
-    code = (
-        "import socket, sys\n"
-        "def refuse(*a, **k): raise OSError('no network in this test')\n"
-        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
-        "from napari_maskinversion import cli\n"
-        f"sys.argv = ['x', 'run', {str(files / 'image.png')!r}, {str(files / 'masks.png')!r},\n"
-        f"            '--labels', 'car,key', '--steps', '1', '--out', {str(files / 'out')!r}]\n"
-        "cli.main()\n"
-    )
-    environment = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    assert (files / "out" / "embeddings.npy").exists()
 
 
 def test_a_fetch_says_what_it_fetches_and_where_it_is(call, hub):

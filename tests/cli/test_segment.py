@@ -8,7 +8,6 @@ import tifffile
 from PIL import Image
 
 from napari_maskinversion.regions.reading import read_regions
-from tests.disk import full_after
 from tests.regions.sam.tiny import save_tiny
 
 from .conftest import ok, refusal
@@ -176,26 +175,6 @@ def test_models_lists_and_fetches_checkpoints_too(call, hub, checkpoint, monkeyp
 def test_masks_are_cleaned(segment):
     segment("--boxes", "boxes.csv", "--erode", 3, model=None)
     assert [region.bbox for region in labels()] == [(8, 8, 22, 27), (33, 43, 52, 77)]
-
-
-def test_a_file_that_is_there_stays_unless_told_otherwise(segment, folder):
-    (folder / "regions.tif").write_text("mine")
-    assert "--overwrite" in refusal(segment("--boxes", "boxes.csv"))
-    assert (folder / "regions.tif").read_text() == "mine"
-    assert segment("--boxes", "boxes.csv", "--overwrite")[0] == 0
-    assert len(labels())
-    assert [p.name for p in folder.glob(".*")] == []
-
-
-def test_a_disk_that_fills_leaves_the_file_that_was_there(segment, folder):
-    (folder / "regions.tif").write_text("before")
-    with full_after(200):
-        code, _, err = segment("--boxes", "boxes.csv", "--overwrite", model=None)
-    assert code == 2
-    assert "regions.tif could not be written" in " ".join(err.split())
-    assert "Wrote" not in err
-    assert {p.name for p in folder.iterdir()} == {"boxes.csv", "photo.png", "regions.tif"}
-    assert (folder / "regions.tif").read_text() == "before"
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def contents(folder):
 
 INPUTS = (
     (*RUN, "--out", ".", "--format", "masks"),
+    ("run", "image.png", "several", *RUN[3:], "--out", "several", "--format", "masks"),
+    ("run", "image.png", "masks.png", "--labels", "im/regions.csv", "--out", "im"),
     (*FOLDER, "--json", "im/a.png"),
     (*FOLDER, "--markdown", "names.txt"),
     (*FOLDER, "--markdown", "ma/a.png"),
@@ -49,7 +51,10 @@ INPUTS = (
 
 @pytest.mark.parametrize("command", INPUTS, ids=" ".join)
 def test_an_input_is_not_replaced_even_where_replacing_is_allowed(refused, place, command):
-    (place / "labels.tif").hardlink_to(place / "masks.png")
+    (place / "several").mkdir()
+    for folder in (place, place / "several"):
+        (folder / "labels.tif").hardlink_to(place / "masks.png")
+    (place / "im" / "regions.csv").write_text("name\ncar\nkey\n")
     (place / "plane.tif").symlink_to(place / "image.png")
     for name in ("table-1.csv", "tune.csv"):
         (place / "im" / name).write_text("mine")

@@ -20,11 +20,10 @@ import pytest
 import typer
 
 import napari_maskinversion as nmi
-from napari_maskinversion.cli import find, imagine, rollout, run
+from napari_maskinversion.cli import captions, find, imagine, rollout, run
 from napari_maskinversion.cli.app import app
 from napari_maskinversion.cli.bench import data_sets
 from napari_maskinversion.cli.bench import paper as bench_paper
-from napari_maskinversion.cli.captions import banks, generate
 from napari_maskinversion.diffusion import decoders
 from napari_maskinversion.engine.models.registry import get_spec
 from tests import tiny_decoders
@@ -110,7 +109,7 @@ def can_draw(tiny, own_cache_folder, monkeypatch):
 def reader(tmp_path, monkeypatch, call, request):
     """Somebody who follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    commands = (run, find, banks, generate, rollout, data_sets, bench_paper, imagine)
+    commands = (run, find, captions, rollout, data_sets, bench_paper, imagine)
     for module in commands:
         monkeypatch.setattr(module, "load", stand_in)
     monkeypatch.setattr(nmi, "load_model", stand_in)

@@ -2,7 +2,6 @@
 
 import itertools
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
@@ -280,32 +279,6 @@ def test_an_image_that_does_not_fit_into_memory_leaves_the_one_before(method):
     np.testing.assert_array_equal(work_of(inverter).raw_embeddings, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "method"), [*((name, "maskinversion") for name in CONFIGS), ("exact", "maskclip")]
-)
-def test_threads_that_share_an_inverter_get_embeddings_of_one_image_or_the_other(name, method):
-    config = CONFIGS[name]
-    of_either = [embeddings_of(seed, config, method).tobytes() for seed in (0, 1)]
-    inverter = inverter_of(method)
-    set_image(inverter, 0)
-    done = threading.Event()
-
-    def alternate():
-        for seed in itertools.cycle((1, 0)):
-            set_image(inverter, seed)
-            if done.is_set():
-                return
-
-    with ThreadPoolExecutor(2) as threads:
-        other = threads.submit(alternate)
-        try:
-            results = [work_of(inverter, config).raw_embeddings for _ in range(20)]
-        finally:
-            done.set()
-        other.result(60)
-    assert {result.tobytes() for result in results} <= set(of_either)
-
-
 @contextmanager
 def before_line(number, module, act):
     """Act once: before this thread comes to the line of this number of a module."""
@@ -372,23 +345,6 @@ def test_what_an_image_keeps_may_be_dropped_at_any_moment(name, monkeypatch):
             break
         np.testing.assert_array_equal(result, expected, err_msg=str(number))
     assert number > 5
-
-
-def test_threads_with_other_modes_share_a_model():
-    model = wrap_open_clip(tiny_clip())
-    expected = results(model)
-
-    def call(name):
-        # The default dtype belongs to the process, not to a thread.
-        with MODES[name]():
-            return [results(wrap_open_clip(model.clip)) for _ in range(3)]
-
-    names = [name for name in MODES if name not in ("default dtype", "default device")]
-    with default_dtype(), ThreadPoolExecutor(len(names)) as threads:
-        for several in threads.map(call, names):
-            for one in several:
-                assert_same_bits(one, expected)
-        assert torch.get_default_dtype() == torch.float64
 
 
 @pytest.mark.parametrize("explainer", ["chefer", "gradcam"])

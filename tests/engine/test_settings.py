@@ -19,6 +19,10 @@ def test_each_field_says_what_a_form_needs(about):
     [
         ({"steps": 0}, r"^steps must be greater than or equal to 1; got 0\.$"),
         ({"steps": 1.5}, r"^steps must be a valid integer; got 1.5\.$"),
+        ({"learning_rate": "0.1"}, "^learning_rate must be a valid number"),
+        ({"alpha": True}, "^alpha must be a valid number"),
+        ({"fast": 1}, "^fast must be a valid bool"),
+        ({"weight_decay": -1}, "^weight_decay must be greater than or equal to 0; got -1"),
         ({"alpha": float("nan")}, r"^alpha must be a finite number; got nan\.$"),
         ({"explainer": "rollout"}, "^explainer 'rollout' cannot be inverted.* choose legrad"),
         ({"explainer": "gradcam", "layers": 2}, "layers must be 1; got 2"),

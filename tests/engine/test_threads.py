@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.base.progress import listening
-from tests.listeners import at
 
 from .towers import assert_same_embeddings, image, inverter, masks, tower
 
@@ -97,14 +95,3 @@ def test_two_threads_take_turns_instead_of_taking_all_processors_twice():
     in_threads(calls, calls)
     assert len(most) == 18
     assert max(most) == 1
-
-
-def test_a_thread_that_tells_how_far_it_is_holds_nobody_up():
-    stack, results = masks(2, SIDE, SIDE), []
-
-    def wait_for_another(_):
-        results.extend(in_threads(lambda: engine().invert(stack, CONFIGS[0])))
-
-    with listening(at(2, wait_for_another)):
-        engine().invert(stack, CONFIGS[0])
-    assert len(results[0]) == 2

@@ -66,24 +66,6 @@ def test_other_ways_to_store_a_picture_are_understood(tmp_path, mode):
     assert np.abs(image - expected).mean() < (8 if mode == "CMYK" else 0.01)
 
 
-def test_transparent_pixels_are_black(tmp_path):
-    rgba = np.dstack([picture(), np.full(SHAPE, 255, np.uint8)])
-    rgba[:30, :, 3] = 0
-    skimage.io.imsave(tmp_path / "a.png", rgba, check_contrast=False)
-    image = read_image(tmp_path / "a.png")
-    assert (image[:30] == 0).all()
-    np.testing.assert_array_equal(image[30:], picture()[30:])
-
-
-def test_numbers_without_a_known_range_are_stretched(tmp_path):
-    np.save(tmp_path / "a.npy", np.linspace(-5, 15, 4800).reshape(SHAPE))
-    image = read_image(tmp_path / "a.npy")
-    assert image.dtype == np.float32
-    assert (image.min(), image.max()) == (0, 1)
-    np.save(tmp_path / "a.npy", np.linspace(0.25, 0.5, 4800).reshape(SHAPE))
-    assert read_image(tmp_path / "a.npy")[0, 0] == 0.25  # in 0..1 already
-
-
 def test_an_image_that_cannot_be_used_is_named(tmp_path):
     with pytest.raises(InputError, match="no image at .*gone.png"):
         read_image(tmp_path / "gone.png")

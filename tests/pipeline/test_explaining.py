@@ -26,40 +26,9 @@ from napari_maskinversion.pipeline.explaining import (
 )
 from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.region_result import WindowRecord
-from tests.engine import oracle
-from tests.engine.towers import image, inverter, masks, tower
+from tests.engine.towers import image, inverter, tower
 from tests.listeners import collect
 from tests.scenes import demo_model, picture
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("size", [(64, 64), (48, 96)], ids=["native", "non-square"])
-def test_the_map_of_any_embedding_agrees_with_plain_autograd(layers, size):
-    visual = tower(dtype=torch.float64, layers=2)
-    seen = image(*size, dtype=torch.float64)
-    engine = inverter(visual)
-    engine.set_image_tensor(seen)
-    embeddings = np.random.default_rng(0).normal(size=(5, 24)) * 7  # of no unit length
-    maps = engine.explain(embeddings, layers=layers)
-    explained, grid = oracle.forward_with_attention(visual, seen, layers)
-    assert maps.shape == (5, *grid)
-    assert maps.dtype == np.float32
-    for embedding, heatmap in zip(torch.tensor(embeddings), maps, strict=True):
-        expected = sum(
-            oracle.token_map(visual, attention, tokens, embedding.requires_grad_(), grid)
-            for attention, tokens in explained
-        )
-        np.testing.assert_allclose(heatmap, expected.detach().numpy(), rtol=1e-5, atol=1e-12)
-
-
-def test_the_map_of_a_regions_embedding_is_the_regions_map():
-    engine = inverter(tower())
-    engine.set_image_tensor(image())
-    result = engine.invert(masks(3))
-    np.testing.assert_allclose(engine.explain(result.raw_embeddings), result.grid_maps, rtol=1e-4)
-    little = inverter(tower(), memory_mb=0)
-    little.set_image_tensor(image())
-    np.testing.assert_allclose(little.explain(result.raw_embeddings), result.grid_maps, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

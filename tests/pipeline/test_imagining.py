@@ -181,18 +181,6 @@ def test_pictures_are_saved_with_their_record_and_replace_nothing(imagine, tmp_p
     assert {file: file.read_bytes() for file in (tmp_path / "new/pictures").iterdir()} == before
 
 
-def test_nothing_is_left_where_a_picture_cannot_be_written(imagine, tmp_path, monkeypatch):
-    imagined = imagine(2)
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("PIL.Image.Image.save", fail)
-    with pytest.raises(InputError, match="No space left"):
-        imagined.save(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_drawing_can_be_stopped(imagine):
     def stop(news):
         raise KeyboardInterrupt

@@ -117,12 +117,6 @@ def test_regions_in_any_form_get_the_same_answers(regions):
     np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-6)
 
 
-@pytest.mark.parametrize("regions", [MASKS[1], MASKS[1] * 255, MASKS[1] * 255.0])
-def test_a_single_mask_is_region_one(regions):
-    results = label(regions)
-    assert (results.ids, results.regions[0].area) == ([1], MASKS[1].sum())
-
-
 def test_labels_are_names_a_text_or_a_vocabulary():
     names = [region.ranking.labels for region in label().regions]
     for labels in ("car, apple, key", Vocabulary(tuple(LABELS))):

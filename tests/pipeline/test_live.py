@@ -11,16 +11,13 @@ from napari_maskinversion.base.identity import identify_all
 from napari_maskinversion.base.progress import listening
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.invert.inverter import MaskInverter
-from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.images.windows import WindowConfig
-from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import run
 from napari_maskinversion.pipeline.live import LiveRun
 from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
 from napari_maskinversion.results.results import Results
-from tests.listeners import collect
 from tests.scenes import demo_model, label_image, picture
 
 WORDS = Vocabulary(("apple", "car", "house"))
@@ -196,22 +193,6 @@ def test_the_pipeline_itself_keeps_nothing_unless_asked(counted):
     for _ in range(2):
         run.run_planes(demo_model(), tasks(label_image(2)), WORDS, QUICK)
     assert counted["encoded"] == 2
-
-
-def test_other_words_are_ranked_where_only_few_sentences_fit(live, counted, monkeypatch):
-    encode = Backbone.encode_text
-
-    def encode_text(self, texts):
-        if len(texts) > 4:
-            raise MemoryError
-        return encode(self, texts)
-
-    monkeypatch.setattr(Backbone, "encode_text", encode_text)
-    words = Vocabulary(("fish", "key", "bus", "cat"), TEMPLATES["ensemble"])
-    said, results = collect(lambda: live.update(tasks(label_image(5)), words))
-    assert said[-1].note == "Not enough memory for labels: 2 sentences at once"
-    assert counted["inverted"] == []
-    assert {region.suggestion for region in results.regions} <= set(words.labels)
 
 
 def test_what_a_run_has_found_is_not_computed_again(counted):

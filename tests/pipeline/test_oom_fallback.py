@@ -20,10 +20,10 @@ from napari_maskinversion.language.labels.label import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.text import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
-from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
+from napari_maskinversion.pipeline.run import RegionChunk, run
 from napari_maskinversion.pipeline.window_runner import window_attempts
 from tests.engine.tiny import tiny_clip
-from tests.listeners import at, collect
+from tests.listeners import at
 from tests.scenes import demo_model, picture, regions, write_scene
 
 WORDS = Vocabulary(("apple", "car", "house"))
@@ -195,25 +195,6 @@ def test_an_image_that_does_not_fit_is_seen_smaller(monkeypatch, undisturbed):
     side = demo_model().working_resolution
     assert notes == [f"Not enough memory: input of {side // 2} px instead of {side}"]
     assert results.info.input_size == results.regions[0].window.input_size == (56, 72)
-
-
-def test_what_is_no_lack_of_memory_is_not_tried_again(short_of_memory):
-    class Broken(RuntimeError):
-        def __init__(self, _):
-            super().__init__("mat1 and mat2 shapes cannot be multiplied")
-
-    tried = []
-    short_of_memory(lambda inverter, masks: bool(tried.append(1)) or True, Broken)
-    with pytest.raises(Broken):
-        run(demo_model(), picture(), regions(2), WORDS, QUICK)
-    assert len(tried) == 1
-
-
-def test_what_is_said_reaches_the_progress_text(short_of_memory):
-    short_of_memory(lambda inverter, masks: len(masks) > 1)
-    news, _ = collect(lambda: run(demo_model(), picture(), regions(2), WORDS, QUICK))
-    said = [item.text for item in news if isinstance(item, Progress)]
-    assert said.count("Not enough memory: 1 region at once") == 1
 
 
 @pytest.mark.parametrize("fits", [1, 0])

@@ -84,29 +84,6 @@ def test_fifty_regions_run_in_chunks_not_one_by_one():
     assert len(results) == 50
 
 
-def test_embedding_the_labels_is_reported_and_can_be_stopped():
-    many = Vocabulary(tuple(f"thing {number}" for number in range(100)))
-    seen = []
-
-    def stop(news):
-        if isinstance(news, Progress) and news.stage == "labels":
-            seen.append(news)
-            if news.step >= 50:
-                raise Cancelled
-
-    with pytest.raises(Cancelled), listening(stop):
-        run(demo_model(), picture(), regions(2), many, QUICK)
-    assert seen[0].text == "Labels 0 of 100"
-    # A second run goes on where the first was stopped, and the share done never falls.
-    news, results = collect(lambda: run(demo_model(), picture(), regions(2), many, QUICK))
-    steps = [n.step for n in news if isinstance(n, Progress) and n.stage == "labels"]
-    assert steps[0] == seen[-1].step
-    assert steps[-1] == 100
-    shares = [n.fraction for n in news if isinstance(n, Progress)]
-    assert shares == sorted(shares)
-    assert len(results) == 2
-
-
 @pytest.mark.parametrize("stop_at", ["encoding", "inverting"])
 def test_a_run_can_be_stopped_and_the_chunks_that_are_finished_are_kept(stop_at):
     kept = None
@@ -253,8 +230,3 @@ def test_tokens_are_counted_in_what_the_model_saw():
     assert results.regions[0].tokens == pytest.approx(
         results.regions[0].area / 4800 * rows * columns
     )
-
-
-def test_a_threshold_that_is_no_similarity_is_refused():
-    with pytest.raises(InputError, match="from -1 to 1; got 20"):
-        run(demo_model(), picture(), regions(2), WORDS, QUICK, threshold=20)

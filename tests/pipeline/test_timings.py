@@ -1,7 +1,5 @@
 """What earlier runs took: kept for the next one, and for no other model."""
 
-from pathlib import Path
-
 import pytest
 
 from napari_maskinversion.pipeline.timings import Speed, forget, known_speed, remember
@@ -79,22 +77,3 @@ def test_a_folder_that_cannot_be_written_costs_nothing(own_cache_folder):
     (own_cache_folder / "speed").write_text("a file where the folder should be")
     note()
     assert known_speed("m", "cpu", 96) is not None
-
-
-def test_two_processes_that_finish_at_once_do_not_share_a_partial_file(
-    own_cache_folder, monkeypatch
-):
-    written = []
-    real = Path.write_bytes
-
-    def watched(self, *arguments, **keywords):
-        written.append(self.name)
-        return real(self, *arguments, **keywords)
-
-    monkeypatch.setattr(Path, "write_bytes", watched)
-    note()
-    note()
-    assert len(set(written)) == 2
-    assert (
-        len(set((own_cache_folder / "speed").iterdir())) == 2
-    )  # with the mark; and none is left behind

@@ -620,12 +620,12 @@ class Session(EventedModel):
                 return False
         return True
 
-    def begin_run(self, total: int = 0) -> Snapshot:
+    def begin_run(self) -> Snapshot:
         """Begin a run: from now on its layers are the user's choice."""
         self._chosen |= {"image", "regions"}
         snapshot = self.snapshot()
         self.notice = None
-        self.run = RunState("running", total=total, snapshot=snapshot)
+        self.run = RunState("running", snapshot=snapshot)
         return snapshot
 
     def show(self, record: ResultRecord) -> bool:

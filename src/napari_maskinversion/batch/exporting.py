@@ -16,8 +16,12 @@ from ..regions.annotations.coco_writing import write_coco_of_many
 from ..results.export.annotations import to_annotations
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
-from ..results.export.table_csv import write_table as write_csv_table
-from ..results.export.table_parquet import is_ours, part_of_many, write_table
+from ..results.export.tables import (
+    is_ours,
+    part_of_many,
+    write_csv_table,
+    write_parquet_table,
+)
 from ..review.reporting import decided_bundle
 from .decided import archive_file, stale_reasons
 from .image_task import ARCHIVES, DATA_SET, part_name
@@ -123,7 +127,7 @@ def export_steps(
             if "parquet" in files:
                 if parts is None:
                     parts = stack.enter_context(atomic_folder(files["parquet"]))
-                write_table(part_of_many(bundle, name), parts / part_name(name))
+                write_parquet_table(part_of_many(bundle, name), parts / part_name(name))
             yield count, exported
         if not exported.images:
             why = exported.missing or "there are no images."

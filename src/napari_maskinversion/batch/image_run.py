@@ -31,7 +31,7 @@ from ..regions.annotations.reading import AnnotationFile, open_annotations, read
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS, write_results
-from ..results.export.table_parquet import write_parquet
+from ..results.export.tables import write_parquet
 from .addresses import address_of, exists, here
 from .finished import (
     MORE_FORMATS,

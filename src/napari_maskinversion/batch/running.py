@@ -15,8 +15,7 @@ from ..base.atomic_files import atomic_path
 from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..results.export.catalogue import check_formats
-from ..results.export.table_csv import without_formula
-from ..results.export.table_parquet import is_ours
+from ..results.export.tables import is_ours, without_formula
 from .executors import TaskExecutor, Work
 from .finished import FILE, MORE_FORMATS, differences, is_damaged, is_marked, leftovers
 from .image_task import ALWAYS, ARCHIVES, DATA_SET, ImageTask, Report

@@ -1,4 +1,4 @@
-"""The command line: all commands, and how errors are shown.
+"""The command line: all commands (``demo`` and ``doctor`` are short), and how errors are shown.
 
 Quick to start: torch is imported when a model is first used.
 """
@@ -15,23 +15,24 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from .. import __version__
 from ..base.errors import InputError, MaskInversionError
-from .batch.batch import batch_command
-from .batch.project import project
+from ..doctor.checks import MARK, examine
+from .batch import batch_command
 from .bench.paper import bench
 from .bench.shared import DRAWN
-from .captions.banks import captions
-from .captions.generate import caption_command
+from .captions import caption_command, captions
 from .console import echo, say
-from .demo import demo_command
-from .doctor import doctor_command
 from .export import export_command
 from .find import find_command
 from .imagine import imagine_command
 from .labels import labels
+from .library import library
 from .models import methods_command, models
+from .project import project
 from .rollout import rollout_command
 from .run import run_command
 from .segment import segment_command
@@ -41,6 +42,59 @@ INTERNAL: Final = 1
 _DEBUG: Final = "--debug"
 _PACKAGE: Final = Path(__file__).parents[1]
 SOURCE: Final = "https://github.com/napari-maskinversion/napari-maskinversion"
+_COLORS: Final = {"ok": "green", "note": "yellow", "problem": "red"}  # of the doctor
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option(help="Folder for the files if there is no display.")] = Path(
+        "demo_output"
+    ),
+    screenshot: Annotated[
+        bool,
+        typer.Option(
+            "--screenshot",
+            help="Write the files and a screenshot and close, even if there is a display.",
+        ),
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="As --screenshot; then print what was made, and fail if something is missing.",
+        ),
+    ] = False,
+) -> None:
+    """Open napari with a sample scene and label its regions.
+
+    Without a display a virtual one is used, and files and a screenshot are written.
+    """
+    # By name and late: the command line does not depend on napari.
+    module = importlib.import_module("napari_maskinversion._napari.plugin.demo")
+    status = module.run_demo(out, screenshot=screenshot or check)
+    if check and status == 0:
+        echo("\n".join(module.describe(out)))
+    raise typer.Exit(status)
+
+
+def doctor_command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print all facts as JSON.")] = False,
+) -> None:
+    """Check the installation, and show how to fix problems.
+
+    The exit status is 1 if there is a problem; notes (no GPU, no Qt) leave it at 0. Opens no
+    connection. Paths in your home folder begin with ~: the report can be shown to others.
+    """
+    report = examine()
+    if as_json:
+        echo(report.json())
+    else:
+        console = Console(highlight=False, soft_wrap=True)
+        for line in report.text().splitlines():
+            text = Text(line)
+            text.stylize(_COLORS.get(line[:MARK].strip(), ""), 0, MARK)
+            console.print(text)
+    raise typer.Exit(1 if report.problems else 0)
+
 
 app = typer.Typer(
     name="napari-maskinversion",
@@ -63,6 +117,7 @@ app.command("doctor")(doctor_command)
 app.add_typer(project, name="project")
 app.add_typer(models, name="models")
 app.add_typer(labels, name="labels")
+app.add_typer(library, name="library")
 app.add_typer(captions, name="captions")
 app.add_typer(bench, name="bench")
 # What trains and measures the bundled model is not installed.

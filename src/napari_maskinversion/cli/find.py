@@ -14,7 +14,6 @@ from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, check_expr
 from ..pipeline.job import open_job
 from ..results.settings import RunSettings
 from .console import print_table, say
-from .loading import load
 from .options import (
     EarlierResults,
     ImageFile,
@@ -23,7 +22,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import embedded, say_unfinished
+from .running import embedded, load, say_unfinished
 
 if TYPE_CHECKING:
     from ..results.results import Results

@@ -33,9 +33,8 @@ from ..pipeline.inputs import input_files
 from ..pipeline.job import Job, open_job
 from ..results.settings import RunSettings
 from .console import ProgressBar, following, say
-from .loading import load
 from .options import ImageFile, MaskFiles, split_names, with_option_groups, with_settings
-from .running import invert, say_unfinished
+from .running import invert, load, say_unfinished
 
 
 @with_settings(

@@ -12,8 +12,8 @@ from ..base.errors import InputError
 from ..engine.methods.registry import TYPICAL, list_methods
 from ..results.settings import RunSettings
 from .console import echo, print_table, say
-from .loading import fetch_model, fetch_sam, load
 from .options import with_settings
+from .running import fetch_model, fetch_sam, load
 
 models = typer.Typer(help="Models: list, download, check, calibrate.", no_args_is_help=True)
 

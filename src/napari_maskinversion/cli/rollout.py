@@ -17,8 +17,8 @@ from ..images.plane_source import overview
 from ..pipeline.inputs import channels_of, input_files, open_stack
 from ..results.settings import RunSettings
 from .console import say
-from .loading import load
 from .options import ImageFile, with_settings
+from .running import load
 
 ENDINGS: Final = (".png", ".tif", ".tiff")
 

@@ -12,9 +12,9 @@ from ..results.agreement import agreement_of
 from ..results.export.heatmaps import check_room, pages_are_planes
 from ..results.printing import print_results
 from ..results.settings import GROUPS, RunSettings
-from .captions.banks import Words
+from .captions import Words
 from .console import say
-from .loading import load
+from .library import Into, add_to, check_library
 from .options import (
     ImageFile,
     MaskFiles,
@@ -23,7 +23,7 @@ from .options import (
     with_paper,
     with_settings,
 )
-from .running import invert, say_unfinished
+from .running import invert, load, say_unfinished
 
 _LISTED: Final = 8  # names in a text
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size
@@ -38,6 +38,7 @@ def run_command(
     settings: RunSettings,
     words: Words,
     output: Output,
+    into: Into = None,
 ) -> None:
     """Embed, label and explain the regions of an image; write files and print a table.
 
@@ -48,6 +49,7 @@ def run_command(
     vocabulary, sentences = words.vocabulary(settings.threshold), words.sentences()
     read = (image, masks, words.labels, words.captions, settings.model)
     _held = output.begin(*read, settings.method.weights)  # until this function returns
+    check_library(into)
     with open_job(image, masks, settings, say) as job:
         if vocabulary is None:
             vocabulary = job.named(words.template or ())
@@ -62,7 +64,11 @@ def run_command(
         model = load(settings.model, settings.architecture, settings.device)
         bank = None if sentences is None else sentences.bank(model)
         results, finished = invert(model, job, vocabulary, bank)
-        written = output.write(job.bundle(results))
+        bundle = job.bundle(results)
+        written, added = output.write(bundle), ""
+        if into is not None:
+            planes = {task.position: task.source for task in job.tasks}
+            added = add_to(into, bundle, image, planes=planes)
     print_results(results)
     agreement = agreement_of(results)
     compared = "" if agreement is None else agreement.text
@@ -70,6 +76,8 @@ def run_command(
         if note:
             say(note)
     say(written)
+    if added:
+        say(added)
     if not finished:
         say_unfinished(results, job)
 

@@ -29,8 +29,8 @@ from ..regions.sam.prompts import (
 )
 from ..results.settings import RunSettings
 from .console import following, print_table, say
-from .loading import fetch_sam
 from .options import ImageFile, with_option_groups, with_settings
+from .running import fetch_sam
 
 if TYPE_CHECKING:
     from ..images.plane_source import PlaneSource

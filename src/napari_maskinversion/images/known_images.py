@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..base.cache_folder import is_offline
 from ..base.errors import InputError
 from ..base.reading import read_json
-from ..engine.models import weights_download
+from ..engine.models import registry
 from ..engine.models.registry import model_state
 from ..engine.models.specs import MODELS, bundled_folder
 from .channels import as_source
@@ -139,7 +139,7 @@ def _references() -> dict[str, Any]:
 def how_to_bring() -> str:
     """Return how to get a model that knows photographs without a network."""
     spec = MODELS[INSTEAD]
-    way = weights_download.how_to_bring(spec)
+    way = registry.how_to_bring(spec)
     return f"For photographs bring {INSTEAD} ({spec.size_text}): {way}."
 
 

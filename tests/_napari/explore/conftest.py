@@ -7,7 +7,7 @@ from napari_maskinversion._napari.explore.work_section import Shared
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint
 from napari_maskinversion._napari.layers.results_on_canvas import ResultsOnCanvas
 from napari_maskinversion._napari.layers.tasks import PlaneFinder
-from napari_maskinversion._napari.plugin.samples import everyday_1
+from napari_maskinversion._napari.plugin.commands import everyday_1
 from napari_maskinversion._napari.session import ResultRecord, Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.models.backbone import Backbone

@@ -309,17 +309,6 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
     assert "'photo' with the image of this run was removed" in answered.foot.status.text()
 
 
-def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
-    why, part = answered.why, opened(qtbot, answered, 0)
-    choose(qtbot, part.mode, "where a word is")
-    wait(qtbot, why.worker)
-    opened(qtbot, answered, 0)  # the same key closes it
-    answered.results.table.selectRow(2)
-    assert not why.worker.busy
-    own = answered.results.results.regions[2].grid_map
-    np.testing.assert_allclose(heat(answered), stretched(own), atol=1e-6)
-
-
 def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch):
     why, compare = answered.why, answered.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
@@ -578,12 +567,6 @@ def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
 
 def other_model(name):
     return demo_model() if name == "demo" else wrap_open_clip(tiny_clip(image_size=64))
-
-
-def test_before_a_run_size_and_device_are_named(qtbot, widget):
-    wait_for = partial(qtbot.waitUntil, timeout=30_000)
-    wait_for(lambda: "On the CPU (" in widget.foot.estimate)
-    assert widget.foot.estimate.startswith("50 regions in")
 
 
 def test_before_a_comparison_and_before_finding_the_device_is_named(qtbot, answered, monkeypatch):

@@ -26,7 +26,7 @@ def session():
     image, regions = Layer(), Layer()
     session.offer([image], [regions])
     session.region_count, session.vocabulary = 3, ANIMALS
-    record = ResultRecord(results=results_of(), snapshot=session.begin_run(3), total=3)
+    record = ResultRecord(results=results_of(), snapshot=session.begin_run(), total=3)
     session.show(record)
     session.run = RunState("done", done=3, total=3)
     session.project = ProjectState("cells", NAMES, current="a.png")

@@ -42,28 +42,6 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
     assert widget.results.model.rowCount() == 50
 
 
-@pytest.mark.parametrize("windows", ["auto", "whole"])
-def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, widget, windows):
-    widget.input.scope.windows.setCurrentIndex(["auto", "whole"].index(windows))
-    widget.model.form.set_values({"chunk_size": 10})
-    widget.model.form.set_values({"inversion.steps": 40})
-    widget.start()
-    qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=600_000)
-    qtbot.mouseClick(widget.foot.cancel, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
-    results = widget.results.results
-    finished = widget.results.model.rowCount()
-    assert 20 <= finished < 50
-    assert len(set(results.ids)) == len(results) == finished
-    if windows == "whole":
-        assert results.ids == list(range(1, finished + 1))
-        assert finished % 10 == 0
-    else:
-        # Every window but the one that was being worked on is there as a whole.
-        assert len(results.windows) > 1
-    assert widget.foot.button.isEnabled()
-
-
 class ToldLock:
     """A lock that says when two have asked for it."""
 

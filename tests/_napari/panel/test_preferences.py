@@ -109,7 +109,7 @@ def test_the_panel_starts_as_preferred(another, widget):
 
 
 def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
-    from napari_maskinversion.language.labels.colors import SAFE_COLORS
+    from napari_maskinversion.language.labels.label import SAFE_COLORS
 
     slow.free = True
     run_to_end(widget)

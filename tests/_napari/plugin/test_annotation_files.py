@@ -135,13 +135,6 @@ def test_a_file_that_nobody_was_asked_about_is_not_replaced(tmp_path):
     assert (tmp_path / "cells.json").read_text() == "kept"
 
 
-def test_what_napari_saves_pycocotools_reads(plugin, tmp_path, capsys):  # noqa: F811
-    layer = Labels(_full(RING).astype(int) * 3)
-    layer.save(str(tmp_path / "b.json"), plugin=NAME)
-    coco = COCO(tmp_path / "b.json")
-    np.testing.assert_array_equal(coco.annToMask(coco.loadAnns(3)[0]), _full(RING))
-
-
 def test_numbers_of_categories_are_those_of_the_words_of_the_layer(plugin, tmp_path):  # noqa: F811
     features = {"index": [0, 3], "label": ["", "dog"]}
     words = {"vocabulary": ["car", "dog", "key"]}

@@ -15,7 +15,7 @@ import napari_maskinversion
 from napari_maskinversion._napari.panel.panel_state import PanelState, write_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin import demo
-from napari_maskinversion._napari.plugin.samples import everyday_1
+from napari_maskinversion._napari.plugin.commands import everyday_1
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.sample_scenes import load_scene

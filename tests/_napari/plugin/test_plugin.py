@@ -12,7 +12,6 @@ from qtpy.QtCore import Qt
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.plugin.dock import PanelDock
 from napari_maskinversion.images.sample_scenes import load_scene, sample_folder, scene_names
 
 PACKAGE = Path(napari_maskinversion.__file__).parent
@@ -96,18 +95,6 @@ def test_a_sample_opened_in_napari_fills_the_widget_in(make_napari_viewer, plugi
     assert widget.input.line.text() == "5 regions on this plane"
     assert "mushroom" in widget.vocabulary.vocabulary().labels
     viewer.window.remove_dock_widget(dock)
-
-
-def test_layers_classify_opens_the_widget_on_the_active_layer(make_napari_viewer, plugin):
-    viewer = make_napari_viewer()
-    first = viewer.add_labels(np.eye(20, dtype=int), name="first")
-    viewer.add_image(np.random.rand(20, 20))
-    viewer.add_labels(np.eye(20, dtype=int), name="second")
-    viewer.layers.selection.active = first
-    plugin.commands.execute(f"{NAME}.classify", args=(viewer,))
-    (holder,) = viewer.window._qt_window.findChildren(PanelDock)
-    assert holder.panel().input.regions.layer is first
-    viewer.window.remove_dock_widget(holder)
 
 
 def test_napari_s_proxy_of_the_viewer_serves_as_the_viewer_does(

@@ -124,9 +124,3 @@ def test_a_column_that_is_added_to_the_list_is_in_the_features_of_the_layer(resu
     assert "double_id" in write_features(layer, results.to_frame())
     features = layer.features.set_index("index")
     assert features.loc[[1, 2, 3, 4], "double_id"].tolist() == [2, 4, 6, 8]
-
-
-def test_sizes_are_written_as_people_write_them():
-    row = {"region": 3, "area_px": 342_320.0, "height_px": 9, "width_px": 8, "unit": "m"}
-    row |= {"area": 85_580.0, "height": 1_203.2, "width": 0.75}
-    assert sizes(row, ()).endswith("; 85,580 m\N{SUPERSCRIPT TWO}, 1,203 x 0.75 m")

@@ -600,19 +600,6 @@ def test_rows_of_the_user_whose_index_is_no_whole_number_stay(index):
     assert {key: label for key, label in rows if label} == {1: "cat", 2: "cow", 3: "dog"}
 
 
-def test_labels_are_coloured_by_what_was_accepted_and_get_their_own_colours_back():
-    layer = Labels(np.array([[0, 1], [2, 3]]))
-    own = layer.colormap
-    decided = DecidedLayer(layer)
-    decided.color({1: "dog", 2: "", 3: "cat"}, {"dog": "#ff0000", "cat": "#00ff00"})
-    np.testing.assert_allclose(layer.get_color(1)[:3], [1, 0, 0], atol=0.01)
-    np.testing.assert_allclose(layer.get_color(3)[:3], [0, 1, 0], atol=0.01)
-    decided.color({1: "cat", 2: "", 3: "cat"}, {"dog": "#ff0000", "cat": "#00ff00"})
-    np.testing.assert_allclose(layer.get_color(1)[:3], [0, 1, 0], atol=0.01)
-    decided.restore()
-    assert layer.colormap is own
-
-
 def test_colours_of_thousands_of_labels_are_not_read_one_by_one(monkeypatch):
     from napari.utils.colormaps import colormap
 

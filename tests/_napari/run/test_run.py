@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 import weakref
 from dataclasses import replace
 from types import SimpleNamespace
@@ -95,19 +94,6 @@ def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):
     assert len(slow.reached) == 12  # not a step more
 
 
-def test_cancel_works_while_the_image_is_encoded(qtbot, widget, slow):
-    widget.start()
-    slow.go.release()
-    qtbot.waitUntil(lambda: len(slow.reached) == 2, timeout=20_000)
-    press(qtbot, widget.foot.cancel)
-    slow.go.release()
-    ended(qtbot, widget)
-    assert set(slow.reached) == {"encoding"}
-    assert len(slow.reached) == 2
-    assert widget.results.model.rowCount() == 0
-    assert widget.foot.button.isEnabled()
-
-
 @pytest.mark.parametrize("chunks", [0, 1])
 def test_a_failure_of_any_kind_is_told_in_one_line_and_ends_the_run(
     qtbot, widget, slow, messages, chunks
@@ -186,15 +172,6 @@ def test_closing_the_dock_stops_the_run_and_lets_go(window, qtbot, widget, slow)
     assert "later" not in [widget.input.regions.itemText(i) for i in range(9)]
 
 
-def test_a_dock_that_is_shown_again_works_again(window, qtbot, widget, slow, run_to_end):
-    viewer = widget._viewer
-    viewer.window.remove_dock_widget(widget)
-    viewer.window.add_dock_widget(widget, name="again")
-    slow.free = True
-    run_to_end(widget)
-    assert widget.results.model.rowCount() == 50
-
-
 def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_viewer, scene, slow):
     viewer = make_napari_viewer()
     viewer.add_image(scene[0])
@@ -208,18 +185,6 @@ def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_vi
     slow.go.release()
     no_worker_left(qtbot)
     assert len(slow.reached) == 1
-
-
-def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
-    slow.free, slow.steps = True, 500
-    heard = []
-    widget.runner.progressed.connect(lambda update: heard.append(time.monotonic()))
-    widget.model.form.set_values({"chunk_size": 1})
-    start = time.monotonic()
-    widget.start()
-    ended(qtbot, widget)
-    assert len(slow.reached) > 20_000
-    assert len(heard) <= 10 * (time.monotonic() - start) + 5
 
 
 def test_the_work_is_done_in_another_thread_and_the_model_is_kept(

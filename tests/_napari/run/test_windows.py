@@ -34,19 +34,6 @@ def test_windows_are_automatic_unless_chosen_otherwise(widget):
     )
 
 
-def test_a_heatmap_of_a_window_lies_on_the_window():
-    viewer = ViewerModel()
-    image = viewer.add_image(np.random.rand(200, 300), **PLACE)
-    heat = HeatmapLayer(viewer)
-    heat.show(np.random.rand(4, 5), image, plane_shown(viewer, image), (40.0, 60.0, 80.0, 160.0))
-    # A token is 10 x 20 pixels; its centre lies between pixels.
-    for i, j in ((0, 0), (3, 4), (1, 2)):
-        pixel = 40 - 0.5 + 10 * (i + 0.5), 60 - 0.5 + 20 * (j + 0.5)
-        np.testing.assert_allclose(
-            heat.layer.data_to_world((i, j)), image.data_to_world(pixel), atol=1e-6
-        )
-
-
 def test_another_window_moves_the_layer_and_makes_no_new_one():
     viewer = ViewerModel()
     image = viewer.add_image(np.random.rand(5, 200, 300), scale=(4, 2, 0.5))

@@ -1,11 +1,6 @@
 """Labels of any number and kind, and places that refuse: told in the panel, and nothing is lost."""
 
-import errno
-import os
-from pathlib import Path
-
 import pandas as pd
-import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion.base.identity import RegionKey
@@ -132,44 +127,3 @@ def test_the_users_own_column_of_our_name_is_kept_and_that_is_said(
     qtbot.waitUntil(lambda: "accepted_label_2" in cells.features, timeout=20_000)
     pd.testing.assert_frame_equal(cells.features[list(mine)], mine)
     assert cells.features["accepted_label_2"].tolist()[:3] == ["", "dog", ""]
-
-
-@pytest.fixture
-def read_only(tmp_path, monkeypatch):
-    """A folder that nobody may write to, not even the superuser."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    real, mkdir = os.open, os.mkdir
-    writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-
-    def refuse(path):
-        if Path(path).parent == folder:
-            raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-    def guarded(path, flags, *args, **keywords):
-        if flags & writing:
-            refuse(path)
-        return real(path, flags, *args, **keywords)
-
-    def guarded_mkdir(path, *args, **keywords):
-        refuse(path)
-        return mkdir(path, *args, **keywords)
-
-    monkeypatch.setattr(os, "open", guarded)
-    monkeypatch.setattr(os, "mkdir", guarded_mkdir)
-    return folder
-
-
-def test_into_a_read_only_folder_nothing_is_exported_and_that_is_said(
-    qtbot, widget, slow, run_to_end, messages, read_only, export
-):
-    slow.free = True
-    run_to_end(widget)
-    for name in ("npy", "csv", "json"):
-        export(widget, read_only, name)
-        assert "cannot be written to" in messages[-1]
-    widget.vocabulary.files.save(widget.vocabulary.vocabulary(), read_only / "labels.yaml")
-    qtbot.waitUntil(lambda: not widget.vocabulary.files.busy)
-    assert "cannot be written to" in messages[-1]
-    assert not list(read_only.iterdir())
-    assert widget.results.model.rowCount() == 50

@@ -14,8 +14,7 @@ from qtpy.QtCore import QObject, QThreadPool, QTimer
 from superqt.utils import WorkerBase
 
 from napari_maskinversion._napari.workers import driver
-from napari_maskinversion._napari.workers.driver import Partial, show, stop_requested
-from napari_maskinversion._napari.workers.updates import Update
+from napari_maskinversion._napari.workers.driver import Partial, Update, show, stop_requested
 from napari_maskinversion._napari.workers.worker import Worker
 from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.progress import tell, tick

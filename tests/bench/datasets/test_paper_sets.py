@@ -302,24 +302,6 @@ def test_annotations_that_do_not_fit_are_refused_before_anything_is_read(
     one_line(bench(name, "--data", tmp_path), says)
 
 
-class Attack:
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.target),)
-
-
-def test_a_pickle_of_expressions_runs_no_code(bench: Bench, tmp_path: Path) -> None:
-    archives.refcoco(tmp_path)
-    target = tmp_path / "made"
-    (tmp_path / "refcoco/refs(unc).p").write_bytes(pickle.dumps([Attack(target)]))
-    one_line(
-        bench("refcoco", "--data", tmp_path), "refs(unc).p is damaged, or", "it holds posix.mkdir"
-    )
-    assert not target.exists()
-
-
 def wider(file: Path) -> None:
     archives.photograph(file, (40, 60))
 

@@ -52,7 +52,7 @@ from napari_maskinversion.bench.paper.tables import (
 from napari_maskinversion.bench.reports import paper_report
 from napari_maskinversion.bench.reports.plots import LOOKS, draw_table
 from napari_maskinversion.cli.bench import paper as command
-from napari_maskinversion.cli.loading import load
+from napari_maskinversion.cli.running import load
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.settings import InversionConfig

@@ -12,13 +12,9 @@ from typing import Any
 import pytest
 
 from napari_maskinversion.bench.measures.figures_file import RecordStore
-from napari_maskinversion.bench.reports import plots
-from napari_maskinversion.bench.reports.plots import LOOKS, draw_table
 from napari_maskinversion.bench.reports.tuning import (
-    TUNING,
     Curve,
     best_of,
-    cells_of,
     curve_of,
     points_to,
     tuning_plan,
@@ -139,18 +135,6 @@ def test_a_folder_holds_table_csv_plots_and_figures(tune: Bench) -> None:
     assert {row["model"] for row in rows} == {"demo"}
     assert tune(*call)[0] == 0, "the same call goes on"
     assert tune(*call, "--overwrite", "--no-plots")[0] == 0
-
-
-def test_every_point_of_a_rate_is_in_its_plot(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    monkeypatch.setattr(plots, "_line", lambda *a: drawn.append(a[1]))
-    curves = [curve(0.1, 84.9, 85.5), curve(0.5, 86, 60)]
-    draw_table(TUNING, cells_of(curves, "demo"), LOOKS["light"])
-    points = [[(cell.row, cell.ours, cell.paper) for cell in cells] for cells in drawn]
-    assert points == [
-        [("0", one.points[0], None), ("10", one.points[10], 85.4), ("100", one.points[100], 85.4)]
-        for one in curves
-    ]
 
 
 def test_files_of_others_are_not_replaced(tune: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

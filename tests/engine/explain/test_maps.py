@@ -161,18 +161,6 @@ def test_rollout_is_that_of_plain_attention():
     np.testing.assert_allclose(relevance.ravel(), expected, rtol=1e-5)
 
 
-def test_a_new_image_has_its_own_maps():
-    visual, config = tower(), InversionConfig(explainer="gradcam-no-relu")
-    used, fresh = inverter(visual), inverter(visual)
-    for engine, seeds in ((used, (1, 7)), (fresh, (7,))):
-        for seed in seeds:
-            engine.set_image_tensor(image(seed=seed))
-            result = engine.invert(masks(1), config)
-        engine.last = result
-    np.testing.assert_array_equal(used.last.grid_maps, fresh.last.grid_maps)
-    np.testing.assert_array_equal(used.last.raw_embeddings, fresh.last.raw_embeddings)
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -12,7 +12,6 @@ from napari_maskinversion.engine.invert import map_builder
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
 
 SIDE = 224
-MIB = 2**20
 MANY = 40  # so many masks that a decomposition pays
 
 
@@ -62,15 +61,6 @@ def test_a_decomposition_serves_later_masks(built):
     assert built == [197] * 4
 
 
-def test_what_was_computed_before_does_not_change_a_bit(built):
-    fresh, used = engine(), engine()
-    invert(used)
-    assert built
-    alone, later = invert(fresh, 2), invert(used, 2)
-    np.testing.assert_array_equal(alone.raw_embeddings, later.raw_embeddings)
-    np.testing.assert_array_equal(alone.losses, later.losses)
-
-
 def test_without_memory_nothing_is_kept_and_nothing_changes(built):
     made = engine(0)
     result = invert(made, steps=10)
@@ -89,14 +79,6 @@ def test_another_image_releases_what_was_kept_for_the_last_one(kept):
     alone = inverter(tower(image_size=SIDE, layers=3), memory_mb=64)
     alone.set_image_tensor(image(SIDE, SIDE, seed=9))
     np.testing.assert_array_equal(result.raw_embeddings, invert(alone).raw_embeddings)
-
-
-def test_an_image_that_cannot_be_encoded_leaves_the_last_one():
-    made = engine()
-    expected = invert(made)
-    with pytest.raises(InputError, match="multiples of the model's patch"):
-        made.set_image_tensor(image(SIDE + 1, SIDE))
-    np.testing.assert_array_equal(invert(made).raw_embeddings, expected.raw_embeddings)
 
 
 def test_release_frees_the_image_too(kept):

@@ -106,15 +106,6 @@ def test_after_the_first_load_no_network_is_asked(hub, monkeypatch):
     assert again.fingerprint == first.fingerprint
 
 
-def test_half_precision_weights_are_computed_in_float32(hub, monkeypatch):
-    reference = stock(hub, monkeypatch, "ViT-B-16/openai", quick_gelu=True, dtype=torch.float16)
-    model = load_model("ViT-B-16/openai", device="cpu")
-    assert {p.dtype for p in model.clip.parameters()} == {torch.float32}
-    image = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        torch.testing.assert_close(model.clip.visual(image), reference.visual(image))
-
-
 def test_weights_of_another_model_are_refused(hub, monkeypatch):
     stock(hub, monkeypatch, "ViT-B-32/openai", quick_gelu=True)
     cut_architecture(monkeypatch, "ViT-B-16")
@@ -126,7 +117,7 @@ def test_weights_of_another_model_are_refused(hub, monkeypatch):
 
 def test_a_file_truncated_on_disk_is_never_loaded(hub, monkeypatch):
     stock(hub, monkeypatch, "ViT-B-16/openai", quick_gelu=True)
-    from napari_maskinversion.engine.models.weights_download import fetch
+    from napari_maskinversion.engine.models.registry import fetch
 
     path = fetch("ViT-B-16/openai")
     path.write_bytes(path.read_bytes()[:-100])

@@ -12,8 +12,7 @@ from napari_maskinversion.base.errors import InputError, ModelError
 from napari_maskinversion.engine.compute.devices import devices
 from napari_maskinversion.engine.models import openclip
 from napari_maskinversion.engine.models.loading import load_model, wrap_open_clip
-from napari_maskinversion.engine.models.registry import get_spec
-from napari_maskinversion.engine.models.weights_download import fetch
+from napari_maskinversion.engine.models.registry import fetch, get_spec
 from tests.engine.tiny import snapshot, tiny_clip
 
 

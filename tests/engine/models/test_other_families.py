@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from napari_maskinversion import MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.base.errors import ModelError
-from napari_maskinversion.engine.methods.vit_blocks import class_token_tower
+from napari_maskinversion.engine.methods.dense import class_token_tower
 from tests.engine.tiny import snapshot
 from tests.engine.towers import masks
 

@@ -142,7 +142,7 @@ def test_models_of_other_families_are_known_by_name(name):
 def test_looking_at_the_table_loads_neither_torch_nor_open_clip():
     code = (
         "import sys\n"
-        "from napari_maskinversion.engine.models import registry, weights_download\n"
+        "from napari_maskinversion.engine.models import registry\n"
         "states = [registry.model_state(spec) for spec in registry.list_models()]\n"
         "assert 'to fetch' in states, states\n"
         "print([m for m in ('torch', 'open_clip', 'huggingface_hub') if m in sys.modules])\n"

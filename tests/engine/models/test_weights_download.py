@@ -8,9 +8,7 @@ import pytest
 
 from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.base.errors import ModelError, OfflineError
-from napari_maskinversion.engine.models.registry import get_spec, model_folder, model_state
-from napari_maskinversion.engine.models.weights_download import fetch
-from tests.listeners import stopped
+from napari_maskinversion.engine.models.registry import fetch, get_spec, model_folder, model_state
 
 NAME = "ViT-B-16/openai"
 SPEC = get_spec(NAME)
@@ -35,27 +33,6 @@ def test_a_fetch_puts_the_verified_file_into_the_cache_folder(stocked):
     assert cache_folder() in path.parents
     assert model_state(SPEC) == "on disk"
     assert leftovers() == [FILE, "source.json"]
-
-
-def test_a_second_fetch_sends_no_request(stocked):
-    path = fetch(NAME)
-    stocked.requests.clear()
-    assert fetch(NAME) == path
-    assert stocked.requests == []
-
-
-def test_a_cancelled_fetch_leaves_nothing_loadable(stocked):
-    stocked.pause = 0.02
-    stopped(lambda: fetch(NAME), 2)
-    assert model_state(SPEC) == "to fetch"
-    assert not {FILE, "source.json"} & set(leftovers())
-
-
-def test_weights_that_differ_from_the_announced_checksum_leave_no_record(stocked):
-    stocked.checksum = "a" * 64
-    with pytest.raises(ModelError, match="checksum of ViT-B-16/openai differs"):
-        fetch(NAME)
-    assert leftovers() == []
 
 
 def test_weights_without_a_checksum_are_refused(stocked):

@@ -154,14 +154,6 @@ def test_where_overlaps_say_nothing_one_in_a_hundred_right_ones_does_not_fit():
     assert (overlaps < limits.overlap)[RIGHT].sum() == 2
 
 
-def test_more_of_the_right_answers_are_kept_if_asked():
-    margins = np.where(RIGHT, RNG.uniform(0.1, 0.5, 300), RNG.uniform(0, 0.3, 300))
-    overlaps = np.where(RIGHT, RNG.uniform(0.3, 0.9, 300), RNG.uniform(0, 0.7, 300))
-    usual, more = calibrate(margins, overlaps, RIGHT), calibrate(margins, overlaps, RIGHT, keep=0.9)
-    assert more.right_kept == pytest.approx(0.9)
-    assert more.wrong_flagged < usual.wrong_flagged
-
-
 def test_answers_without_heatmaps_or_wrong_ones_have_what_there_is():
     margins = RNG.uniform(0, 1, 300)
     limits = calibrate(margins, np.full(300, np.nan), RIGHT)

@@ -8,7 +8,7 @@ import pytest
 import shapely
 from hypothesis import HealthCheck, given, settings
 
-from napari_maskinversion.base.errors import InputError, MaskShapeError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.units import Georeference
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco_writing import write_coco
@@ -150,12 +150,6 @@ def test_parts_that_overlap_are_one_region_with_the_overlap(read):
     np.testing.assert_array_equal(full(together.region, (7, 9)), expected)
 
 
-def test_a_polygon_beyond_the_image_is_cut_with_a_note(read):
-    result = read(geojson(feature([[-3, 1], [5, 1], [5, 4], [-3, 4], [-3, 1]])))
-    assert result.items[0].region.bbox == (1, 0, 4, 5)
-    assert "feature 1 reaches beyond the image and was cut" in result.notes_text
-
-
 def test_properties_of_gis_software_are_names_ids_and_values(read):
     result = read(
         geojson(
@@ -198,16 +192,3 @@ def test_world_coordinates_need_the_image_they_belong_to(read, tmp_path):
     written = Annotations(shape=(7, 7), items=(Annotation(region=RING),))
     with pytest.raises(InputError, match="no georeference; write GeoJSON in pixels"):
         write_geojson(written, tmp_path / "a.geojson", world=True)
-
-
-def test_another_image_is_refused_by_its_size(tmp_path):
-    path = tmp_path / "regions.geojson"
-    write_geojson(Annotations(shape=(7, 7), items=(Annotation(region=RING),)), path)
-    with pytest.raises(MaskShapeError, match="image of 7 x 7 px; this one is 8 x 9 px"):
-        read_annotations(path, (8, 9))
-
-
-def test_without_an_image_the_file_says_how_large_it_is(read):
-    result = read(geojson(feature(SQUARE)), shape=None)
-    assert result.shape == (4, 5)
-    assert "has no image size; 4 x 5 px" in result.notes_text

@@ -120,12 +120,6 @@ def test_lines_and_texts_and_broken_rois_are_left_out_by_name(tmp_path, read):
         read(line, name="line.roi")
 
 
-def test_without_an_image_the_rois_say_how_large_it_is(read):
-    result = read(polygon(), shape=None)
-    assert result.shape == (9, 8)
-    assert "has no image size; 9 x 8 px" in result.notes_text
-
-
 def test_subpixel_corners_count(read):
     roi = polygon([[2.4, 3.4], [8.6, 3.4], [8.6, 9.6], [2.4, 9.6]])
     assert roi.options & ROI_OPTIONS.SUB_PIXEL_RESOLUTION

@@ -13,7 +13,7 @@ from napari_maskinversion.regions.annotations.polygons import (
     polygons_of,
 )
 
-from .shapes import PLANE, RING, drawn, regions, same
+from .shapes import PLANE, regions, same
 
 
 @settings(max_examples=60, deadline=None)
@@ -34,18 +34,6 @@ def test_a_pixel_is_the_square_between_its_edges():
 def test_only_corners_are_kept():
     shape = outline(Region(1, (0, 0, 30, 40), np.ones((30, 40), bool)))
     assert len(shape.exterior.coords) == 5
-
-
-def test_holes_islands_and_corners_that_touch():
-    parts = polygons_of(outline(RING))
-    assert sorted((part.area, len(part.interiors)) for part in parts) == [(1, 0), (1, 0), (16, 1)]
-
-
-def test_touching_regions_share_an_edge_and_no_pixel():
-    left, right = drawn("##..", "##.."), drawn("..##", "..##")
-    one, other = outline(left), outline(right)
-    assert one.touches(other)
-    assert one.intersection(other).area == 0
 
 
 def test_a_pixel_belongs_to_a_polygon_if_its_centre_does():

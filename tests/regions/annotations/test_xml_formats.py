@@ -34,12 +34,6 @@ def test_the_file_says_how_large_its_image_is(read):
     assert "has no image size; 9 x 8 px contain all regions" in result.notes_text
 
 
-def test_boxes_beyond_the_image_are_cut(read):
-    result = read(voc(box("dog", 25, 5, 40, 8)))
-    assert result.items[0].region.bbox == (4, 24, 8, 30)
-    assert r"object 1 (dog) reaches beyond the image and was cut" in result.notes_text
-
-
 def test_a_second_box_of_an_object_is_said(read):
     more = "<bndbox><xmin>9</xmin><ymin>9</ymin><xmax>12</xmax><ymax>10</ymax></bndbox>"
     result = read(voc(box("dog", 2, 2, 5, 5), box("cat", 3, 4, 3, 4).replace("</o", f"{more}</o")))

@@ -62,11 +62,6 @@ def test_a_fetch_puts_the_verified_file_into_the_cache_folder(spec, hub):
     assert hub.requests == []
 
 
-def test_a_truncated_file_counts_as_absent(spec):
-    fetch_checkpoint(spec).write_bytes(CONTENT[:-1])
-    assert spec.state == "to fetch"
-
-
 def test_offline_mode_names_what_works_without_the_file(spec, hub, monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     with pytest.raises(OfflineError, match="offline mode is on; use a checkpoint file") as error:

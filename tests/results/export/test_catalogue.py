@@ -12,7 +12,6 @@ import pytest
 import tifffile
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.run import run
@@ -31,18 +30,6 @@ def write(name, results, path, **options):
 def results(tmp_path_factory):
     words = Vocabulary(("Äpfel, rote", "car", 'a "key"'))
     return run(demo_model(), picture(), regions(4), words, InversionConfig(steps=2))
-
-
-def test_all_formats_are_written_and_nothing_else(results, tmp_path):
-    written = catalogue.write_results(results, tmp_path, source={"image": {"file": "a.png"}})
-    assert sorted(tmp_path.iterdir()) == sorted(written)
-    assert {path.name for path in written} == {
-        "embeddings.npy",
-        "embeddings.json",
-        "regions.csv",
-        "result.json",
-        "heatmaps.tif",
-    }
 
 
 def test_embeddings_are_unit_float32_and_the_sidecar_gives_the_norms(results, tmp_path):
@@ -124,25 +111,6 @@ def test_json_has_no_nan_even_for_a_single_label(tmp_path):
 def test_an_unknown_format_is_refused_by_name():
     with pytest.raises(ConfigError, match="'xml'; choose from npy, csv, parquet, tif"):
         catalogue.check_formats(["csv", "xml"])
-
-
-def test_a_file_is_whole_or_as_it_was(tmp_path):
-    target = tmp_path / "file.txt"
-    target.write_text("old")
-
-    def interrupted():
-        with atomic_path(target) as part:
-            part.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
-    with atomic_path(target) as part:
-        part.write_text("new")
-        assert target.read_text() == "old"
-    assert target.read_text() == "new"
 
 
 def test_a_file_that_cannot_be_written_is_named(results, tmp_path, monkeypatch):

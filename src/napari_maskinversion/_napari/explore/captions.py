@@ -26,11 +26,10 @@ from ..run_requests.preparing import check_on_disk
 from ..run_requests.run_task import BankChoice
 from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
-from ..workers.driver import check_stopped, show
+from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.preload import preload_torch
-from ..workers.updates import Update
 from ..workers.worker import Worker
 from .generate import GenerateSection
 from .work_section import ProgressSection, Shared

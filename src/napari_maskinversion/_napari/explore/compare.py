@@ -29,7 +29,7 @@ from ..run_requests.estimator import Estimator, Work, comparison
 from ..run_requests.preparing import usable_settings
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, combo_box, form, line, stack
-from ..workers.updates import Update
+from ..workers.driver import Update
 from .work_section import RegionSection, Shared
 
 if TYPE_CHECKING:

@@ -31,10 +31,9 @@ from ..run_requests.preparing import estimate_of, find_request
 from ..run_requests.run_task import Request, RunTask
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, form, line, stack, table_view
-from ..workers.driver import check_stopped, show
+from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import refusing
-from ..workers.updates import Update
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:

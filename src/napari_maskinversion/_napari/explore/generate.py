@@ -25,9 +25,8 @@ from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ..session import same_regions
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
-from ..workers.driver import show
+from ..workers.driver import Update, show
 from ..workers.preload import preload_torch
-from ..workers.updates import Update
 from .work_section import ProgressSection, Shared
 
 _NO_RESULTS: Final = (

@@ -38,8 +38,8 @@ from ...pipeline.imagining import ImagineRequest
 from ..run_requests.run_source import RunSource
 from ..session import ResultRecord, same_run
 from ..widgets.sections import Note, Section, combo_box, debouncer, form, line, stack
+from ..workers.driver import Update
 from ..workers.notify import inform, refusing
-from ..workers.updates import Update
 from ..workers.worker import Worker
 from .imagine_task import DrawRequest, KeptDecoder, check, draw_region
 from .work_section import ProgressSection, Shared

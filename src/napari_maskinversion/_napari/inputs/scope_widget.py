@@ -102,10 +102,10 @@ class ScopeWidget(QWidget):
         self.live.toggled.connect(partial(setattr, session, "forming"))
         self._show_state()
 
-    def set_regions(self, layer: Any, displayed: int = 2) -> None:
+    def set_regions(self, layer: Any) -> None:
         """Enable the choices that a regions layer allows."""
         self._layer = layer
-        stack = layer is not None and not is_shapes(layer) and layer.ndim > displayed
+        stack = layer is not None and not is_shapes(layer) and layer.ndim > 2
         self.planes.setEnabled(stack)
         if not stack:
             self.planes.setCurrentIndex(0)

@@ -14,8 +14,8 @@ from ...base.regions import Region
 from ...images.windows import FloatBox
 from ...results.export.bundle import CompressedRegion
 from ...results.region_result import RegionResult
+from ..workers.driver import Forming
 from ..workers.notify import inform
-from ..workers.updates import Forming
 from .coordinates import Grid, Plane, ViewPoint, slice_of
 from .heatmap import HeatmapLayer
 from .overlays import (

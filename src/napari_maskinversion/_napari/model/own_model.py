@@ -105,7 +105,7 @@ class ModelDownload(Fetching):
     @staticmethod
     def fetch(name: str) -> None:
         """Download a model's weights."""
-        from ...engine.models.weights_download import fetch
+        from ...engine.models.registry import fetch
 
         fetch(name)
 

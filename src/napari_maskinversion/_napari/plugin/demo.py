@@ -111,8 +111,7 @@ def _demonstrate(out: Path, *, show: bool) -> int:
     import napari
     from superqt.utils import WorkerBase
 
-    from .commands import open_widget
-    from .samples import everyday_1
+    from .commands import everyday_1, open_widget
 
     viewer = napari.Viewer()
     viewer.window.resize(*_WINDOW)

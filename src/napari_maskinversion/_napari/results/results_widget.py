@@ -11,7 +11,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from ...base.identity import place_text
-from ...language.labels.colors import colors_of
+from ...language.labels.label import colors_of
 from ..session import ResultRecord, Session, Topic, same_run
 from ..widgets.sections import HAS_REVIEW_KEYS, MARGINS, Note, line, select_row, stack, table_view
 from ..workers.notify import inform

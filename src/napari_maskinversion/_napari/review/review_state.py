@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import InputError, NotSavedError
 from ...base.identity import RegionKey
-from ...language.labels.colors import colors_of
+from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...review.decisions import Decision, Status, Step, Suggestion
 from ...review.queue import certainty_of

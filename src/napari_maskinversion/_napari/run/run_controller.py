@@ -19,7 +19,7 @@ from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from ..run_requests.run_task import Request
-    from ..workers.updates import Update
+    from ..workers.driver import Update
 
 
 class RunController(Topic, QObject):

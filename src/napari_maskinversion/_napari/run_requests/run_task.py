@@ -16,10 +16,17 @@ from ...base import progress_words as words
 from ...base.errors import Cancelled
 from ...base.progress import Tick, listening
 from ...images.opening import with_georeference
-from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds, show
+from ..workers.driver import (
+    LONGEST_INTERVAL,
+    Forming,
+    Partial,
+    Update,
+    check_stopped,
+    drawing_seconds,
+    show,
+)
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
-from ..workers.updates import Forming, Update
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity

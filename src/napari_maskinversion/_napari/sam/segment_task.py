@@ -24,9 +24,8 @@ from ...regions.sam.prompts import AutomaticConfig, Prompt
 from ..layers.coordinates import Plane, ViewPoint
 from ..layers.label_layers import whole, with_index, with_labels
 from ..layers.pictures import Picture
-from ..workers.driver import show
+from ..workers.driver import Update, show
 from ..workers.preload import start_torch
-from ..workers.updates import Update
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,6 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
-from ...language.labels.colors import fill_colors
 from ...language.labels.files import (
     FORMATS,
     SUFFIXES,
@@ -32,7 +31,7 @@ from ...language.labels.files import (
     read_label_file,
     unsupported_fields,
 )
-from ...language.labels.label import Label, clashes, join_words, split_words
+from ...language.labels.label import Label, clashes, fill_colors, join_words, split_words
 from ...language.labels.vocabulary import Vocabulary
 from ..widgets.dialogs import confirm, file_filter, may_replace
 from ..widgets.keys import LABELS, pressed

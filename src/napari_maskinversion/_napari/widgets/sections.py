@@ -40,7 +40,7 @@ from qtpy.QtWidgets import (
 from superqt import QCollapsible
 from superqt.utils import QSignalDebouncer
 
-from ...results.export.table_csv import without_formula
+from ...results.export.tables import without_formula
 from .keys import SECTION, copies, pressed
 
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"

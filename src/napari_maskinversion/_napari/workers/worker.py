@@ -13,9 +13,8 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
 
 from ...engine.compute.lazy_torch import torch_if_loaded
-from .driver import Outcome, Task, TaskQueue, Work, any_driven
+from .driver import Outcome, Task, TaskQueue, Update, Work, any_driven
 from .notify import inform, report
-from .updates import Update
 
 Mode = Literal["single", "latest", "queue"]
 

@@ -120,9 +120,9 @@ def _cut(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> NDArray[np.uint8]
 class DrawnScenes(Dataset):
     """New scenes of the test split, each with several of the bundled drawings."""
 
-    def __init__(self, model: Backbone, scenes: int = 40, objects: int = 3) -> None:
+    def __init__(self, model: Backbone, scenes: int = 40) -> None:
         self.name, self.classes = "scenes", names_of_model(model)[0]
-        self._model, self._objects, self._count = model, objects, scenes
+        self._model, self._count = model, scenes
 
     def keys(self) -> Sequence[str]:
         """Return the numbers of the scenes."""
@@ -142,7 +142,7 @@ class DrawnScenes(Dataset):
     def _drawn(self) -> list[Sample]:
         """All scenes: a scene's seed depends on those before it."""
         drawings = bundled_drawings(self._model, self.classes)
-        cases = draw_scenes(drawings, self._count, self._objects)
+        cases = draw_scenes(drawings, self._count, objects=3)
         return [Sample(case.image, Regions.from_masks(case.masks), case.labels) for case in cases]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...base.targets import check_targets, mentions_us
-from ...results.export.table_csv import without_formula
+from ...results.export.tables import without_formula
 from ..measures.figures_file import typed_command
 from ..measures.statistics import READINGS, Ties, figures, retrieval_figures, share
 from ..paper.choices import inversion_of

@@ -13,8 +13,8 @@ from ...bench.datasets.registry import DATASETS, DatasetSpec
 from ...engine.methods.registry import MASKINVERSION
 from ...engine.settings import InversionConfig
 from ..console import echo, say
-from ..loading import load
 from ..options import Paper, setting_option, with_option_groups, with_paper
+from ..running import load
 from .shared import (
     Alpha,
     Device,

@@ -17,11 +17,10 @@ from ...language.generation.registry import DECODERS
 from ...language.generation.settings import GenerationSettings
 from ...pipeline.captions import CaptionRequest
 from ...regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint
-from ..captions.banks import CaptionSource
-from ..captions.generate import Beams, Memory, SearchOption
+from ..captions import Beams, CaptionSource, Memory, SearchOption
 from ..console import echo, say
-from ..loading import load, load_captioner
 from ..options import with_option_groups
+from ..running import load, load_captioner
 from .data_sets import Data, Weights, follow_records
 from .shared import Device, ModelName, Rate, SkipBad, Steps, at_least_one, bench, follow, is_ours
 

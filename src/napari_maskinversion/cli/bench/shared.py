@@ -13,8 +13,8 @@ import typer
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ..console import INTERRUPTED, ProgressBar, ProgressLines, echo, say
-from ..loading import load
 from ..options import setting_option
+from ..running import load
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone

@@ -34,16 +34,16 @@ class WithoutEmpty:
     """A map that is zero where the map of an "empty" prompt is high.
 
     Towers that pool by attention (SigLIP) attend to a few tokens for any prompt. These are removed,
-    as the authors of LeGrad do: where the map of the prompt's embedding ``empty`` (e,) is above the
-    threshold, stretched to 0..1.
+    as the authors of LeGrad do: where the map of the prompt's embedding ``empty`` (e,) is above
+    0.8, stretched to 0..1.
     """
 
-    def __init__(self, explained: ExplainabilityMap, empty: Tensor, threshold: float = 0.8) -> None:
+    def __init__(self, explained: ExplainabilityMap, empty: Tensor) -> None:
         self._explained = explained
         self.group_size = explained.group_size
         empty_map = explained.forward(empty[None])[0]
         low, high = empty_map.min(), empty_map.max()
-        self.kept = (empty_map - low) <= threshold * (high - low)
+        self.kept = (empty_map - low) <= 0.8 * (high - low)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """See `ExplainabilityMap.forward`."""

@@ -14,8 +14,8 @@ from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..models.backbone import Backbone
 from ..models.checkpoints import read_weights
+from .dense import cell_coverage, class_token_tower, embed_patches, project, run_blocks
 from .region_method import RegionMethod
-from .vit_blocks import cell_coverage, class_token_tower, embed_patches, project, run_blocks
 
 MEAN, STD = 0.5, 0.26  # of the alpha channel
 KERNEL: Final = "conv1_alpha.weight"

@@ -1,27 +1,81 @@
-"""Methods that embed every patch token and average the tokens of the mask."""
+"""Methods that use tokens between the layers of an open_clip class-token tower.
+
+Most embed every patch token and average the tokens of the mask; RIS masks tokens.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import numpy.typing as npt
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...base.errors import ModelError
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..encode.attention import AttentionInputs, attention
+from ..encode.image_encoding import embed
+from ..invert.dice import Resampling, area_matrix
 from ..models.backbone import Backbone
+from ..models.towers.openclip_vit import ClassTokenTower
+from .edits import Crop
 from .region_method import RegionMethod, check_choices
-from .vit_blocks import (
-    attention_update,
-    cell_coverage,
-    class_token_tower,
-    embed_patches,
-    project,
-    run_blocks,
-)
+
+Grid = tuple[int, int]
+
+
+def class_token_tower(model: Backbone, title: str) -> Any:
+    """Return a model's image tower, which must be open_clip's own with a class token."""
+    visual = cast("Any", model.clip).visual
+    if not ClassTokenTower.fits(visual) or getattr(visual, "pool_type", "tok") != "tok":
+        raise ModelError(
+            f"{title} needs an open_clip VisionTransformer with a class token; {model.name} has a "
+            f"{type(visual).__name__}. Choose Crop or CLIP [CLS], which work with any model."
+        )
+    return visual
+
+
+@torch.no_grad()
+def embed_patches(visual: Any, images: Tensor, added: Tensor | float = 0.0) -> tuple[Tensor, Grid]:
+    """Return tokens (B, n, d) before the first block and their grid."""
+    side = visual.conv1.kernel_size[0]
+    grid = (images.shape[2] // side, images.shape[3] // side)
+    return embed(visual, images, grid, added), grid
+
+
+@forward_only()
+def run_blocks(visual: Any, x: Tensor, stop: int | None = None) -> Tensor:
+    """Run tokens through the blocks before ``stop``."""
+    for block in visual.transformer.resblocks[:stop]:
+        x = block(x)
+    return x
+
+
+@torch.no_grad()
+def project(visual: Any, x: Tensor) -> Tensor:
+    """Project tokens (..., d) into the joint space, (..., e), float32."""
+    embeddings: Tensor = (visual.ln_post(x) @ visual.proj).float()
+    return embeddings
+
+
+def attention_update(block: Any, attended: Tensor) -> Tensor:
+    """Return the update (1, n, d) of a block's tokens for the output (h, n, d / h) of heads."""
+    update: Tensor = block.ls_1(block.attn.out_proj(attended.transpose(0, 1).flatten(1)[None]))
+    return update
+
+
+def cell_coverage(regions: Regions, size: tuple[int, int], like: Tensor) -> Tensor:
+    """Return the share (N, h, w), 0..1, of each cell of a raster that regions cover.
+
+    The raster (h, w) spans the plane; the result is float32 on the device of ``like``.
+    """
+    area = [torch.from_numpy(area_matrix(regions.shape[i], size[i])) for i in (0, 1)]
+    coverage = Resampling(area, area[0], torch.float64).batches(regions)
+    return torch.cat(list(coverage)).float().to(like.device)
+
 
 Reading = Literal["block", "values"]
 BLOCKS: Final = 6  # with a second path in CLIPSurgery
@@ -124,3 +178,40 @@ class ClipSurgery(DenseMethod):
             surgery = surgery + attention_update(block, attention(values, values) @ values)
             x = block(x)
         return project(self.visual, surgery)
+
+
+SHARE: Final = 0.95  # of the masked tokens in the embedding; the masked crop has the rest
+MASKED: Final = 0.25  # of the blocks, the last ones: three of twelve
+
+
+class MaskedTokens(RegionMethod):
+    """RIS (zero-shot referring segmentation): masked tokens in the last blocks, and a masked crop.
+
+    There patch tokens are multiplied by the soft mask; the [CLS] token is the embedding.
+    """
+
+    def __init__(self, model: Backbone, **common: Any) -> None:
+        super().__init__(model, **common)
+        self._visual = class_token_tower(model, "RIS")
+        self._crop = Crop(model, resolution=model.native_resolution, fill="dataset mean")
+        self._last = max(1, round(MASKED * model.num_layers))
+
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
+        """Run the blocks before the masked ones."""
+        x, grid = embed_patches(self._visual, self.preprocess(image, scale, keep_aspect))
+        return (
+            run_blocks(self._visual, x, stop=-self._last),
+            grid,
+            self._crop.encode(image, scale, keep_aspect),
+        )
+
+    @forward_only()
+    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
+        """Run the last blocks for each region."""
+        tokens, grid, crop = encoded
+        weights = cell_coverage(regions, grid, tokens).flatten(1)[..., None].to(tokens.dtype)
+        x = tokens.expand(len(weights), -1, -1)
+        for block in self._visual.transformer.resblocks[-self._last :]:
+            x = block(torch.cat([x[:, :1], x[:, 1:] * weights], 1))
+        masked = project(self._visual, x[:, 0]).cpu()
+        return SHARE * masked + (1 - SHARE) * self._crop.embed_regions(crop, regions)

@@ -79,7 +79,7 @@ _TABLE: Final = (
     MethodSpec("shade", "Shaded box", "edits:Shade",
         "The whole image with the region's box in translucent red (CPT as ReCLIP adapts it); "
         "for prompts such as 'a dog in red'."),
-    MethodSpec("ris", "RIS", "ris:MaskedTokens",
+    MethodSpec("ris", "RIS", "dense:MaskedTokens",
         "The [CLS] token of last layers in which the other tokens count less, and a little of "
         "Masked Crop.", 3, 2, whole_image=True),
     MethodSpec("maskclip", "MaskCLIP", "dense:MaskClip",

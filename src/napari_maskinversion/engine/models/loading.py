@@ -19,7 +19,7 @@ from ..compute.devices import choose_device
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
-from .registry import get_spec, own_model, recorded_name, weights_on_disk
+from .registry import fetch, get_spec, own_model, recorded_name, weights_on_disk
 from .specs import (
     DEMO,
     MODELS,
@@ -31,7 +31,6 @@ from .specs import (
     unknown_model,
 )
 from .towers import tower_of
-from .weights_download import fetch
 
 
 def load_model(

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
-from .colors import fill_colors
 from .files import LabelFile, read_label_file, write_label_file
 from .label import (
     TEMPLATES,
     Label,
     check_templates,
     clashes,
+    fill_colors,
     parse_text,
     refuse_text,
     to_text,

@@ -165,12 +165,11 @@ def calibrate(
     overlaps: npt.ArrayLike,
     right: npt.ArrayLike,
     *,
-    keep: float = KEEP,
     source: str = "",
 ) -> Calibration:
     """Choose both limits together: flag most wrong answers, and at most 15 % of the right ones.
 
-    One free choice is how the 15 % (``1 - keep``) are divided between the two limits; the division
+    One free choice is how the 15 % are divided between the two limits; the division
     that flags most wrong answers is taken, the one with the lower limit of overlap among equals. At
     least 1 % of the right answers lie below the limit of overlap, so that a heatmap beside its
     region is seen where overlaps say nothing about words.
@@ -189,7 +188,7 @@ def calibrate(
             f"A calibration needs {LEAST_RIGHT} regions whose suggestion was right; there are "
             f"{count}. Review more regions."
         )
-    spare = int((1 - keep) * count + 1e-9)
+    spare = int((1 - KEEP) * count + 1e-9)
     ordered = np.sort(overlap[correct])
     best: tuple[float, float, float] | None = None
     for place in range(int(LEAST_MISFITS * count), spare + 1):

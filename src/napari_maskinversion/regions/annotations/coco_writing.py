@@ -40,7 +40,6 @@ def write_coco_of_many(
     path: Path,
     *,
     polygons: bool = False,
-    about: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the annotations of many images, after their numbers, to one COCO file.
 
@@ -48,7 +47,7 @@ def write_coco_of_many(
     differ. Other numbers of images and annotations depend on nothing but the image's own number and
     its regions, so they stay when other images are added.
     """
-    _write(list(parts), about or {}, path, polygons=polygons)
+    _write(list(parts), {}, path, polygons=polygons)
 
 
 def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polygons: bool) -> None:

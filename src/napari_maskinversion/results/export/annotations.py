@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from ...base.validation import encodable
-from ...language.labels.colors import fill_colors
+from ...language.labels.label import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations import coco_writing

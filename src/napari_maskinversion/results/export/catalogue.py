@@ -1,6 +1,6 @@
 """The export formats, for the command line and the panel.
 
-To add a format, write a module with ``FORMATS`` (see `table_csv`) and add its name to `_MODULES`.
+To add a format, write a module with ``FORMATS`` (see `tables`) and add its name to `_MODULES`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from .bundle import Bundle, ExportFormat, compress_masks
 # In menu order. The record is written last: if it is there, the other files are complete.
 _MODULES: Final = (
     "embeddings",
-    "table_csv",
-    "table_parquet",
+    "tables",
     "heatmaps",
     "annotations",
-    "spatial.geopackage",
-    "spatial.label_pyramid",
-    "spatial.anndata_table",
-    "spatial.spatialdata_store",
+    "geopackage",
+    "label_pyramid",
+    "spatialdata_store",
     "archive",
     "record",
 )

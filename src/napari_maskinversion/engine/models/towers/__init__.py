@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from .base import ImageTower
 from .openclip_vit import ClassTokenTower, CocaTower
-from .pooled import PooledTower
-from .timm_vit import TokenTower
+from .timm_vit import PooledTower, TokenTower
 
 __all__ = ["FAMILIES", "ImageTower", "tower_of", "unsupported_config", "unsupported_tower"]
 

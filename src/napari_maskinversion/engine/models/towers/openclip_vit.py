@@ -14,7 +14,7 @@ from ...encode.attention import AttentionInputs, AttentionLayer, attention
 from ...encode.image_encoding import LayerConstants, embed, explain_block
 from ...explain.registry import maps_for
 from .base import Block, ImageTower
-from .pooled import explain_pooling
+from .timm_vit import explain_pooling
 
 _BLOCK: Final = "open_clip.transformer.ResidualAttentionBlock"
 _ACTIVATIONS: Final = ("torch.nn.modules.activation.GELU", "open_clip.transformer.QuickGELU")

@@ -1,19 +1,30 @@
-"""A vision transformer of timm, run block by block at any input size."""
+"""Vision transformers of timm, run block by block at any input size.
+
+Some pool by attention: one query attends to all tokens, and that attention is explained. The score
+depends on the tokens through the pooling head alone. The vectors p of the attention gradients are
+therefore one per head, linear in the embedding and computed once per image: maps cost next to
+nothing. With several explained layers, the head is applied to each layer's tokens in turn.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import torch
+import torch.nn.functional as functional
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
+from ....base.errors import ModelError
+from ...compute.onednn_layers import forward_only
 from ...encode.attention import AttentionLayer, AutogradRoute, attention
 from ...encode.image_encoding import resample_positions
+from ...explain.legrad import DecomposedRoute
 from ...explain.registry import maps_for
-from .attention_capture import capture, rerun, score_jacobian
 from .base import Block, ImageTower
 
 _HALF: Final = (torch.float16, torch.bfloat16)
@@ -171,3 +182,135 @@ class TokenTower(TimmTower):
         route = AutogradRoute(leaf, after, jacobian / after.shape[1])
         layer = AttentionLayer(route, call.values, call.queries, call.keys, prefix=self._prefix)
         return call.result.to(dtype), layer
+
+
+def explain_pooling(
+    block: Any, head: torch.nn.Module, tokens: Tensor, patches: int
+) -> tuple[Tensor, AttentionLayer]:
+    """Run a block; return its tokens (1, n, d) and the attention with which a head pools them.
+
+    The head makes the embedding (1, e) of tokens by one call of torch's attention.
+    """
+    with forward_only(tokens.device):
+        tokens = block(tokens)
+    head, entering = to_working_precision(head, tokens)
+    call = capture(head, entering)
+    with torch.no_grad():
+        output = (attention(call.queries, call.keys) @ call.values)[None]
+    jacobian = score_jacobian(lambda output: rerun(head, entering, output), output, cosine=False)
+    prefix = call.values.shape[1] - patches
+    layer = AttentionLayer(
+        DecomposedRoute(jacobian[None]),
+        call.values,
+        call.queries,
+        call.keys,
+        prefix=prefix,
+        pooling=True,
+    )
+    return tokens, layer
+
+
+class PooledTower(TimmTower):
+    """SigLIP, SigLIP 2 and PE-Core, through timm."""
+
+    family = "attention-pooled timm ViT"
+    explainers = maps_for("class query")
+    attention_pooled = True
+
+    def __init__(self, visual: Any) -> None:
+        super().__init__(visual)
+        # Only SigLIP's: PE-Core has rotary positions, another training and a class token.
+        self.corrected = getattr(self._vit, "rope", None) is None
+
+    def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
+        return explain_pooling(block, _Head(self._visual), tokens, patches)
+
+
+class _Head(torch.nn.Module):
+    """What follows the last block, as a module that can be copied to another precision."""
+
+    def __init__(self, visual: Any) -> None:
+        super().__init__()
+        vit = visual.trunk
+        self.parts = torch.nn.Sequential(vit.attn_pool, vit.fc_norm, vit.head, visual.head)
+        self.norm = vit.norm
+        leaves_out = not getattr(vit, "pool_include_prefix", True)
+        self.first = int(vit.num_prefix_tokens) if leaves_out else 0
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the embedding (1, e) of tokens (1, n, d)."""
+        embedding: Tensor = self.parts(self.norm(tokens)[:, self.first :])
+        return embedding
+
+
+# timm's towers come with many kinds of attention (rotary positions, normalised queries, gates). All
+# end in one call of `scaled_dot_product_attention`. Intercepting that call reveals queries, keys
+# and values; answering it with another tensor makes the rest of the block a function of the
+# attention's output alone. No module is changed and no hook is set.
+Run = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCapture:
+    """One attention call within a run: (h, q, w), (h, n, w), (h, n, w); the result of the run."""
+
+    result: Tensor
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+
+
+class _InterceptAttention(TorchFunctionMode):
+    def __init__(self, answer: Tensor | None = None) -> None:
+        super().__init__()
+        self._answer = answer
+        self.calls: list[tuple[Sequence[Any], Mapping[str, Any]]] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        if func is functional.scaled_dot_product_attention:
+            self.calls.append((args, kwargs or {}))
+            if self._answer is not None:
+                return self._answer
+        return func(*args, **(kwargs or {}))
+
+
+def capture(run: Run, tokens: Tensor) -> AttentionCapture:
+    """Run without gradients and return the inputs of the one attention call."""
+    with torch.no_grad(), _InterceptAttention() as mode:
+        result = run(tokens)
+    if len(mode.calls) != 1:
+        raise ModelError(
+            "The image tower cannot be explained: a block calls torch's attention "
+            f"{len(mode.calls)} times, not once."
+        )
+    args, kwargs = mode.calls[0]
+    biased = len(args) > 3 or kwargs.get("attn_mask") is not None
+    if biased or kwargs.get("is_causal") or kwargs.get("scale") is not None:
+        raise ModelError("The image tower cannot be explained: its attention is masked or biased.")
+    queries, keys, values = (part[0].detach() for part in args)
+    return AttentionCapture(result, queries, keys, values)
+
+
+def rerun(run: Run, tokens: Tensor, output: Tensor) -> Tensor:
+    """Run again with this attention output (1, h, q, w): the result is differentiable in it."""
+    with _InterceptAttention(output):
+        return run(tokens)
+
+
+def score_jacobian(feature_of: Callable[[Tensor], Tensor], at: Tensor, *, cosine: bool) -> Tensor:
+    """Return the Jacobian (e, elements of ``at``) of the vector that embeddings are compared with.
+
+    That vector is ``feature_of(at)``, (1, e), divided by its length. If the feature is the image's
+    own embedding, its cosine is at its maximum where an inversion starts: no gradient, no map.
+    With ``cosine=False`` the length is a constant of the image, so the score is a product.
+    """
+
+    def score_vector(x: Tensor) -> Tensor:
+        feature = feature_of(x)[0]
+        return functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
+
+    with torch.no_grad():  # of weights; torch.func differentiates in its own way
+        jacobian: Tensor = torch.func.jacrev(score_vector)(at.detach())
+    return jacobian.flatten(1)

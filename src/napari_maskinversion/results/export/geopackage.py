@@ -9,13 +9,13 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ....base.atomic_files import atomic_path
-from ....regions.annotations.annotation import Annotations
-from ....regions.annotations.json_files import to_json_types
-from ....regions.annotations.polygons import outline
-from ....regions.crs import PROJ_THREAD, to_world
-from ..annotations import to_annotations
-from ..bundle import Bundle, ExportFormat
+from ...base.atomic_files import atomic_path
+from ...regions.annotations.annotation import Annotations
+from ...regions.annotations.json_files import to_json_types
+from ...regions.annotations.polygons import outline
+from ...regions.crs import PROJ_THREAD, to_world
+from .annotations import to_annotations
+from .bundle import Bundle, ExportFormat
 from .label_pyramid import NAME
 
 if TYPE_CHECKING:

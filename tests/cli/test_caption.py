@@ -6,8 +6,7 @@ import re
 import pandas as pd
 import pytest
 
-from napari_maskinversion.cli import running
-from napari_maskinversion.cli.captions import generate
+from napari_maskinversion.cli import captions, running
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.generation import registry
 from napari_maskinversion.results.export.archive import open_archive
@@ -23,7 +22,7 @@ def scene(tmp_path, monkeypatch):
     """The first sample scene as two files; the demo model is loaded once."""
     from skimage.io import imsave
 
-    monkeypatch.setattr(generate, "load", lambda *_: demo_model())
+    monkeypatch.setattr(captions, "load", lambda *_: demo_model())
     shown = load_scene("everyday-1")
     imsave(tmp_path / "image.png", shown.image)
     imsave(tmp_path / "masks.png", shown.regions.astype("uint8"))
@@ -115,7 +114,7 @@ def test_a_bundled_decoder_of_other_weights_is_refused_in_one_line(refused, scen
 def test_clipcap_captions_regions_from_a_file(fine, scene, monkeypatch):
     folder, _ = scene
     model = named(CLIPCAP_MODEL)
-    monkeypatch.setattr(generate, "load", lambda *_: model)
+    monkeypatch.setattr(captions, "load", lambda *_: model)
     monkeypatch.setattr(registry, "fetch_vocabulary", None)  # it lies beside the weights
     fine(
         *("caption", folder / "image.png", folder / "masks.png", "--model", CLIPCAP_MODEL),

@@ -52,7 +52,7 @@ def test_ome_zarr_needs_no_extra(bare):
 def test_the_list_of_formats_imports_nothing_of_theirs():
     code = (
         "import sys, napari_maskinversion.cli.app, napari_maskinversion.cli.run, "
-        "napari_maskinversion.cli.batch.batch, napari_maskinversion.images.opening; "
+        "napari_maskinversion.cli.batch, napari_maskinversion.images.opening; "
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,16 +12,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ....base.atomic_files import atomic_folder
-from ....base.errors import InputError
-from ....base.identity import Position
-from ....base.targets import is_our_store
-from ....base.units import Units, short_unit
-from ....regions.annotations.annotation import Annotation, Annotations, color_of
-from ....regions.annotations.json_files import to_json_types
-from ....regions.annotations.label_maps import DrawnLabels, instance_values, label_type
-from ..annotations import to_annotations
-from ..bundle import Bundle, ExportFormat
+from ...base.atomic_files import atomic_folder
+from ...base.errors import InputError
+from ...base.identity import Position
+from ...base.targets import is_our_store
+from ...base.units import Units, short_unit
+from ...regions.annotations.annotation import Annotation, Annotations, color_of
+from ...regions.annotations.json_files import to_json_types
+from ...regions.annotations.label_maps import DrawnLabels, instance_values, label_type
+from .annotations import to_annotations
+from .bundle import Bundle, ExportFormat
 
 NAME: Final = "regions"
 CHUNK: Final = 1024

@@ -1,38 +1,53 @@
-"""The ``captions`` commands, and how ``--captions`` is read."""
+"""The commands ``captions`` and ``caption``, and how ``--captions`` is read.
+
+``caption`` writes a sentence for each region, by a decoder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.progress import MofNCompleteColumn
 
-from ...base import progress_words as words
-from ...base.errors import InputError, ModelError
-from ...base.progress import CAPTIONS, Tick
-from ...engine.models.registry import unread_spec
-from ...engine.models.specs import DEMO
-from ...language.captions.bank import TOP, CaptionBank, check_top, open_bank
-from ...language.captions.building import (
-    build_bank,
-    continue_bank,
-    default_folder,
+from ..base import progress_words as words
+from ..base.errors import InputError, ModelError
+from ..base.progress import CAPTIONS, Tick
+from ..base.progress_words import WRITING_CAPTIONS
+from ..engine.models.registry import unread_spec
+from ..engine.models.specs import DEMO
+from ..language.captions.bank import TOP, CaptionBank, check_top, open_bank
+from ..language.captions.building import build_bank, continue_bank, default_folder
+from ..language.captions.caption_files import Captions, read_captions
+from ..language.generation.registry import DECODERS
+from ..language.generation.settings import SEARCHES, GenerationSettings, describe
+from ..language.labels.presets import vocabulary_of
+from ..language.labels.vocabulary import Vocabulary
+from ..language.ranking.ranking import check_expression, embed_expression
+from ..pipeline.captions import CaptionRequest, generate_captions
+from ..pipeline.job import open_job
+from ..results.printing import print_results
+from ..results.settings import RunSettings
+from .console import ProgressBar, echo, following, print_table, say
+from .options import (
+    EarlierResults,
+    ImageFile,
+    MaskFiles,
+    Output,
+    template_option,
+    with_option_groups,
+    with_paper,
+    with_settings,
 )
-from ...language.captions.caption_files import Captions, read_captions
-from ...language.labels.presets import vocabulary_of
-from ...language.labels.vocabulary import Vocabulary
-from ...language.ranking.ranking import check_expression, embed_expression
-from ...results.settings import RunSettings
-from ..console import ProgressBar, echo, following, print_table, say
-from ..loading import load
-from ..options import template_option, with_settings
+from .running import embedded, load, load_captioner, say_unfinished
 
 if TYPE_CHECKING:
-    from ...engine.models.backbone import Backbone
+    from ..engine.models.backbone import Backbone
+
 
 captions = typer.Typer(help="Caption banks: build, search.", no_args_is_help=True)
 
@@ -142,11 +157,11 @@ class CaptionSource:
 def _follow(work: Callable[[], CaptionBank], folder: Path) -> CaptionBank:
     """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
     columns, stopped = MofNCompleteColumn(), partial(_stopped, folder)
-    with following(_show, columns, remaining=True, stopped=stopped):
+    with following(_show_embedded, columns, remaining=True, stopped=stopped):
         return work()
 
 
-def _show(bar: ProgressBar, news: Tick) -> None:
+def _show_embedded(bar: ProgressBar, news: Tick) -> None:
     bar.say_note(news.note)
     if news.stage == CAPTIONS:
         bar.show(words.EMBEDDING_CAPTIONS, news.done, news.total)
@@ -215,3 +230,71 @@ def search_command(
     rows = [(f"{similarity:.3f}", caption) for caption, similarity in pairs]
     title = f"{len(opened):,} captions, model {opened.record.model}"
     print_table(("similarity", "caption"), rows, title, right=("similarity",))
+
+
+_STOPPED: Final = "Stopped before all sentences were written; nothing was saved."
+_OUTPUT: Final = Output(formats="csv,json,npz")
+
+Decoder = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(DECODERS),
+        help="Decoder that writes the sentences; all except demo need another model.",
+    ),
+]
+DecoderFile = Annotated[
+    Path | None,
+    typer.Option(help="File with the decoder's weights."),
+]
+Memory = Annotated[
+    Path | None,
+    typer.Option(
+        help="DeCap checkpoints: a caption bank of the same model, or a file of sentences."
+    ),
+]
+SearchOption = Annotated[str, typer.Option(metavar="|".join(SEARCHES), help=describe("search"))]
+Beams = Annotated[int, typer.Option(help=describe("beams"))]
+
+
+def _show_written(bar: ProgressBar, news: Tick) -> None:
+    bar.show(WRITING_CAPTIONS, news.done, news.total)
+
+
+@with_paper()
+@with_settings("model", "method", "inversion", "input", "window", "planes", "units")
+@with_option_groups
+def caption_command(
+    image: ImageFile,
+    masks: MaskFiles,
+    settings: RunSettings,
+    *,
+    decoder: Decoder = "demo",
+    decoder_file: DecoderFile = None,
+    memory: Memory = None,
+    how: GenerationSettings,
+    results: EarlierResults = None,
+    output: Output = _OUTPUT,
+) -> None:
+    """Write a sentence about each region of an image, from its embedding alone.
+
+    The sentences go into the column generated_caption of the table and of every file. CLIPCap needs
+    --model ViT-B-32/openai and the extra [captioning]; its weights (636 MB) are downloaded once.
+    """
+    request = CaptionRequest(decoder=decoder, file=decoder_file, settings=how)
+    request.check(settings.model, settings.method, memory)
+    sentences = None if memory is None else CaptionSource(memory)
+    read = (image, masks, decoder_file, memory, settings.model, results)
+    _held = output.begin(*read, settings.method.weights)  # until this function returns
+    with open_job(image, masks, settings, say) as job:
+        model = load(settings.model, settings.architecture, settings.device)
+        if sentences is not None:
+            request = replace(request, memory=sentences.bank(model))
+        writer = load_captioner(request, model)
+        embeddings, finished = embedded(model, job, results)
+        with following(_show_written, remaining=True, stopped=lambda: _STOPPED):
+            captioned = generate_captions(embeddings, writer)
+        written = output.write(job.bundle(captioned))
+    print_results(captioned)
+    say(written)
+    if not finished:
+        say_unfinished(captioned, job)

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ...base.errors import InputError
-from ...base.locks import hold
-from ...base.targets import check_targets
-from ...batch.executors import Workers
-from ...batch.exporting import FILES, export_steps
-from ...batch.opened import OpenProject, added_images, edit
-from ...batch.project import (
+from ..base.errors import InputError
+from ..base.locks import hold
+from ..base.targets import check_targets
+from ..batch.executors import Workers
+from ..batch.exporting import FILES, export_steps
+from ..batch.opened import OpenProject, added_images, edit
+from ..batch.project import (
     Project,
     ProjectImage,
     project_file,
@@ -25,12 +25,14 @@ from ...batch.project import (
     stored_settings,
     write_project,
 )
-from ...batch.running import listed, plan
-from ...pipeline.inputs import input_files
-from ...results.settings import GROUPS, RunSettings
-from ..captions.banks import CaptionSource, Words
-from ..console import ProgressBar, echo, say
-from ..options import (
+from ..batch.running import listed, plan
+from ..pipeline.inputs import input_files
+from ..results.settings import GROUPS, RunSettings
+from .captions import CaptionSource, Words
+from .console import ProgressBar, echo, say
+from .library import Into
+from .many_images import ManyImages, ProjectPlace, counted, problems_of
+from .options import (
     AcceptedOnly,
     Polygons,
     split_names,
@@ -38,8 +40,6 @@ from ..options import (
     with_paper,
     with_settings,
 )
-from .executing import problems_of
-from .images import ManyImages, ProjectPlace, counted
 
 project = typer.Typer(help="Projects: many images in one file.", no_args_is_help=True)
 
@@ -54,6 +54,7 @@ def new_command(
     many: ManyImages,
     words: Words,
     overwrite: Annotated[bool, typer.Option(help="Replace a project.")] = False,
+    into: Into = None,
 ) -> None:
     """Make a project: pair images with regions, and keep words and settings."""
     file = project_file(place)
@@ -67,6 +68,7 @@ def new_command(
         templates=tuple(words.template or ()),
         captions=None if words.captions is None else relative(words.captions, folder),
         caption_column=words.caption_column,
+        library=None if into is None else relative(into, folder),
         settings=stored_settings(settings, folder),
         images=project_images(pairs, folder),
     )

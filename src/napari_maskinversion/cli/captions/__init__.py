@@ -1,1 +1,0 @@
-"""Captions: banks of sentences, and sentences written by a decoder."""

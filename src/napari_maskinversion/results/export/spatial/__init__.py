@@ -1,1 +1,0 @@
-"""Results for maps and spatial omics: GeoPackage, OME-Zarr, AnnData, SpatialData."""
