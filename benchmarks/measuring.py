@@ -71,6 +71,11 @@ def use_one_thread() -> None:
     _clock = time.thread_time
 
 
+def clock() -> float:
+    """Return the seconds of the clock that is in use."""
+    return _clock()
+
+
 def timed(call: Callable[[], Any]) -> float:
     """Return the seconds of a call."""
     start = _clock()

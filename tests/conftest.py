@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .device import DEVICE, check_device
 from .forks import Forks
 from .hub import Hub
 
@@ -27,6 +28,11 @@ os.environ["NAPARI_MASKINVERSION_CONFIG"] = _CONFIG
 os.environ["NAPARI_CONFIG"] = str(Path(_CONFIG) / "napari" / "settings.yaml")
 # Small tensors gain nothing from threads, and lose much on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_configure():
+    if problem := check_device():
+        raise pytest.UsageError(problem)
 
 
 @pytest.fixture
@@ -66,7 +72,7 @@ def call(capsys, monkeypatch):
     load_model = loading.load_model
 
     def load_once(name, *, device="auto", **options):
-        if name == "demo" and str(device) == "cpu" and options.get("architecture") is None:
+        if name == "demo" and str(device) == DEVICE and options.get("architecture") is None:
             return scenes.demo_model()
         return load_model(name, device=device, **options)
 

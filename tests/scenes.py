@@ -8,10 +8,12 @@ import skimage.io
 from napari_maskinversion import load_model
 from napari_maskinversion.base.regions import Regions
 
+from .device import DEVICE
+
 
 @cache
-def demo_model():
-    return load_model("demo", device="cpu")
+def demo_model(device=DEVICE):
+    return load_model("demo", device=device)
 
 
 def picture(height=60, width=80, seed=0):

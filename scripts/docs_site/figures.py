@@ -260,6 +260,63 @@ def rows(name, columns, titles=None):
     return table(["", *columns.values()], lines) + f"\n\n{_small(shown)}"
 
 
+def gpu_times():
+    """Return milliseconds by masks and precision on an H100, and those of a CPU."""
+    parts, cpu = kept("gpu-h100")["parts"], kept("compare_reference")["rows"]
+    runs = {5: "exact:5x448", 100: "exact-500mb:100x448"}
+    names = ("float32", "tf32", "bfloat16", "float16", "published code")
+    lines = []
+    for masks in dict.fromkeys(row["masks"] for row in parts.values() if "masks" in row):
+        rows_ = [parts.get(f"whole/{masks}/{name}", {}) for name in names]
+        times = [row.get("ms") for row in rows_] + [rows_[0]["ms_again"]]
+        times.append(1000 * cpu[runs[masks]]["seconds"] if masks in runs else None)
+        lines.append([str(masks), *("" if one is None else f"{one:,.0f}" for one in times)])
+    head = ["masks", *names, "float32 again", "two CPU cores, float32"]
+    return table(head, lines) + "\n\n" + _small("NVIDIA H100, PyTorch 2.11.")
+
+
+def cpu_times():
+    """Return calls on a CPU beside the published code."""
+    ours = kept("compare_reference")["rows"]
+    lines = []
+    for case in ("5x448", "50x224"):
+        for mode in ("exact", "fast"):
+            count, side = case.split("x")
+            row, published = ours[f"{mode}:{case}"], ours[f"published:{case}"]
+            what = f"{mode}, {count} masks, {side} px"
+            times = [f"{one['seconds']:.3g}" for one in (row, published)]
+            lines.append([what, *times, str(row["beyond_model_mb"])])
+    head = ["", "seconds", "published code, s", "memory beyond the model, MB"]
+    return table(head, lines)
+
+
+def gpu_models():
+    """Return milliseconds of larger models on an H200."""
+    parts = kept("gpu-h200")["parts"]
+    names = ("float32", "tf32", "bfloat16")
+    lines = [
+        [model, *(f"{parts[f'whole/{model}/100/{name}']['ms']:,.0f}" for name in names)]
+        for model in ("ViT-L-14", "ViT-H-14")
+    ]
+    return table(["ms", *names], lines)
+
+
+def window_sides(least="5 tokens"):
+    """Return by kind of image what windows at the model's own resolution change."""
+    page, lines = kept("window-sides"), []
+    for kind in [kind for kind in page if kind != "about"]:
+        usual, ours = page[kind]["twice the side"], page[kind][least]
+        cells = [str(usual["regions"]), f"{100 * ours['coarse']:.0f} %"]
+        for name, scale in (("right", 100), ("overlap", 1)):
+            low, high = (scale * ours["difference"][name][end] for end in ("low", "high"))
+            digits = 1 if scale == 100 else 2
+            both = f"{scale * usual[name]:.{digits}f}, {scale * ours[name]:.{digits}f}"
+            cells.append(f"{both} ({low:+.{digits}f} to {high:+.{digits}f})")
+        lines.append([kind, *cells, f"{usual['ms']:.0f}, {ours['ms']:.0f}"])
+    head = ["", "regions", "at its own resolution", "right, %", "overlap", "ms a region"]
+    return table(head, lines) + "\n\n" + _small("Before, after; 95 % interval of the difference.")
+
+
 def _cell(row, column):
     for key in column.split("."):
         row = row.get(key, "") if isinstance(row, dict) else ""

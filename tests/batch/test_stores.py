@@ -1,7 +1,5 @@
 """Projects and batches of files with several images: plates, positions, labels within."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -135,16 +133,6 @@ def test_a_table_names_the_number_of_an_image(here):
     (here / "t.csv").write_text("image,regions,series\na.tif,a.json,-1\n")
     with pytest.raises(InputError, match=r"line 2: series is a number from 0; got '-1'"):
         read_table(here / "t.csv")
-
-
-def test_a_project_does_not_begin_with_a_plate_without_wells(here, refused):
-    plate(here / "plate.zarr", wells=("A/1",), fields=1)
-    about = json.loads((here / "plate.zarr/.zattrs").read_text())
-    about["plate"]["wells"] = []
-    (here / "plate.zarr/.zattrs").write_text(json.dumps(about))
-    err = refused("project", "new", ".", "--images", "plate.zarr", *FAST)
-    assert "plate.zarr is a plate without wells" in " ".join(err.split())
-    assert not (here / "project.yaml").exists()
 
 
 def test_stores_are_results_of_a_batch_like_files(here, call, fine, refused):

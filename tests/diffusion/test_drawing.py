@@ -11,7 +11,6 @@ from napari_maskinversion.diffusion.decoders import DECODERS, open_folder
 from napari_maskinversion.diffusion.drawing import Drawer
 from napari_maskinversion.diffusion.pictures import Condition
 from napari_maskinversion.diffusion.settings import PictureSettings
-from napari_maskinversion.engine.compute.compute_lock import computing
 from tests.listeners import collect, stopped
 
 CPU = torch.device("cpu")
@@ -80,26 +79,6 @@ def test_each_step_is_told_and_can_stop_the_drawing(drawer):
     stopped(lambda: draw(drawer, steps=3), 2)
     assert torch.is_grad_enabled()
     np.testing.assert_array_equal(draw(drawer), draw(drawer))  # and the decoder still works
-
-
-def test_other_work_may_compute_between_two_steps(drawer):
-    import threading
-
-    computed = []
-
-    def compute_elsewhere(_):
-        def work():
-            with computing():
-                computed.append(torch.is_grad_enabled())
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        thread.join(timeout=60)
-
-    with listening(compute_elsewhere):
-        draw(drawer, steps=1)
-    assert computed
-    assert torch.is_grad_enabled()
 
 
 def test_a_smaller_precision_works(kandinsky_folder):

@@ -137,3 +137,31 @@ def test_the_text_beside_tables_types_no_measured_figure(page):
     papers = {"85 %"}
     shares = {" ".join(share.split()) for share in re.findall(r"\d[\d.]*\s+%", typed)}
     assert shares <= chosen | guessing | papers
+
+
+def test_the_page_about_speed_shows_the_kept_times_of_gpus(scripts):
+    figures = scripts("docs_site.figures")
+    shown = [figures.gpu_times(), figures.gpu_models()]
+    for name, page in zip(("gpu-h100", "gpu-h200"), shown, strict=True):
+        for key, row in figures.kept(name)["parts"].items():
+            if key.startswith("whole") and "prototype" not in key:
+                assert f" {row['ms']:,.0f} |" in page, key
+    text = (ROOT / "docs" / "concepts" / "speed.md").read_text("utf-8")
+    assert "{{ gpu_times() }}" in text
+    assert "{{ gpu_models() }}" in text
+    # Typed there: how many regions lay on the large image.
+    large = figures.kept("gpu-h100")["parts"]["large/ViT-B-16/float32"]
+    assert f"s for {large['of']} small regions" in " ".join(text.split())
+
+
+def test_how_much_faster_a_gpu_is_than_the_published_code_there(scripts):
+    parts = scripts("docs_site.figures").kept("gpu-h100")["parts"]
+    published = "published code"
+    ratios = [
+        parts[f"whole/{row['masks']}/{published}"]["ms"] / row["ms"]
+        for row in parts.values()
+        if row.get("masks") == 100 and row["precision"] != published
+    ]
+    text = (ROOT / "docs" / "lab" / "speed.md").read_text("utf-8")
+    low, high = re.search(r"(\d+) to (\d+) times\s+as fast as the published code", text).groups()
+    assert (int(low), int(high)) == (int(min(ratios)), round(max(ratios)))

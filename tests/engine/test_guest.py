@@ -377,7 +377,7 @@ def with_groups_of(size, make):
 @pytest.mark.parametrize("change", ["converted", "trained"])
 def test_weights_that_changed_under_a_tower_derived_by_autograd_are_told(change):
     visual = build("eva")
-    inverter = engine(visual)
+    inverter = engine(visual, "cpu")  # that very tower
     inverter.set_image_tensor(torch.randn(1, 3, 32, 32, dtype=torch.float64))
     if change == "converted":
         visual.float()

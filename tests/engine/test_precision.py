@@ -45,7 +45,7 @@ class TestHalfPrecision:
 
     @pytest.mark.parametrize(("name", "route"), [("bfloat16", "direct"), ("float16", "decomposed")])
     def test_embeddings_point_where_those_of_float32_do(self, any_hardware, name, route):
-        inverter = MaskInverter(load_model("demo"))
+        inverter = MaskInverter(load_model("demo", device="cpu"))
         inverter.set_image_tensor(image(SIDE, SIDE))
         exact = inverter.invert(masks(6, SIDE), steps=5, route=route)
         half = inverter.invert(masks(6, SIDE), steps=5, route=route, precision=name)
@@ -78,7 +78,7 @@ class TestHalfPrecision:
         assert cosines(exact, half).min() > 0.99
 
     def test_gradients_too_small_for_float16_are_passed_on_in_proportion(self, any_hardware):
-        inverter = MaskInverter(load_model("demo"))
+        inverter = MaskInverter(load_model("demo", device="cpu"))
         inverter.set_image_tensor(image(SIDE, SIDE))
         maps = inverter._current().maps
         explained = maps.exact(InversionConfig(precision="float16"), 2)
@@ -98,7 +98,7 @@ class TestHalfPrecision:
 
     @pytest.mark.parametrize("name", LEAST)
     def test_the_image_is_encoded_in_it_too_by_whichever_call(self, any_hardware, name):
-        half, model = InversionConfig(precision=name), load_model("demo")
+        half, model = InversionConfig(precision=name), load_model("demo", device="cpu")
         told, asked, usual = (MaskInverter(model) for _ in range(3))
         told.set_image_tensor(image(SIDE, SIDE), half)
         for inverter in (asked, usual):
@@ -112,7 +112,7 @@ class TestHalfPrecision:
         assert 0 < np.abs(rounded - exact).max() < 0.05 * np.linalg.norm(exact)
 
     def test_float32_afterwards_gives_the_same_bits_as_before(self, any_hardware):
-        inverter = MaskInverter(load_model("demo"))
+        inverter = MaskInverter(load_model("demo", device="cpu"))
         inverter.set_image_tensor(image(SIDE, SIDE))
         before = inverter.invert(masks(3, SIDE))
         inverter.invert(masks(3, SIDE), precision="bfloat16")
@@ -121,7 +121,7 @@ class TestHalfPrecision:
 
     @pytest.mark.parametrize("explainer", ["gradcam", "chefer"])
     def test_other_maps_stay_float32(self, any_hardware, explainer):
-        inverter = MaskInverter(load_model("demo"))
+        inverter = MaskInverter(load_model("demo", device="cpu"))
         inverter.set_image_tensor(image(SIDE, SIDE))
         exact = inverter.invert(masks(2, SIDE), steps=2, explainer=explainer)
         half = inverter.invert(masks(2, SIDE), steps=2, explainer=explainer, precision="bfloat16")
@@ -143,7 +143,7 @@ class TestHardware:
         self, monkeypatch, name, need
     ):
         monkeypatch.setattr(matmul, "cpu_has_bfloat16", lambda: False)
-        model = load_model("demo")
+        model = load_model("demo", device="cpu")
         with pytest.raises(ConfigError, match=f"'{name}' needs .*{need}"):
             model.check(InversionConfig(precision=name))
         inverter = MaskInverter(model)

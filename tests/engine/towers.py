@@ -1,5 +1,6 @@
 """Small image towers with fixed random weights, and masks for them."""
 
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import MaskInverter
+from tests.device import DEVICE
 
 
 def tower(
@@ -46,9 +48,13 @@ def tower(
     return visual.to(dtype).eval()
 
 
-def inverter(visual, **keywords):
-    """A MaskInverter on a bare tower: `set_image_tensor` needs nothing else of a model."""
-    model = SimpleNamespace(clip=SimpleNamespace(visual=visual), device=torch.device("cpu"))
+def inverter(visual, device=DEVICE, **keywords):
+    """A MaskInverter on a bare tower: `set_image_tensor` needs nothing else of a model.
+
+    On a GPU it is a copy of the tower, so that oracles compute on the CPU.
+    """
+    visual = visual if device == "cpu" else copy.deepcopy(visual).to(device)
+    model = SimpleNamespace(clip=SimpleNamespace(visual=visual), device=torch.device(device))
     return MaskInverter(model, **keywords)
 
 

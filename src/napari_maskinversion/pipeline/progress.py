@@ -36,7 +36,8 @@ class Progress:
     maps: Callable[[], npt.NDArray[np.float32]] | None = None
     window: int = 1  # The present window, counted from 1, and the number of windows
     windows: int = 1
-    box: FloatBox = (0.0, 0.0, 0.0, 0.0)  # The window in plane pixels
+    together: int = 1  # Windows encoded together: the present one is the last of them
+    box: FloatBox = (0.0, 0.0, 0.0, 0.0)  # The first region's window in plane pixels
     position: tuple[tuple[str, int], ...] = ()  # Its plane
     # Indices of the chunk's regions in the input; empty while encoding
     indices: tuple[int, ...] = ()
@@ -48,7 +49,9 @@ class Progress:
     def text(self) -> str:
         """One line for users."""
         if self.stage == "encoding":
-            what = "the image" if self.windows == 1 else f"part {self.window} of {self.windows}"
+            first = self.window - self.together + 1
+            parts = f"part {first}" if self.together == 1 else f"parts {first}-{self.window}"
+            what = "the image" if self.windows == 1 else f"{parts} of {self.windows}"
             return words.encoding(self.step, self.steps, what)
         if self.stage == "labels":
             return words.counted("Labels", self.step, self.steps)
@@ -62,7 +65,7 @@ class Progress:
         part = self.step / max(self.steps, 1)
         finished = self.done + ENCODING * self.window
         if self.stage == "encoding":
-            finished += ENCODING * (part - 1)
+            finished += ENCODING * self.together * (part - 1)
         elif self.first:
             finished += part * (self.last - self.first + 1)
         return finished / max(self.total + ENCODING * self.windows, 1)

@@ -12,19 +12,19 @@ import numpy.typing as npt
 
 from ..base.errors import InputError, MaskShapeError
 from ..base.progress import tell
-from ..base.regions import Region, Regions
+from ..base.regions import Regions
 from ..base.units import Units
 from ..engine.settings import InversionConfig
 from ..images.channels import as_source
 from ..images.plane_source import ArrayPlane, PlaneSource
-from ..images.windows import plan_windows, regions_in
+from ..images.windows import plan_windows
 from ..language.captions.bank import CaptionBank, CaptionUse
 from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.calibrations import calibration_of
-from ..results.region_result import RegionResult, WindowRecord
+from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import Machine, RunInfo
 from ..results.settings import RunSettings
@@ -32,9 +32,9 @@ from .captions import Captioner
 from .progress import Progress, RegionChunk
 
 if TYPE_CHECKING:
-    from ..engine.invert.loop import InversionResult
     from ..engine.models.backbone import Backbone
     from .encoded_windows import EncodedWindows
+    from .window_runner import Inverted
 
 __all__ = [
     "PlaneTask",
@@ -128,7 +128,7 @@ def run_planes(
     if bank is not None:
         captioner = Captioner(bank, model, settings.top_captions, model.device)
     from ..engine.methods.factory import default_resolution, inverter_maker
-    from .window_runner import WindowRunner
+    from .window_runner import WindowRunner, WindowWork
 
     if method.uses_inversion:
         model.check(config)
@@ -136,100 +136,85 @@ def run_planes(
     model.input_size(1, 1, side, settings.keep_aspect)
     if method.uses_inversion:
         model.check_attention(side)
-    work = [
-        (task, offset, planned)
+    native = model.native_resolution if settings.uses_native_windows else None
+    planned = [
+        (task, offset, window)
         for task, offset in zip(tasks, _offsets(tasks), strict=True)
-        for planned in plan_windows(
+        for window in plan_windows(
             task.regions,
             task.source.levels,
             resolution=side,
             patch=model.patch_size,
             config=settings.window,
+            native=native,
         )
+    ]
+    work = [
+        WindowWork(task.source, task.position, window, task.regions, offset, number)
+        for number, (task, offset, window) in enumerate(planned)
     ]
     runner = WindowRunner(
         model,
         config,
+        work,
         at_once=settings.at_once(str(model.device)),
         resolution=side,
         keep_aspect=settings.keep_aspect,
-        total=sum(len(task.regions) for task in tasks),
-        windows=len(work),
         make=inverter_maker(method, config, resolution),
         encoded=encoded,
     )
     unknown = unknown_to(model, vocabulary)
     text: npt.NDArray[np.float32] | None = None
     results: Results | None = None
-    for number, (task, offset, planned) in enumerate(work, 1):
-        if number > 1 and work[number - 2][0] is not task:
-            # A plane caches tiles for its next window; a finished plane needs none.
-            getattr(work[number - 2][0].source, "forget", lambda: None)()
-        begun = perf_counter()
-        record = runner.encode(task.source, task.position, planned, number)
-        encoding = perf_counter() - begun
-        if results is None:
-            if vocabulary is not None:
-                text = runner.labels(vocabulary)
-            results = Results(
-                RunInfo(
-                    fingerprint=model.fingerprint,
-                    settings=settings.changed({"model": model.name}),
-                    vocabulary=vocabulary,
-                    image_shape=task.regions.shape,
-                    input_size=record.input_size,
-                    grid=record.grid,
-                    embed_dim=model.embed_dim,
-                    device=record.device,
-                    units=units,
-                    axes=tuple(name for name, _ in task.position),
-                    machine=Machine.of(model.device, runner.memory_mb),
-                    calibration=calibration_of(model.fingerprint, settings),
-                    captions=None
-                    if bank is None
-                    else CaptionUse(bank.record, settings.top_captions),
+    with runner:
+        while runner.left:
+            begun = perf_counter()
+            record = runner.encode()
+            encoding = perf_counter() - begun
+            if results is None:
+                if vocabulary is not None:
+                    text = runner.labels(vocabulary)
+                results = Results(
+                    RunInfo(
+                        fingerprint=model.fingerprint,
+                        settings=settings.changed({"model": model.name}),
+                        vocabulary=vocabulary,
+                        image_shape=tasks[0].regions.shape,
+                        input_size=record.input_size,
+                        grid=record.grid,
+                        embed_dim=model.embed_dim,
+                        device=record.device,
+                        units=units,
+                        axes=tuple(name for name, _ in tasks[0].position),
+                        machine=Machine.of(model.device, runner.memory_mb),
+                        calibration=calibration_of(model.fingerprint, settings),
+                        captions=None
+                        if bank is None
+                        else CaptionUse(bank.record, settings.top_captions),
+                    )
                 )
-            )
-        ready = perf_counter()
-        local = regions_in(planned, task.regions)
-        start = 0
-        while start < len(local):
+            ready = perf_counter()
             # These may be fewer, or from a smaller input, if memory runs out.
-            inversions, record = runner.invert(local, start, offset, record)
-            members = planned.members[start : start + len(inversions)]
-            start += len(inversions)
-            rankings: list[Ranking] | list[None] = [None] * len(members)
-            if vocabulary is not None and text is not None:
-                unit = inversions.embeddings
-                rankings = rank(
-                    unit,
-                    text,
-                    vocabulary.labels,
-                    model.logit_scale,
-                    owners=vocabulary.owners,
-                    threshold=vocabulary.threshold,
-                    unknown=unknown,
-                )
-            finished = tuple(
-                _result(
-                    task.regions[member],
-                    offset + member,
-                    inversions,
-                    place,
-                    rankings[place],
-                    record,
-                    task.position,
-                    results.info.limits,
-                    cut_out=method.cut_out,
-                )
-                for place, member in enumerate(members)
-            )
-            runner.done += len(finished)
-            results = results.extended(finished)
-            if captioner is not None:
-                results = captioner.update(results, last=runner.done == runner.total)
-            tell(RegionChunk(results.regions[-len(finished) :], results))
-        runner.remember_seconds(encoding, perf_counter() - ready, len(local), method)
+            while inverted := runner.invert():
+                for one in inverted:
+                    ranking = None
+                    if vocabulary is not None and text is not None:
+                        ranking = rank(
+                            one.result.embeddings,
+                            text,
+                            vocabulary.labels,
+                            model.logit_scale,
+                            owners=vocabulary.owners,
+                            threshold=vocabulary.threshold,
+                            unknown=unknown,
+                        )
+                    finished = _results(one, ranking, results.info.limits, cut_out=method.cut_out)
+                    runner.done += len(finished)
+                    results = results.extended(finished)
+                    if captioner is not None:
+                        results = captioner.update(results, last=runner.done == runner.total)
+                    tell(RegionChunk(results.regions[-len(finished) :], results))
+            runner.remember_seconds(encoding, perf_counter() - ready, method)
     assert results is not None  # at least one region, so at least one window
     return results.in_order()
 
@@ -248,36 +233,33 @@ def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:
     return [sum(counts[:place]) for place in range(len(counts))]
 
 
-def _result(
-    region: Region,
-    index: int,
-    inversions: InversionResult,
-    place: int,
-    ranking: Ranking | None,
-    window: WindowRecord,
-    position: tuple[tuple[str, int], ...],
-    limits: UncertaintyConfig,
-    *,
-    cut_out: bool,
-) -> RegionResult:
-    return RegionResult(
-        id=region.id,
-        bbox=region.bbox,
-        area=region.area,
-        raw_embedding=inversions.raw_embeddings[place],
-        grid_map=inversions.grid_maps[place],
-        losses=inversions.losses[place],
-        ranking=ranking,
-        iou=float(inversions.mask_ious[place]),
-        low_resolution=bool(inversions.low_resolution[place]),
-        window=window,
-        index=index,
-        position=position,
-        centroid=region.centroid,
-        members=region.members,
-        limits=limits,
-        cut_out=cut_out,
-        source_label=region.name,
-        source_id=region.source_id,
-        source_values=region.values,
-    )
+def _results(
+    one: Inverted, rankings: list[Ranking] | None, limits: UncertaintyConfig, *, cut_out: bool
+) -> tuple[RegionResult, ...]:
+    inversions, rows = one.result, []
+    for place, member in enumerate(one.members):
+        region = one.work.plane_regions[member]
+        rows.append(
+            RegionResult(
+                id=region.id,
+                bbox=region.bbox,
+                area=region.area,
+                raw_embedding=inversions.raw_embeddings[place],
+                grid_map=inversions.grid_maps[place],
+                losses=inversions.losses[place],
+                ranking=None if rankings is None else rankings[place],
+                iou=float(inversions.mask_ious[place]),
+                low_resolution=bool(inversions.low_resolution[place]),
+                window=one.record,
+                index=one.work.offset + member,
+                position=one.work.position,
+                centroid=region.centroid,
+                members=region.members,
+                limits=limits,
+                cut_out=cut_out,
+                source_label=region.name,
+                source_id=region.source_id,
+                source_values=region.values,
+            )
+        )
+    return tuple(rows)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from ..base.identity import Position
 from ..base.oom_fallback import Attempt, OomFallback, then_on_cpu
@@ -15,12 +20,13 @@ from ..base.progress import STEP, Tick, tell, telling
 from ..base.regions import Regions
 from ..engine.compute.matmul import has_precision
 from ..engine.invert.inverter import MaskInverter, RegionEmbedder
+from ..engine.invert.several import ImageBatch, masks_at_once
 from ..engine.methods.registry import Method
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
 from ..images.known_images import is_unknown
 from ..images.plane_source import PlaneSource, read_reduced
-from ..images.windows import Window
+from ..images.windows import Window, regions_in
 from ..language.labels.vocabulary import Vocabulary
 from ..language.text import embed_vocabulary
 from ..results.region_result import WindowRecord
@@ -34,21 +40,51 @@ if TYPE_CHECKING:
 
 _HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees too little
 _MIN_TOKENS: Final = 4  # along a side of the smallest input
+_FEW: Final = 16  # regions: a window with more keeps a device busy by itself
+
+
+@dataclass(eq=False)
+class WindowWork:
+    """A window of a plane and what is known of it so far."""
+
+    source: PlaneSource
+    position: Position
+    window: Window
+    plane_regions: Regions
+    offset: int  # Index of the plane's first region among those of all planes
+    number: int  # Of the window, from 0
+    regions: Regions | None = None  # In the window's own pixels
+    pixels: npt.NDArray[Any] | None = None
+    # The model's input at a resolution, (1, 3, H, W), if it was made ahead
+    tensor: tuple[int, Tensor] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inverted:
+    """Newly inverted regions of a window, and what the window was seen as."""
+
+    work: WindowWork
+    members: tuple[int, ...]  # Indices of the regions on their plane
+    result: InversionResult
+    record: WindowRecord
 
 
 class WindowRunner:
-    """Runs the windows of a run one by one."""
+    """Encodes and inverts the windows of a run in their order, several at once where that pays.
+
+    Several are windows of one input size with few regions, as many as fit the memory and
+    `masks_at_once` allows; all others go one by one. Meanwhile a thread reads the next ones.
+    """
 
     def __init__(
         self,
         model: Backbone,
         config: InversionConfig,
+        work: Sequence[WindowWork],
         *,
         at_once: int,
         resolution: int,
         keep_aspect: bool,
-        total: int,
-        windows: int,
         make: Callable[..., RegionEmbedder] = MaskInverter,
         encoded: EncodedWindows | None = None,
     ) -> None:
@@ -56,7 +92,8 @@ class WindowRunner:
         self._model, self._inverter, self._config = model, make(model), config
         self._encoded = encoded
         self._keep_aspect = keep_aspect
-        self.total, self._windows, self.done = total, windows, 0
+        self._work, self.done = work, 0
+        self.total = sum(len(one.window.members) for one in work)
         attempts = window_attempts(at_once, resolution, str(model.device), patch=model.patch_size)
         last = attempts[-1]
         self._fallback = OomFallback(
@@ -66,53 +103,139 @@ class WindowRunner:
             "model.",
         )
         self._note = ""
-        self._undisturbed = True  # the window's times count for estimates
-        self._window: Window | None = None
-        self._where: dict[str, Any] = {}
-        self._pixels: npt.NDArray[Any] | None = None
+        self._undisturbed = True  # the times of these windows count for estimates
+        # Windows and regions before these are done; those until the end are encoded together.
+        self._place = self._start = self._first = self._end = 0
+        self._before = 0, 0  # windows and regions that were done before these
+        self._records: list[WindowRecord] = []
+        self._batch: ImageBatch | None = None  # of several windows; one has an inverter
         self._source: PlaneSource | None = None
         self._unknown = False  # the model knows no image of this kind
+        self._reader = ThreadPoolExecutor(1, "windows") if encoded is None else None
+        self._reading: dict[int, Future[None]] = {}
+        self._read_from: PlaneSource | None = None
 
-    def encode(
-        self, source: PlaneSource, position: Position, window: Window, number: int
-    ) -> WindowRecord:
-        """Read and encode a window."""
-        self._window, self._undisturbed, self._pixels = window, True, None
-        self._where = {
-            "window": number,
-            "windows": self._windows,
-            "box": window.box,
-            "position": position,
-        }
-        kept = self._take(position)
-        if kept is not None:
-            return kept
+    def __enter__(self) -> Self:
+        """Return this runner; at the end of the block its thread has ended."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for the window that is being read, and read no other."""
+        if self._reader is not None:
+            self._reader.shutdown(cancel_futures=True)
+
+    @property
+    def left(self) -> bool:
+        """Whether there are windows that are not done."""
+        return self._place < len(self._work)
+
+    def encode(self) -> WindowRecord:
+        """Encode the next windows, and have those after them read; return the first one's record.
+
+        Kept ones are those of an earlier run.
+        """
+        self._undisturbed, self._before = True, (self._place, self.done)
+        if self._take():
+            return self._records[0]
+        group = self._group(self._place)
+        self._first, self._end = self._place, self._place + len(group)
         tell(self._progress("encoding", 0, self._model.num_layers))
-        if source is not self._source:
-            self._source, self._unknown = source, is_unknown(source, self._model)
-        self._pixels = read_reduced(source, window.level, window.level_box, window.reduce)
-        record = self._encode()
+        for work in group:
+            self._read_now(work)
+        self._read_ahead()
+        self._encode()
         if self._encoded is not None and self._undisturbed:
-            self._encoded.put(self._key(position), Encoded(self._inverter, record, self._pixels))
-        return record
+            pixels = group[0].pixels
+            assert pixels is not None
+            self._encoded.put(self._key(), Encoded(self._inverter, self._records[0], pixels))
+        return self._records[0]
 
-    def _take(self, position: Position) -> WindowRecord | None:
-        """Return the record of an earlier run that encoded the window, or prepare an inverter."""
+    def _take(self) -> bool:
+        """Take a window that an earlier run encoded, or prepare an inverter for it."""
         if self._encoded is None:
-            return None
-        kept = self._encoded.get(self._key(position))
+            return False
+        kept = self._encoded.get(self._key())
         if kept is None:
             self._inverter = self._encoded.inverter(self._model, self._make)
-            return None
-        self._inverter, self._pixels = kept.inverter, kept.pixels
+            return False
+        work = self._work[self._place]
+        self._inverter, work.pixels = kept.inverter, kept.pixels
+        work.regions = regions_in(work.window, work.plane_regions)
+        self._first, self._end, self._records = self._place, self._place + 1, [kept.record]
         self._undisturbed = False  # nothing is encoded
-        return kept.record
+        return True
 
-    def _key(self, position: Position) -> tuple[Any, ...]:
-        assert self._window is not None
-        now = self._fallback.now
-        where = (position, replace(self._window, members=()))
-        return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
+    def _key(self) -> tuple[Any, ...]:
+        now, work = self._fallback.now, self._work[self._place]
+        where = (work.position, replace(work.window, members=()))
+        return (*where, self._side(work), now.device, self._keep_aspect, self._config.layers)
+
+    def _side(self, work: WindowWork) -> int:
+        """Return the side of a window's input: what was planned, unless memory ran out."""
+        return min(work.window.resolution, self._fallback.now.resolution)
+
+    def _group(self, place: int) -> list[WindowWork]:
+        """Return the windows from a place on that are encoded and inverted together."""
+        group, regions = [self._work[place]], 0
+        most = min(self._most(group[0]), self._fallback.now.at_once)
+        for work in islice(self._work, place, None):
+            regions += len(work.window.members)
+            if regions > most or len(work.window.members) > _FEW:
+                break
+            if work is not group[0]:
+                if self._input_size(work) != self._input_size(group[0]):
+                    break
+                group.append(work)
+        return group
+
+    def _most(self, work: WindowWork) -> int:
+        inverter = self._inverter
+        if self._encoded is not None or not isinstance(inverter, MaskInverter):
+            return 1
+        side, memory = self._side(work), inverter.memory_mb << 20
+        return masks_at_once(self._model, self._config, side, memory)
+
+    def _input_size(self, work: WindowWork) -> tuple[int, int]:
+        return self._model.input_size(*work.window.pixels, self._side(work), self._keep_aspect)
+
+    def _read_now(self, work: WindowWork) -> None:
+        reading = self._reading.pop(work.number, None)
+        if reading is not None:
+            reading.result()
+        elif work.pixels is None:
+            self._read(work, None)
+        if work.source is not self._source:
+            # Here, since no thread reads now, and sources need not bear two.
+            self._source, self._unknown = work.source, is_unknown(work.source, self._model)
+
+    def _read_ahead(self) -> None:
+        """Read the next windows while these are worked on; on a CPU it has no time to resize."""
+        if self._reader is None or self._end >= len(self._work):
+            return
+        for work in self._group(self._end):
+            if work.pixels is None and work.number not in self._reading:
+                ahead = None if self._model.device.type == "cpu" else self._side(work)
+                run = copy_context().run  # a source may ask for files that are open here
+                self._reading[work.number] = self._reader.submit(run, self._read, work, ahead)
+
+    def _read(self, work: WindowWork, ahead: int | None) -> None:
+        window, before = work.window, self._read_from
+        if before is not None and before is not work.source:
+            # A plane caches tiles for its next window; a finished plane needs none.
+            getattr(before, "forget", lambda: None)()
+        self._read_from = work.source
+        work.pixels = read_reduced(work.source, window.level, window.level_box, window.reduce)
+        work.regions = regions_in(window, work.plane_regions)
+        if ahead is not None and len(window.members) <= _FEW:
+            aspect = self._keep_aspect
+            work.tensor = ahead, self._model.to_input(work.pixels, ahead, keep_aspect=aspect)
+
+    def _tensor(self, work: WindowWork, resolution: int) -> Tensor:
+        if work.tensor is not None and work.tensor[0] == resolution:
+            return work.tensor[1]
+        assert work.pixels is not None
+        aspect = self._keep_aspect
+        return self._model.preprocess(work.pixels, resolution=resolution, keep_aspect=aspect)
 
     def labels(self, vocabulary: Vocabulary) -> npt.NDArray[np.float32]:
         """Embed the labels in batches that fit in memory."""
@@ -125,97 +248,135 @@ class WindowRunner:
         with telling(progress):
             return embed_vocabulary(self._model, vocabulary)
 
-    def invert(
-        self, local: Regions, start: int, offset: int, record: WindowRecord
-    ) -> tuple[InversionResult, WindowRecord]:
-        """Invert the next regions of the encoded window, as many as fit."""
+    def invert(self) -> list[Inverted]:
+        """Invert the next regions of the encoded windows, as many as fit; none at their end."""
+        if self._place == self._end:
+            return []
 
-        def work() -> tuple[InversionResult, WindowRecord]:
-            nonlocal record
-            now = self._fallback.now
-            if (now.resolution, now.device) != (record.resolution, record.device):
-                record = self._encode()
-            chunk = local[start : start + self._fallback.now.at_once]
-            inversions = self._invert(chunk, start, offset)
-            note = self._fallback.now.note
-            return inversions, replace(record, route=inversions.route, memory_note=note)
+        def work() -> list[Inverted]:
+            now, record = self._fallback.now, self._records[0]
+            side = self._side(self._work[self._place])
+            if (side, now.device) != (record.resolution, record.device):
+                self._encode()
+            return self._invert(self._next())
 
         steps = self._config.steps
-        return self._fallback.run(
+        left = self._work[self._place : self._end]
+        inverted = self._fallback.run(
             work,
             lambda before: self._use_less(before, "inverting", steps),
-            items=len(local) - start,
+            items=sum(len(one.window.members) for one in left) - self._start,
         )
+        for one in inverted:
+            self._start += len(one.members)
+            if self._start == len(one.work.window.members):
+                self._place, self._start = self._place + 1, 0
+                one.work.pixels = one.work.tensor = one.work.regions = None
+        return inverted
+
+    def _next(self) -> list[tuple[WindowWork, slice]]:
+        """Return the next regions of the encoded windows that fit at once."""
+        room, start, chunks = self._fallback.now.at_once, self._start, []
+        for work in self._work[self._place : self._end]:
+            stop = min(start + room, len(work.window.members))
+            chunks.append((work, slice(start, stop)))
+            room, start = room - (stop - start), 0
+            if not room:
+                break
+        return chunks
 
     @property
     def memory_mb(self) -> int:
         """Memory budget of inversions in units of 2**20 bytes; 0 for methods without one."""
         return self._inverter.memory_mb
 
-    def remember_seconds(
-        self, encoding: float, inverting: float, regions: int, method: Method
-    ) -> None:
-        """Record the seconds of a window and of all its regions for estimates."""
-        number, now, passes = self._where["window"], self._fallback.now, 1.0
+    def remember_seconds(self, encoding: float, inverting: float, method: Method) -> None:
+        """Record the seconds of the last windows and of their regions for estimates."""
+        now, passes = self._fallback.now, float(self._place - self._before[0])
+        regions = self.done - self._before[1]
         if not method.inverts:
             passes = sum(part.image + regions * part.region for part in method.parts)
-            encoding, inverting = (encoding + inverting) / max(passes, 1e-6), 0.0
+            encoding, inverting = encoding + inverting, 0.0
+        share = (self._records[0].resolution / now.resolution) ** 2  # of the tokens
         if self._undisturbed:
             remember(
                 self._model.name,
                 now.device,
                 resolution=now.resolution,
                 steps=self._config.steps,
-                encoding=encoding,
-                region=inverting / regions,
-                last=number == self._windows,
+                encoding=encoding / max(passes, 1e-6) / share,
+                region=inverting / regions / share,
+                last=not self.left,
                 explainer=self._config.explainer if method.inverts else method.name,
                 passes=passes,
                 regions=regions,
-                warming_up=number == 1,
+                warming_up=self._before[0] == 0,
             )
 
-    def _encode(self) -> WindowRecord:
-        blocks = self._model.num_layers
-        return self._fallback.run(
-            self._encode_once, lambda before: self._use_less(before, "encoding", blocks), items=0
+    def _encode(self) -> None:
+        """Encode the window at hand, with others that are read if there is room."""
+        blocks, most = self._model.num_layers, self._end - self._place
+
+        def encode() -> None:
+            group = self._group(self._place)[:most]
+            self._first, self._end = self._place, self._place + len(group)
+            with telling(lambda news: self._progress("encoding", news.done, news.total)):
+                self._records = self._encode_once(group)
+
+        group = self._work[self._place : self._end]
+        regions = sum(len(one.window.members) for one in group) if len(group) > 1 else 0
+        self._fallback.run(
+            encode, lambda before: self._use_less(before, "encoding", blocks), items=regions
         )
 
-    def _encode_once(self) -> WindowRecord:
-        assert self._window is not None
-        assert self._pixels is not None
-        now = self._fallback.now
-        with telling(lambda news: self._progress("encoding", news.done, news.total)):
-            self._inverter.set_image(
-                self._pixels,
-                resolution=now.resolution,
-                keep_aspect=self._keep_aspect,
-                config=self._config,
+    def _encode_once(self, group: list[WindowWork]) -> list[WindowRecord]:
+        side, seen = self._side(group[0]), self._inverter
+        self._batch = None
+        if len(group) == 1:
+            pixels = group[0].pixels
+            assert pixels is not None
+            seen.set_image(
+                pixels, resolution=side, keep_aspect=self._keep_aspect, config=self._config
             )
+            norms = [0.0]
+            if isinstance(seen, MaskInverter):
+                norms = [float(np.linalg.norm(seen.image_embedding))]
+            return [self._record(group[0], seen.input_size, seen.grid, norms[0])]
+        tensors = torch.cat([self._tensor(one, side) for one in group])
+        sizes = [one.window.pixels for one in group]
+        batch = self._batch = ImageBatch(self._model, tensors, sizes, self._config)
+        return [
+            self._record(one, batch.input_size, batch.grid, float(np.linalg.norm(embedding)))
+            for one, embedding in zip(group, batch.embeddings, strict=True)
+        ]
+
+    def _record(
+        self, work: WindowWork, input_size: tuple[int, int], grid: tuple[int, int], norm: float
+    ) -> WindowRecord:
+        now, pixels = self._fallback.now, work.pixels
+        assert pixels is not None
         return WindowRecord(
-            box=self._window.box,
-            level=self._window.level,
-            pixels=self._window.pixels,
-            input_size=self._inverter.input_size,
-            grid=self._inverter.grid,
-            whole=self._window.whole,
-            flat=bool(self._pixels.min() == self._pixels.max()),
-            resolution=now.resolution,
+            box=work.window.box,
+            level=work.window.level,
+            pixels=work.window.pixels,
+            input_size=input_size,
+            grid=grid,
+            whole=work.window.whole,
+            flat=bool(pixels.min() == pixels.max()),
+            resolution=self._side(work),
             device=now.device,
-            image_norm=self._image_norm(),
+            image_norm=norm,
             unknown=self._unknown,
         )
 
-    def _image_norm(self) -> float:
-        inverter = self._inverter
-        if not isinstance(inverter, MaskInverter):
-            return 0.0
-        return float(np.linalg.norm(inverter.image_embedding))
-
-    def _invert(self, chunk: Regions, start: int, offset: int) -> InversionResult:
-        assert self._window is not None
-        members = self._window.members
-        indices = tuple(offset + member for member in members[start : start + len(chunk)])
+    def _invert(self, chunks: list[tuple[WindowWork, slice]]) -> list[Inverted]:
+        members = [work.window.members[part] for work, part in chunks]
+        count = sum(map(len, members))
+        indices = tuple(
+            work.offset + member
+            for (work, _), some in zip(chunks, members, strict=True)
+            for member in some
+        )
 
         def progress(news: Tick) -> Progress:
             return self._progress(
@@ -223,13 +384,26 @@ class WindowRunner:
                 news.done if news.stage == STEP else 0,
                 news.total if news.stage == STEP else self._config.steps,
                 first=self.done + 1,
-                last=self.done + len(chunk),
+                last=self.done + count,
                 maps=getattr(news, "grid_maps", None),
                 indices=indices,
             )
 
+        masks = [work.regions[part] for work, part in chunks if work.regions is not None]
         with telling(progress):
-            return self._inverter.invert(chunk, self._config, planned_masks=len(members))
+            if self._batch is None:
+                ((work, _),) = chunks
+                planned = len(work.window.members)
+                results = [self._inverter.invert(masks[0], self._config, planned_masks=planned)]
+            else:
+                results = self._batch.invert(masks, self._place - self._first)
+        note, records = self._fallback.now.note, self._records[self._place - self._first :]
+        return [
+            Inverted(work, some, result, replace(record, route=result.route, memory_note=note))
+            for (work, _), some, result, record in zip(
+                chunks, members, results, records, strict=False
+            )
+        ]
 
     def _use_less(self, before: Attempt, stage: Stage, steps: int) -> None:
         """Free the memory of the failed attempt and move to the CPU if that is next."""
@@ -248,6 +422,7 @@ class WindowRunner:
         tell(self._progress(stage, 0, steps))
 
     def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:
+        work = self._work[self._place]
         return Progress(
             stage=stage,
             done=self.done,
@@ -255,7 +430,11 @@ class WindowRunner:
             step=step,
             steps=steps,
             note=self._note,
-            **self._where,
+            window=self._end,
+            together=self._end - self._first,
+            windows=len(self._work),
+            box=work.window.box,
+            position=work.position,
             **more,
         )
 

@@ -222,6 +222,11 @@ class RunSettings(FrozenModel):
         """Return how many regions a device inverts in one call, as far as memory allows."""
         return self.chunk_size or (CHUNK if device == "cpu" else GPU_CHUNK)
 
+    @property
+    def uses_native_windows(self) -> bool:
+        """Whether windows of large regions have the model's own resolution; measured for this."""
+        return self.method.inverts and self.resolution is None
+
     def same_embeddings(self, other: RunSettings) -> bool:
         """Return whether runs with either settings compute the same embeddings."""
         return self.changed(_NO_EMBEDDING) == other.changed(_NO_EMBEDDING)

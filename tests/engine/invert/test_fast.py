@@ -30,7 +30,7 @@ EXACT, FAST = InversionConfig(), InversionConfig(fast=True)
 
 
 def engine(dtype=torch.float32, **keywords):
-    made = inverter(smooth_tower(dtype), **{"memory_mb": 1024, **keywords})
+    made = inverter(smooth_tower(dtype), "cpu", **{"memory_mb": 1024, **keywords})
     made.set_image_tensor(smooth_image().to(dtype))
     return made
 
@@ -135,7 +135,7 @@ def test_the_default_is_exact_and_so_is_fast_where_estimates_would_not_pay(monke
 
 
 def test_fast_is_exact_where_tokens_have_nothing_in_common():
-    made = inverter(tower())
+    made = inverter(tower(), "cpu")
     made.set_image_tensor(image())
     expected = made.invert(masks(3)).raw_embeddings
     np.testing.assert_array_equal(made.invert(masks(3), FAST).raw_embeddings, expected)
@@ -203,7 +203,7 @@ def test_an_estimate_is_exact_where_masks_start():
     ("grid", "strides"), [((9, 20), [1]), ((10, 20), [2, 1]), ((24, 30), [3, 2, 1])]
 )
 def test_fewer_queries_are_tried_first(grid, strides):
-    made = inverter(smooth_tower())
+    made = inverter(smooth_tower(), "cpu")
     made.set_image_tensor(
         torch.nn.functional.interpolate(
             image(7, 7, seed=5), size=(16 * grid[0], 16 * grid[1]), mode="bicubic"
@@ -331,7 +331,7 @@ def test_it_can_be_stopped_anywhere_and_the_image_stays(stack):
 def test_weights_that_ask_for_gradients_get_none(stack):
     visual = smooth_tower()
     visual.requires_grad_(True)
-    made = inverter(visual)
+    made = inverter(visual, "cpu")
     made.set_image_tensor(smooth_image())
     made.invert(stack, FAST)
     assert all(parameter.grad is None for parameter in visual.parameters())

@@ -13,6 +13,7 @@ from napari_maskinversion.base.errors import (
     NotEnoughMemoryError,
 )
 from napari_maskinversion.base.progress import Tick
+from napari_maskinversion.engine.models import backbone
 from napari_maskinversion.pipeline.run import run
 from napari_maskinversion.results.settings import RunSettings
 from tests.engine import oracle
@@ -247,9 +248,10 @@ def test_texts_are_ranked_for_each_mask(engine):
 
 def test_an_inverter_says_in_a_line_what_it_sees():
     inverter = MaskInverter(demo_model())
-    assert repr(inverter) == "<MaskInverter: demo on cpu, no image>"
+    where = f"<MaskInverter: demo on {demo_model().device}"
+    assert repr(inverter) == f"{where}, no image>"
     inverter.set_image(np.zeros((64, 128, 3), np.uint8), resolution=64)
-    assert repr(inverter) == "<MaskInverter: demo on cpu, image of 6 x 11 tokens>"
+    assert repr(inverter) == f"{where}, image of 6 x 11 tokens>"
 
 
 def test_an_input_that_does_not_fit_the_patches_is_refused():
@@ -277,7 +279,8 @@ def test_an_image_may_be_a_tensor():
 
 
 @pytest.mark.parametrize("resolution", [50_000, 10**9])
-def test_a_resolution_that_no_memory_holds_is_refused_before_work(resolution):
+def test_a_resolution_that_no_memory_holds_is_refused_before_work(monkeypatch, resolution):
+    monkeypatch.setattr(backbone, "total_memory", lambda device: 16 << 30)
     inverter = MaskInverter(demo_model())
     with pytest.raises(NotEnoughMemoryError, match=f"A resolution of {resolution} px needs more"):
         inverter.set_image(picture(), resolution=resolution)

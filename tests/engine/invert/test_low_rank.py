@@ -45,7 +45,7 @@ def test_the_error_stays_below_the_tolerance_with_nearly_the_fewest_rows(layer, 
 
 
 def test_slopes_that_have_nothing_in_common_are_left_alone():
-    made = inverter(smooth_tower())
+    made = inverter(smooth_tower(), "cpu")
     made.set_image_tensor(image(64, 64))
     layer = made._current().maps.encoding.layers[0]
     generator = torch.Generator().manual_seed(0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSpinBox, QWidget
+from qtpy.QtWidgets import QFileDialog, QLineEdit, QSpinBox, QWidget
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
@@ -25,7 +25,7 @@ from ...results.results import Results
 from ..run_requests.preparing import check_on_disk
 from ..run_requests.run_task import BankChoice
 from ..session import same_regions
-from ..widgets.sections import Note, Section, combo_box, form, line, stack
+from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
@@ -60,19 +60,19 @@ class CaptionsSection(ProgressSection):
         self.top.setToolTip("How many captions each region gets")
         self.top.setAccessibleName("Captions of a region")
         self.about = Note()
-        self.build = QPushButton("Build...")
-        self.build.setToolTip(
+        self.build = button(
+            "Build...",
             "Embed the captions of a text or CSV file with the model chosen above; they are kept "
-            "on this machine"
+            "on this machine",
+            self.ask_file,
         )
-        self.open = QPushButton("Open...")
-        self.open.setToolTip("Use a bank that you built before: choose its folder")
-        self.resume = QPushButton("Continue")
-        self.resume.setToolTip("Embed the remaining captions of this bank")
-        self.search = QPushButton("Search captions for these regions")
-        self.search.setToolTip(
-            "Add captions to the regions in the results above; nothing is inverted again"
+        tip = "Use a bank that you built before: choose its folder"
+        self.open = button("Open...", tip, self.ask_folder)
+        self.resume = button(
+            "Continue", "Embed the remaining captions of this bank", self._continue
         )
+        tip = "Add captions to the regions in the results above; nothing is inverted again"
+        self.search = button("Search captions for these regions", tip, self.run)
         self.column, self.encoding = QLineEdit(), QLineEdit()
         self.column.setPlaceholderText("caption, text or title")
         self.column.setToolTip("Column of the CSV file with the captions")
@@ -82,10 +82,6 @@ class CaptionsSection(ProgressSection):
         self._build()
         self.banks.currentIndexChanged.connect(self.refresh)
         self.top.valueChanged.connect(self.refresh)
-        self.build.clicked.connect(lambda _=False: self.ask_file())
-        self.open.clicked.connect(lambda _=False: self.ask_folder())
-        self.resume.clicked.connect(lambda _=False: self._continue())
-        self.search.clicked.connect(lambda _=False: self.run())
         self.refresh()
 
     def _build(self) -> None:

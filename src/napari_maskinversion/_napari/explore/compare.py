@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QGridLayout,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QStackedWidget,
     QWidget,
@@ -28,7 +27,7 @@ from ...results.settings import Setting, fields_of
 from ..run_requests.estimator import Estimator, Work, comparison
 from ..run_requests.preparing import usable_settings
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, combo_box, form, line, stack
+from ..widgets.sections import Note, button, combo_box, form, line, stack
 from ..workers.driver import Update
 from .work_section import RegionSection, Shared
 
@@ -77,10 +76,9 @@ class CompareSection(RegionSection):
             name: self.form[setting.key] for name, setting in self.inversion.items()
         } | {"window": self.window, "model": self.model, "method": self.method}
         self.stack = QStackedWidget()
-        self.compare = QPushButton("Compare")
-        self.compare.setToolTip("Compute the selected region with and without this change")
-        self.cancel = QPushButton("Cancel")
-        self.cancel.setToolTip("Stop comparing")
+        tip = "Compute the selected region with and without this change"
+        self.compare = button("Compare", tip, self.run)
+        self.cancel = button("Cancel", "Stop comparing", self._cancel)
         self.estimate = Note(name="Estimate for the comparison")
         self.verdict = Note(name="How well both results agree")
         self.sides = (_Side(), _Side())
@@ -109,8 +107,6 @@ class CompareSection(RegionSection):
         rows = [("Change", self.what), ("to", self.stack), self.estimate, buttons, self.line]
         stack(self, form(rows), self._both, form([self.verdict]), margins=(0, 0, 0, 4))
         self.what.activated.connect(lambda _: self._suggest())
-        self.compare.clicked.connect(lambda _=False: self.run())
-        self.cancel.clicked.connect(lambda _=False: self._cancel())
         self.estimator.ready.connect(self.estimate.say)
 
     # -- the form -----------------------------------------------------------------------------

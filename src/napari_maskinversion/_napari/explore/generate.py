@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QDoubleSpinBox, QFileDialog, QPushButton, QSpinBox
+from qtpy.QtWidgets import QDoubleSpinBox, QFileDialog, QSpinBox
 
 from ...base import progress_words as words
 from ...base.errors import MaskInversionError
@@ -24,7 +24,7 @@ from ...language.generation.settings import (
 from ...pipeline.captions import CaptionRequest, generate_captions, model_of_run
 from ...results.results import Results
 from ..session import same_regions
-from ..widgets.sections import Note, Section, combo_box, form, line, stack
+from ..widgets.sections import Note, Section, button, combo_box, form, line, stack
 from ..workers.driver import Update, show
 from ..workers.preload import preload_torch
 from .work_section import ProgressSection, Shared
@@ -50,11 +50,10 @@ class GenerateSection(ProgressSection):
         self.decoder = combo_box(list(DECODERS), tip="What writes the sentences")
         for place, spec in enumerate(DECODERS.values()):
             self.decoder.setItemData(place, spec.title, Qt.ItemDataRole.ToolTipRole)
-        self.weights = QPushButton("File...")
-        self.weights.setToolTip("Use weights of your own for this decoder")
+        self.weights = button("File...", "Use weights of your own for this decoder", self.ask_file)
         self.about = Note(name="About the decoder")
-        self.generate = QPushButton("Generate")
-        self.generate.setToolTip("Write a sentence about each region of the results")
+        tip = "Write a sentence about each region of the results"
+        self.generate = button("Generate", tip, self.run)
         self.sentence = Note(name="Sentence about the selected region")
         self.search = combo_box(SEARCHES, tip=describe("search"))
         self.beams = _whole("beams", _USUAL.beams, 1, 50)
@@ -80,8 +79,6 @@ class GenerateSection(ProgressSection):
         self.decoder.currentIndexChanged.connect(self._forget_file)
         self.search.currentIndexChanged.connect(lambda _: self._show_options())
         self.norm.currentIndexChanged.connect(lambda _: self.refresh())
-        self.weights.clicked.connect(lambda _=False: self.ask_file())
-        self.generate.clicked.connect(lambda _=False: self.run())
         self._show_options()
 
     @property

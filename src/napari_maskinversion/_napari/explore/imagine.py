@@ -14,7 +14,6 @@ from qtpy.QtWidgets import (
     QGridLayout,
     QLabel,
     QLineEdit,
-    QPushButton,
     QSizePolicy,
     QSpinBox,
     QWidget,
@@ -37,7 +36,7 @@ from ...diffusion.settings import (
 from ...pipeline.imagining import ImagineRequest
 from ..run_requests.run_source import RunSource
 from ..session import ResultRecord, same_run
-from ..widgets.sections import Note, Section, combo_box, debouncer, form, line, stack
+from ..widgets.sections import Note, Section, button, combo_box, debouncer, form, line, stack
 from ..workers.driver import Update
 from ..workers.notify import inform, refusing
 from ..workers.worker import Worker
@@ -80,15 +79,15 @@ class ImagineSection(ProgressSection):
         self.decoder = combo_box(tip="The diffusion model that draws")
         for spec in DECODERS.values():
             self.decoder.addItem(spec.title, spec.name)
-        self.folder = QPushButton("Folder...")
-        self.folder.setToolTip("Use a decoder in another folder, in the layout of diffusers")
+        tip = "Use a decoder in another folder, in the layout of diffusers"
+        self.folder = button("Folder...", tip, self.ask_folder)
         self.prompt, self.subject = QLineEdit(), QLineEdit()
         self.prompt.setPlaceholderText("a dog on a beach")
         self.prompt.setToolTip("A sentence to draw the region in")
         self.subject.setPlaceholderText("dog")
         self.subject.setToolTip("The word of the prompt that the region replaces")
-        self.prior = QPushButton("Prior...")
-        self.prior.setToolTip("Use the prior, which reads the prompt, in another folder")
+        tip = "Use the prior, which reads the prompt, in another folder"
+        self.prior = button("Prior...", tip, self.ask_prior)
         self.pictures = _spin(1, MOST_PICTURES, 1, "Pictures of the region, and of [CLS]")
         self.seed = _spin(
             0, _LARGEST_SEED, 0, "Seed of the first picture; the next ones count up from it"
@@ -109,11 +108,11 @@ class ImagineSection(ProgressSection):
         )
         self.needs = Note(name="Device and memory")
         self.needs.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.copy = QPushButton("Copy the command")
-        self.copy.setToolTip("Copy the command that downloads these files")
-        self.draw = QPushButton("Draw")
-        self.save = QPushButton("Save...")
-        self.save.setToolTip("Write these pictures and imagine.json to a folder")
+        tip = "Copy the command that downloads these files"
+        self.copy = button("Copy the command", tip, self._copy)
+        self.draw = button("Draw", "", self.run)
+        tip = "Write these pictures and imagine.json to a folder"
+        self.save = button("Save...", tip, self.ask_target)
         self._grid = QWidget()
         self._cells = QGridLayout(self._grid)
         self._cells.setContentsMargins(6, 2, 6, 2)
@@ -157,11 +156,6 @@ class ImagineSection(ProgressSection):
             box.currentIndexChanged.connect(lambda _: self.refresh())
         for text in (self.prompt, self.subject):
             text.textChanged.connect(lambda _: self.refresh())
-        self.folder.clicked.connect(lambda _=False: self.ask_folder())
-        self.prior.clicked.connect(lambda _=False: self.ask_prior())
-        self.copy.clicked.connect(lambda _=False: self._copy())
-        self.draw.clicked.connect(lambda _=False: self.run())
-        self.save.clicked.connect(lambda _=False: self.ask_target())
 
     @property
     def spec(self) -> Decoder:

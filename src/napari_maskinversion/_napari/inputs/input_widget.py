@@ -9,7 +9,7 @@ from math import prod
 from typing import Any, Final
 
 import numpy as np
-from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import QLabel, QMenu, QWidget
 
 from ...base.errors import InputError
 from ...base.identity import Position, place_text
@@ -19,7 +19,7 @@ from ..layers.layers import EDITS, MOVES, count_regions, is_ours, is_regions, is
 from ..layers.placing import REGIONS_OPACITY, place_of
 from ..session import Session, Topic
 from ..widgets.layer_list import LayerListWatch
-from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
+from ..widgets.sections import LayerCombo, Note, button, debouncer, form, line, stack
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
@@ -48,19 +48,16 @@ class InputWidget(Topic, QWidget):
         )
         self.number = QLabel()
         self.number.setAccessibleName("Number of regions")
-        self.add = QPushButton("Add")
-        self.add.setAccessibleName("Add regions")
-        self.add.setToolTip("Draw regions, read them from a file, or segment boxes and points")
+        tip = "Draw regions, read them from a file, or segment boxes and points"
+        self.add = button("Add", tip, name="Add regions")
         self.menu = QMenu(self.add)
         self.add.setMenu(self.menu)
         self.line = Note()
-        self.in_colour = QPushButton("Use as colours")
-        self.in_colour.setToolTip("Add the three planes as one colour image, and hide the stack")
-        self.in_colour.clicked.connect(self._use_as_colours)
+        tip = "Add the three planes as one colour image, and hide the stack"
+        self.in_colour = button("Use as colours", tip, self._use_as_colours)
         self.three_planes = line(Note("Three planes: red, green and blue?"), self.in_colour)
-        self.as_displayed = QPushButton("Use all")
-        self.as_displayed.setToolTip("The model sees all layers as they are displayed")
-        self.as_displayed.clicked.connect(self._use_as_displayed)
+        tip = "The model sees all layers as they are displayed"
+        self.as_displayed = button("Use all", tip, self._use_as_displayed)
         self.other_channels = line(Note("The model sees this channel alone."), self.as_displayed)
         self.scope = ScopeWidget(session)
         stack(

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QWidget
+from qtpy.QtWidgets import QComboBox, QFileDialog, QWidget
 
 from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, MethodSpec, list_methods
-from ..widgets.sections import Note, combo_box, form, stack
+from ..widgets.sections import Note, button, combo_box, form, stack
 
 NOTHING = "nothing"
 _TIP: Final = (
@@ -30,8 +30,8 @@ class MethodWidget(QWidget):
         self._weights: Path | None = None
         self.first = _combo(self._specs, "How regions are embedded")
         self.second = _combo(self._specs, "Similarities of two methods, averaged", NOTHING)
-        self.file = QPushButton()
-        self.file.setToolTip("Checkpoint of AlphaCLIP for this model's architecture")
+        tip = "Checkpoint of AlphaCLIP for this model's architecture"
+        self.file = button("", tip, self._choose_file)
         self.about = Note()
         rows = form([("Method", self.first), ("Average with", self.second), self.file, self.about])
         inner = rows.layout()
@@ -42,7 +42,6 @@ class MethodWidget(QWidget):
         self.second.setAccessibleName("Average with another method")
         self.first.currentIndexChanged.connect(lambda _: self._changed())
         self.second.currentIndexChanged.connect(lambda _: self._changed())
-        self.file.clicked.connect(self._choose_file)
         self._describe()
 
     @property

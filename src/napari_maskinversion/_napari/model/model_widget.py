@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QPushButton, QWidget
+from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QWidget
 
 from ...base.errors import ModelError
 from ...base.preferences import Device
@@ -26,7 +26,7 @@ from ..session import Session, Topic
 from ..widgets.dialogs import file_filter
 from ..widgets.form import SettingsForm
 from ..widgets.progress import FetchRow
-from ..widgets.sections import Note, combo_box, form, line, stack
+from ..widgets.sections import Note, button, combo_box, form, line, stack
 from .method_widget import ExplainerWidget, MethodWidget
 
 # Settings of the inversion and of the model's input that no generated row shows: the map has a
@@ -252,9 +252,10 @@ class OwnModelWidget(QWidget):
             "Any architecture/tag of open_clip, a checkpoint file, or a folder as rebuild-demo "
             "makes it; press Enter"
         )
-        self.file, self.folder = QPushButton("File..."), QPushButton("Folder...")
-        self.file.setToolTip("Choose a checkpoint file: safetensors, or torch with tensors only")
-        self.folder.setToolTip("Choose a folder with open_clip_config.json and weights")
+        tip = "Choose a checkpoint file: safetensors, or torch with tensors only"
+        self.file = button("File...", tip, self._choose_file)
+        tip = "Choose a folder with open_clip_config.json and weights"
+        self.folder = button("Folder...", tip, self._choose_folder)
         self.architecture = combo_box(
             [_FIRST],
             name="Architecture of the checkpoint file",
@@ -270,8 +271,6 @@ class OwnModelWidget(QWidget):
         self.name.textChanged.connect(self._show_needed)
         self.name.returnPressed.connect(self._ask)
         self.architecture.activated.connect(lambda _: self._ask())
-        self.file.clicked.connect(lambda _=False: self._choose_file())
-        self.folder.clicked.connect(lambda _=False: self._choose_folder())
 
     def offer(self, architectures: Iterable[str]) -> None:
         """List architectures; keep the chosen one."""

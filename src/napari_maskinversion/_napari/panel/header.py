@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QShortcut
-from qtpy.QtWidgets import QGridLayout, QPushButton, QWidget
+from qtpy.QtWidgets import QGridLayout, QWidget
 
 from ...base.cache_folder import is_offline
 from ...engine.models.registry import get_spec, model_state, short_name
@@ -15,7 +15,7 @@ from ...engine.models.specs import DEMO
 from ...images.known_images import INSTEAD, UNKNOWN, how_to_bring
 from ..session import Session, Topic
 from ..widgets.keys import PANEL, named, shortcut
-from ..widgets.sections import Note, line, stack
+from ..widgets.sections import Note, button, line, stack
 
 ABOUT_DEMO: Final = (
     "Demo model: it knows drawings, aerial land cover, blood cells and nuclei, but no photographs."
@@ -31,18 +31,19 @@ class PanelHeader(Topic, QWidget):
         self._session = session
         self._colors: dict[str, str] = {}
         key = named(PANEL)["help"]
-        self.keys = _button(
-            "?", "Help", f"Help: all keys, the docs, this installation ({key.shown})"
-        )
+        tip = f"Help: all keys, the docs, this installation ({key.shown})"
+        self.keys = button("?", tip, name="Help")
         self.shortcut = QShortcut(shortcut(PANEL, "help"), panel)
         self.shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self.shortcut.activated.connect(self.keys.click)
-        self.settings = _button(
-            "\N{GEAR}", "Settings", "Settings: model, method, regions, words, display, storage"
-        )
+        tip = "Settings: model, method, regions, words, display, storage"
+        self.settings = button("\N{GEAR}", tip, name="Settings")
+        for one in (self.keys, self.settings):
+            one.setFixedWidth(28)
         self.model = Note(name="Model")
-        self.change = _button("Change...", "Change the model", "Choose another model and device")
-        self.photographs = _button("", "Choose a model for photographs", "")
+        tip = "Choose another model and device"
+        self.change = button("Change...", tip, name="Change the model")
+        self.photographs = button("", "", name="Choose a model for photographs")
         self.seen = Note(name="What the model sees")
         self.chip, above = QWidget(), line(self.model, self.change)
         for part in (self.chip, above):  # napari gives each widget a background of its own
@@ -111,12 +112,3 @@ def _instead() -> tuple[str, str]:
         return f"Bring {title} ({spec.size_text})...", how_to_bring()
     tip = f"Download {INSTEAD} once and choose it; the bottom of the panel shows the progress"
     return f"Fetch {title} ({spec.size_text})", tip
-
-
-def _button(text: str, name: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setAccessibleName(name)
-    button.setToolTip(tip)
-    if len(text) == 1:
-        button.setFixedWidth(28)
-    return button

@@ -12,7 +12,6 @@ from qtpy.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
     QPlainTextEdit,
-    QPushButton,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -22,7 +21,7 @@ from qtpy.QtWidgets import (
 from ...doctor.checks import Report, examine
 from ..widgets.dialogs import ToolDialog
 from ..widgets.keys import KEYS
-from ..widgets.sections import column
+from ..widgets.sections import button, column
 from ..workers.worker import Worker
 
 DOCS: Final = "https://napari-maskinversion.github.io/napari-maskinversion/"
@@ -60,17 +59,12 @@ class KeysDialog(QDialog):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        docs = QPushButton("Documentation...")
-        docs.setToolTip(DOCS)
-        docs.clicked.connect(lambda _=False: QDesktopServices.openUrl(QUrl(DOCS)))
+        docs = button("Documentation...", DOCS, lambda: QDesktopServices.openUrl(QUrl(DOCS)))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        self.check = QPushButton("Check this installation...")
-        self.check.setAccessibleName("Check this installation")
-        self.check.setToolTip(
-            "See what is installed and what is wrong; you can copy it for a report"
-        )
-        for button in (docs, self.check):
-            buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
+        tip = "See what is installed and what is wrong; you can copy it for a report"
+        self.check = button("Check this installation...", tip, name="Check this installation")
+        for one in (docs, self.check):
+            buttons.addButton(one, QDialogButtonBox.ButtonRole.ActionRole)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addWidget(self.list, 1)
@@ -92,7 +86,9 @@ class DoctorDialog(ToolDialog):
     """What ``napari-maskinversion doctor`` prints; examined anew each time it is opened."""
 
     def __init__(self, parent: QWidget) -> None:
-        self.text, self.copy_button = QPlainTextEdit(WAIT), QPushButton("Copy")
+        self.text = QPlainTextEdit(WAIT)
+        tip = "Copy the text to report a problem"
+        self.copy_button = button("Copy", tip, self.copy, name="Copy for a report")
         content = column(self.text, self.copy_button)
         super().__init__("Installation", content, parent, scrolls=False)
         self.text.setReadOnly(True)
@@ -100,9 +96,6 @@ class DoctorDialog(ToolDialog):
         self.text.setAccessibleName("What is installed and what is wrong")
         self.text.setToolTip("The output of napari-maskinversion doctor")
         self.text.setTabChangesFocus(True)
-        self.copy_button.setAccessibleName("Copy for a report")
-        self.copy_button.setToolTip("Copy the text to report a problem")
-        self.copy_button.clicked.connect(self.copy)
         self.worker = Worker("single", "The check of the installation", parent=self)
         self.worker.done.connect(self._show)
         self.worker.failed.connect(self.text.setPlainText)

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSizePolicy, QWidget
+from qtpy.QtWidgets import QFileDialog, QLineEdit, QSizePolicy, QWidget
 
 from ...base.cache_folder import VARIABLE, cache_folder
 from ...base.errors import ConfigError
@@ -15,7 +15,7 @@ from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
 from ...results.settings import fields_of
 from ..widgets.dialogs import confirm
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, form, line, stack
+from ..widgets.sections import Note, button, form, line, stack
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -40,19 +40,21 @@ class StoragePage(QWidget):
         settings = {one.key: one for one in fields_of(model=Preferences)}
         self.form = SettingsForm([settings[key] for key in _CHOICES], parent=self)
         self.cache_folder = QLineEdit()
-        self.browse = _button("...", "Choose the folder", self._ask_folder)
+        self.browse = button(
+            "...", "Choose the folder", self._ask_folder, name="Choose the cache folder"
+        )
         self.sizes, self.problem = Note("Counting ..."), Note()
-        self.clear = _button(
+        self.clear = button(
             "Clear the cache...",
             "Delete files that can be downloaded or computed again; asks first",
             self.ask_clear,
         )
-        self.unload = _button(
+        self.unload = button(
             "Unload the model",
             "Free the memory of the model; the next run loads it again",
             self.unload_asked.emit,
         )
-        self.forget = _button(
+        self.forget = button(
             "Forget the panel's last state...",
             "Settings, words, prompts, columns and tab",
             self._ask_forget,
@@ -61,7 +63,8 @@ class StoragePage(QWidget):
         self._clearing = Worker("queue", "Clearing the cache", parent=self)
         rows, folder = self.form.rows(), settings["cache_folder"]
         self.display = [rows["heatmap"], rows["palette"]]
-        self.browse.setAccessibleName("Choose the cache folder")
+        for one in (self.browse, self.clear, self.unload, self.forget):
+            one.setAutoDefault(False)  # Return ends the typing of a folder
         self.browse.setFixedWidth(32)
         self.cache_folder.setPlaceholderText(str(cache_folder()))
         self.cache_folder.setAccessibleName(folder.title)
@@ -162,11 +165,3 @@ class StoragePage(QWidget):
         inform(" ".join([f"Freed {readable(outcome.freed)}.", *outcome.problems]))
         self.cleared.emit()
         self._measure()
-
-
-def _button(text: str, tip: str, action: Any) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    button.setAutoDefault(False)
-    button.clicked.connect(lambda _=False: action())
-    return button

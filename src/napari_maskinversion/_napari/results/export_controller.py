@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QMenu, QWidget
 
 from ...base.errors import InputError
 from ...results.columns import columns_in
@@ -20,7 +20,7 @@ from ..layers.label_layers import with_index, with_labels
 from ..layers.layers import file_of, is_shapes, levels_of
 from ..session import Session, Topic
 from ..widgets.dialogs import may_replace
-from ..widgets.sections import check_entry, debouncer, line, stack
+from ..widgets.sections import button, check_entry, debouncer, line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
@@ -43,11 +43,10 @@ class ExportWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.open = QPushButton("Open results...")
-        self.open.setToolTip("Open a results.npz again: table, heatmaps, regions and decisions")
-        self.open.setAccessibleName("Open results")
-        self.export = QPushButton("Export...")
-        self.export.setToolTip("Save embeddings, table, heatmaps, regions or the full record")
+        tip = "Open a results.npz again: table, heatmaps, regions and decisions"
+        self.open = button("Open results...", tip, name="Open results")
+        tip = "Save embeddings, table, heatmaps, regions or the full record"
+        self.export = button("Export...", tip)
         row = line(QWidget(), self.open, self.export, shares=(1, 0, 0))
         stack(self, row, margins=(6, 0, 2, 0))
 

@@ -78,8 +78,10 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
             return UNCOUNTED
         from ...pipeline.estimate import estimate, patch_of, place_text
 
-        known = _known(settings, store)
-        tasks, patch = run_input.tasks(), patch_of(_spec_of(settings).architecture)
+        known, spec = _known(settings, store), _spec_of(settings)
+        if settings.uses_native_windows:
+            known["native"] = spec.native_resolution
+        tasks, patch = run_input.tasks(), patch_of(spec.architecture)
         left_out = run_input.left_out(tasks)
         estimated = estimate(tasks, **known, patch=patch, window=settings.window)
         if not estimated.regions:

@@ -16,7 +16,6 @@ from qtpy.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QHeaderView,
-    QPushButton,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -35,7 +34,7 @@ from ...language.labels.label import Label, clashes, fill_colors, join_words, sp
 from ...language.labels.vocabulary import Vocabulary
 from ..widgets.dialogs import confirm, file_filter, may_replace
 from ..widgets.keys import LABELS, pressed
-from ..widgets.sections import Note, line
+from ..widgets.sections import Note, button, line
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -94,11 +93,11 @@ class LabelDialog(QDialog):
         self._before = to_rows(labels)
         self.table = QTableWidget(0, len(_COLUMNS))
         self.problem = Note()
-        self.add = _button("&Add", "Add a word below the selected one (Insert)")
-        self.copy = _button("D&uplicate", "Copy the selected word")
-        self.remove = _button("&Remove", "Remove the selected words (Delete)")
-        self.color = _button("&Colour...", "Choose a colour for the selected words")
-        self.fill = _button("&Fill colours", "Assign a colour to each word that has none")
+        self.add = button("&Add", "Add a word below the selected one (Insert)")
+        self.copy = button("D&uplicate", "Copy the selected word")
+        self.remove = button("&Remove", "Remove the selected words (Delete)")
+        self.color = button("&Colour...", "Choose a colour for the selected words")
+        self.fill = button("&Fill colours", "Assign a colour to each word that has none")
         self.buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
         )
@@ -106,9 +105,7 @@ class LabelDialog(QDialog):
             (QDialogButtonBox.StandardButton.Ok, "Use these words"),
             (QDialogButtonBox.StandardButton.Cancel, "Leave the words as they were"),
         ):
-            button = self.buttons.button(standard)
-            button.setToolTip(tip)
-            button.setAutoDefault(False)  # Return belongs to the table
+            self.buttons.button(standard).setToolTip(tip)
         self._build_table()
         self.add.clicked.connect(lambda: self._insert(("", "", "", "")))
         self.copy.clicked.connect(self.copy_row)
@@ -117,8 +114,10 @@ class LabelDialog(QDialog):
         self.fill.clicked.connect(self.fill_colors)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
-        buttons = (self.add, self.copy, self.remove, QWidget(), self.color, self.fill)
-        row = line(*buttons, shares=(0, 0, 0, 1, 0, 0))
+        left, right = (self.add, self.copy, self.remove), (self.color, self.fill)
+        for one in (*left, *right, *self.buttons.buttons()):
+            one.setAutoDefault(False)  # Return belongs to the table
+        row = line(*left, QWidget(), *right, shares=(0, 0, 0, 1, 0, 0))
         layout = QVBoxLayout(self)
         layout.addWidget(self.table, 1)
         layout.addWidget(row)
@@ -265,13 +264,6 @@ def _show_color(item: QTableWidgetItem) -> None:
         table.blockSignals(True)  # an icon is a change of the item too
         item.setData(Qt.ItemDataRole.DecorationRole, color if with_patch else None)
         table.blockSignals(False)
-
-
-def _button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    button.setAutoDefault(False)
-    return button
 
 
 class LabelFiles(QObject):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,6 @@ from qtpy.QtWidgets import (
     QDoubleSpinBox,
     QMenu,
     QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 
@@ -28,7 +27,7 @@ from ...language.labels.vocabulary import Vocabulary
 from ..layers.layers import vocabulary_of
 from ..session import Session, Topic
 from ..widgets.form import decimals_of
-from ..widgets.sections import Note, debouncer, form, line, stack
+from ..widgets.sections import Note, button, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .label_dialogs import LabelDialog, LabelFiles
@@ -104,14 +103,13 @@ class VocabularyWidget(Topic, QWidget):
         for name, title in TITLES.items():
             action = menu.addAction(f"{name}: {title}")
             action.triggered.connect(partial(self._choose, name))
-        self.presets = QPushButton("Presets")
-        self.presets.setToolTip("Use a built-in list of words and its prompts")
+        self.presets = button("Presets", "Use a built-in list of words and its prompts")
         self.presets.setMenu(menu)
-        self.load = _button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
+        self.load = button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
         tip = "Save words as text, CSV or YAML; YAML also keeps prompts and threshold"
-        self.save = _button("Save as...", tip, self.save_as)
+        self.save = button("Save as...", tip, self.save_as)
         tip = "Edit words, synonyms, groups and colours in a table"
-        self.edit = _button("Edit...", tip, self.open_dialog)
+        self.edit = button("Edit...", tip, self.open_dialog)
         self.templates_widget = TemplatesWidget(self)
         self.templates = self.templates_widget.sets
         self.none = QCheckBox("None of these, below")
@@ -364,10 +362,3 @@ class VocabularyWidget(Topic, QWidget):
         if self._origin and self.prefilled:
             notes.insert(1, f"These words came with '{self._origin}'; Ctrl+Z brings back yours.")
         self.count.setText("\n".join(filter(None, notes)))
-
-
-def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    button.clicked.connect(lambda _=False: action())
-    return button

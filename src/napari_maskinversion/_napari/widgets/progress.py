@@ -8,7 +8,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from ...base import progress_words as words
-from .sections import Note, line, stack
+from .sections import Note, button, line, stack
 
 
 class ProgressBar(QProgressBar):
@@ -35,14 +35,11 @@ class ProgressRow(QWidget):
         self.bar = ProgressBar()
         self.bar.setAccessibleName(f"Progress of {what}")
         self.bar.setToolTip(f"Progress of {what}")
-        self.cancel = QPushButton("Cancel")
-        self.cancel.setAccessibleName(f"Cancel {what}")
-        self.cancel.setToolTip(tip)
+        self.cancel = button("Cancel", tip, self._cancel, name=f"Cancel {what}")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.bar, 1)
         row.addWidget(self.cancel)
-        self.cancel.clicked.connect(self._cancel)
         self.hide()
 
     def begin(self) -> None:

@@ -26,6 +26,7 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QMenu,
+    QPushButton,
     QScrollArea,
     QSizePolicy,
     QStyle,
@@ -312,6 +313,18 @@ def combo_box(texts: Iterable[str] = (), *, name: str = "", tip: str = "") -> QC
     box.setToolTip(tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return box
+
+
+def button(
+    text: str, tip: str, action: Callable[[], object] | None = None, *, name: str = ""
+) -> QPushButton:
+    """Make a button; ``name`` is for those whose text says too little."""
+    made = QPushButton(text)
+    made.setToolTip(tip)
+    made.setAccessibleName(name)
+    if action is not None:
+        made.clicked.connect(lambda _=False: action())
+    return made
 
 
 class Note(QLabel):

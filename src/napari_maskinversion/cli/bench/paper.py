@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
     from ...language.generation.decoder import CaptionDecoder
 
-__all__ = ["bench"]  # with all its commands
-
 _USUAL: Final = GenerationSettings()
 
 

@@ -76,8 +76,8 @@ class Output:
         from ...bench.measures.figures_file import records_path
         from ...bench.reports.plots import check_plots, plot_files
 
-        if self.plots is not None and kind == "captions":
-            raise InputError("bench captions draws no plots; leave --plots out.")
+        if self.plots is not None and kind in ("captions", "speed"):
+            raise InputError(f"bench {kind} draws no plots; leave --plots out.")
         if self.json is not None and self.json.is_dir():
             raise InputError(f"{self.json} is a folder; name a file.")
         targets = [] if self.json is None else [self.json, records_path(self.json)]

@@ -62,6 +62,7 @@ class LayerConstants:
         p_i = u Wo + slope_i * (u W2) @ mixed - (bend_i . (u W2)) * offset_i
 
     linear in ``u = embedding @ jacobian`` (attention gradient of arXiv 2407.20034, written out).
+    Those of several images have one more axis in front, but for the weights.
     """
 
     values: Tensor  # Value vectors v of the attention
@@ -92,12 +93,19 @@ class LayerConstants:
             coefficients=None if coefficients is None else coefficients.to(dtype),
         )
 
+    def of(self, images: slice | Tensor) -> LayerConstants:
+        """Return the constants of some of several images."""
+        return replace(self, **{name: getattr(self, name)[images] for name in _OF_AN_IMAGE})
+
+
+_OF_AN_IMAGE: Final = ("values", "jacobian", "slope", "bend", "offset")
+
 
 @dataclass(frozen=True, slots=True)
 class ImageEncoding:
-    """Constants of one image on one model; read only."""
+    """Constants of one image on one model, or of several of one size; read only."""
 
-    embedding: Tensor  # The image embedding, not normalised
+    embedding: Tensor  # The image embedding (e,), not normalised; of several images (I, e)
     layers: tuple[LayerConstants, ...]  # The explained layers, in the model's order
     grid: tuple[int, int]  # Tokens along y and x
     input_size: tuple[int, int]  # Pixels (H, W) of the tensor the model saw
@@ -110,10 +118,15 @@ class ImageEncoding:
         """Return the same encoding with only the last explained layers."""
         return replace(self, layers=self.layers[-layers:], general=self.general[-layers:])
 
+    def of(self, images: Tensor) -> ImageEncoding:
+        """Return the encoding of some of several images, in any order and number."""
+        layers = tuple(layer.of(images) for layer in self.layers)
+        return replace(self, embedding=self.embedding[images], layers=layers)
 
-def check_image(image: Tensor, patch: int) -> tuple[int, int]:
-    """Return the token grid (rows, columns) of an image tensor (1, 3, H, W)."""
-    if image.ndim != 4 or image.shape[:2] != (1, 3):
+
+def check_image(image: Tensor, patch: int, images: int = 1) -> tuple[int, int]:
+    """Return the token grid (rows, columns) of an image tensor (images, 3, H, W)."""
+    if image.ndim != 4 or image.shape[:2] != (images, 3):
         raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
     height, width = image.shape[2:]
     if height < patch or width < patch or height % patch or width % patch:
@@ -163,13 +176,17 @@ def resample_positions(
 
 
 def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
-    """Run one block (1, n, d); return its tokens and the constants of its LeGrad map."""
-    norm, mlp = block.ln_2, block.mlp
+    """Run one block (I, n, d); return its tokens and the constants of its LeGrad map."""
+    norm, mlp, (images, count, _) = block.ln_2, block.mlp, tokens.shape
+
+    def by_image(rows: Tensor) -> Tensor:
+        return rows if images == 1 else rows.view(images, count, -1)
+
     normed = block.ln_1(tokens)
     attended = block.attention(q_x=normed)
     mixed_tokens = tokens + block.ls_1(attended)
-    inputs = AttentionInputs.of(block, working(normed[0]))
-    residual = working(mixed_tokens[0])
+    inputs = AttentionInputs.of(block, working(normed.flatten(0, 1)))
+    residual = working(mixed_tokens.flatten(0, 1))
     gain, shift = working(norm.weight), working(norm.bias)
     first, weights = working(mlp.c_fc.weight), block_weights(block)
     mean = residual.mean(-1, keepdim=True)
@@ -180,15 +197,20 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
     pre = varying + (shift @ first.T + working(mlp.c_fc.bias))
     active, slope = _activate(mlp.gelu, pre)
     slope /= std
-    result = mixed_tokens + block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
+    added = block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
+    result = mixed_tokens + added.view_as(mixed_tokens)
+    values, seen = inputs.values(), working(result)
+    if images > 1:
+        values = values.reshape(len(values), images, count, -1).transpose(0, 1)
+    jacobian = partial(_mean_token_jacobian, visual)
     constants = LayerConstants(
-        values=inputs.values().contiguous(),
-        jacobian=_mean_token_jacobian(visual, working(result[0])),
+        values=values.contiguous(),
+        jacobian=jacobian(seen[0]) if images == 1 else torch.vmap(jacobian)(seen),
         weights=weights,
-        slope=slope,
-        bend=(slope * varying).div_(tokens.shape[-1]),
-        offset=multiply(unit, weights.out),
-        inputs=inputs,
+        slope=by_image(slope),
+        bend=by_image((slope * varying).div_(tokens.shape[-1])),
+        offset=by_image(multiply(unit, weights.out)),
+        inputs=inputs if images == 1 else None,
     )
     return result, constants
 

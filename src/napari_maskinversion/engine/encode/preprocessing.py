@@ -113,6 +113,6 @@ def normalise(
     # Bicubic overshoots at edges; uint8 cannot.
     resized = resized.float() / 255 if rgb.dtype == torch.uint8 else resized.clamp_(0, 1)
     resized = resized.contiguous()
-    centre = torch.tensor(mean).view(1, 3, 1, 1)
-    spread = torch.tensor(std).view(1, 3, 1, 1)
+    # A thread that resizes ahead has the host's default dtype.
+    centre, spread = (torch.tensor(x, dtype=torch.float32).view(1, 3, 1, 1) for x in (mean, std))
     return (resized - centre) / spread

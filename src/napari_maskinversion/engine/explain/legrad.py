@@ -76,51 +76,61 @@ class DirectRoute:
     def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
         self._c = constants
         self._shift = shift
-        self.num_queries = constants.offset.shape[0]
+        self._several = constants.offset.ndim == 3  # each embedding has an image of its own
+        self.num_queries, (rows, hidden) = constants.offset.shape[-2], constants.slope.shape[-2:]
         # Hidden units and another p.
-        self.numbers = constants.slope.numel() + constants.offset.numel()
-        self._block = max(1, 2 * rows_at_once(constants.slope.device) // constants.slope.shape[0])
+        self.numbers = rows * hidden + constants.offset.shape[-1] * self.num_queries
+        self._block = max(1, 2 * rows_at_once(constants.slope.device) // rows)
         self._workspace = Workspace()
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
-        c, weights = self._c, self._c.weights
+        weights = self._c.weights
         for start in range(0, embeddings.shape[0], self._block):
-            u = embeddings[start : start + self._block] @ c.jacobian
-            p = out[start : start + u.shape[0]]
+            part = slice(start, start + self._block)
+            c, p = self._c.of(part) if self._several else self._c, out[part]
+            u = _times(embeddings[part], c.jacobian)
             hidden = u @ weights.down
             # `to` makes no copy unless the constants are stored in half precision.
             factors = hidden.to(c.slope.dtype)
             # Each mask's factor scales the rows, so all masks share one product.
-            out_hidden = self._piece("hidden", u.shape[0], *c.slope.shape)
+            out_hidden = self._piece("hidden", u.shape[0], *c.slope.shape[-2:])
             bent = torch.mul(c.slope, factors[:, None], out=out_hidden)
             rows = p if c.coefficients is None else self._low_rank_rows(p)
             weights.by_mixed.multiply(bent.flatten(0, 1), rows.flatten(0, 1))
             if c.coefficients is not None:
                 torch.bmm(c.coefficients.expand(u.shape[0], -1, -1), rows, out=p)
-            p.addcmul_((hidden @ c.bend.T).to(p.dtype)[:, :, None], c.offset, value=-1)
+            along = _times(hidden, c.bend.mT)
+            p.addcmul_(along.to(p.dtype)[:, :, None], c.offset, value=-1)
             p += (u @ weights.out).to(p.dtype)[:, None]
             if self._shift is not None:
                 p += self._shift
 
     def vjp(self, grad: Tensor) -> Tensor:
         """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
-        c, weights, dtype = self._c, self._c.weights, self._c.jacobian.dtype
-        gradient = c.jacobian.new_empty(grad.shape[0], c.jacobian.shape[0])
+        weights, dtype = self._c.weights, self._c.jacobian.dtype
+        gradient = self._c.jacobian.new_empty(grad.shape[0], self._c.jacobian.shape[-2])
         for start in range(0, grad.shape[0], self._block):
-            part = grad[start : start + self._block]
+            masks = slice(start, start + self._block)
+            c, part = self._c.of(masks) if self._several else self._c, grad[masks]
             rows = part
             if c.coefficients is not None:
                 rows = self._low_rank_rows(part)
                 torch.bmm(c.coefficients.T.expand(part.shape[0], -1, -1), part, out=rows)
-            bent = self._piece("hidden", part.shape[0], *c.slope.shape)
+            bent = self._piece("hidden", part.shape[0], *c.slope.shape[-2:])
             weights.by_mixed_t.multiply(rows.flatten(0, 1), bent.flatten(0, 1))
             hidden = bent.mul_(c.slope).sum(1, dtype=dtype)
             product = torch.mul(part, c.offset, out=self._piece("product", *part.shape))
             along = product.sum(-1, dtype=dtype)
-            hidden.addmm_(along, c.bend, alpha=-1)
+            if self._several:
+                hidden -= _times(along, c.bend)
+            else:
+                hidden.addmm_(along, c.bend, alpha=-1)
             u = part.sum(1, dtype=dtype) @ weights.out.T + hidden @ weights.down.T
-            torch.mm(u, c.jacobian.T, out=gradient[start : start + part.shape[0]])
+            if self._several:
+                gradient[masks] = _times(u, c.jacobian.mT)
+            else:
+                torch.mm(u, c.jacobian.T, out=gradient[masks])
         return gradient
 
     def _low_rank_rows(self, p: Tensor) -> Tensor:
@@ -129,6 +139,11 @@ class DirectRoute:
 
     def _piece(self, name: str, *shape: int) -> Tensor:
         return self._workspace.piece(name, shape, self._c.slope)
+
+
+def _times(rows: Tensor, matrix: Tensor) -> Tensor:
+    """Multiply rows (M, k) by a matrix (k, n), or each by its own of (M, k, n)."""
+    return rows @ matrix if matrix.ndim == 2 else (rows[:, None] @ matrix)[:, 0]
 
 
 class DecomposedRoute:
@@ -219,7 +234,9 @@ def decompose(constants: LayerConstants, rows: int) -> DecomposedRoute:
 class MapLayer:
     """One explained layer of a map."""
 
-    values: Tensor  # (h, n, w). Value vectors of all tokens.
+    # (h, n, w). Value vectors of all tokens. Of several images (M, h, n, w), and one axis more in
+    # what follows: then each of M masks has an image of its own.
+    values: Tensor
     # Maps embeddings to the p of the query tokens, all of them or a sample with [CLS] first
     route: ProjectionRoute
     start: Tensor  # (q, d). Their p for the image's own embedding; its dtype is that of the maps.
@@ -239,7 +256,7 @@ class LeGrad:
         self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None
     ) -> None:
         values, route = layers[0].values, layers[0].route
-        (heads, tokens, head_width), queries = values.shape, route.num_queries
+        (heads, tokens, head_width), queries = values.shape[-3:], route.num_queries
         numbers = 2 * queries * heads * head_width
         share, most = memory_bytes // values.element_size() // len(layers), _CPU_QUERIES // queries
         if values.device.type != "cpu":
@@ -247,6 +264,8 @@ class LeGrad:
             numbers += heads * queries * tokens + route.numbers
             most = share
         self.group_size = max(1, min(share // numbers, most))
+        if values.ndim == 4:  # who chose these masks has seen to the memory
+            self.group_size = values.shape[0]
         self.route = ", ".join(dict.fromkeys(layer.route.name for layer in layers))
         space = workspace or Workspace()
         self._layers = [_LayerMap(layer, space, index) for index, layer in enumerate(layers)]
@@ -284,10 +303,16 @@ class _LayerMap:
 
     def __init__(self, layer: MapLayer, workspace: Workspace, index: int) -> None:
         self._route, self._backward = layer.route, layer.backward or layer.route
-        self._start, self._dtype = layer.start, layer.start.dtype
+        self._start = layer.start.reshape(-1, *layer.start.shape[-2:])
+        self._dtype = layer.start.dtype
         # [CLS] is a query, but not a place on the map.
-        self._values = values = layer.values[:, layer.prefix :].contiguous()
-        self._heads, self._tokens, self._head_width = values.shape
+        values = layer.values[..., layer.prefix :, :]
+        self._heads, self._tokens, self._head_width = values.shape[-3:]
+        # Masks of one image are rows of one product a head: of the axes (h, M, q, n), M and q are
+        # joined. Others are products of their own, with values (h, M, n, w): h and M are joined.
+        several = values.ndim == 4
+        self._joined, self._own = ((0, 1), 2) if several else ((1, 2), 1)
+        self._values = (values.transpose(0, 1) if several else values).contiguous()
         self._queries = layer.route.num_queries
         weight = layer.weight or 1.0 / self._queries
         self._weight = weight / self._heads / layer.scale
@@ -304,8 +329,8 @@ class _LayerMap:
         return self._evaluate()
 
     def forward_start(self) -> Tensor:
-        self._p = self._vectors("p", 1)
-        self._p[0] = self._start
+        self._p = self._vectors("p", self._start.shape[0])
+        self._p.copy_(self._start)
         return self._evaluate()
 
     def _evaluate(self) -> Tensor:
@@ -335,7 +360,8 @@ class _LayerMap:
         for block in self._blocks(count) if kept is None else [_EVERYTHING]:
             # The ReLU passes the gradient where it was positive.
             passed = self._gradients(positive, vectors, block) if kept is None else kept.gt_(0)
-            values, out, factors = self._values[block[0]], by_head[block], columns[block[1]]
+            out, factors = by_head[block], columns[block[1]]
+            values = self._values[block[: self._own]]
             if factors.shape[0] == 1:
                 # Fewer numbers than ``passed`` has.
                 values = (values * factors[0, :, None]).to(values.dtype)
@@ -343,10 +369,11 @@ class _LayerMap:
                 passed.mul_(factors.to(passed.dtype)[:, None])
             else:
                 passed = passed * factors.to(passed.dtype)[:, None]
-            if out.shape[0] == 1:
-                multiply(passed[0].flatten(0, 1), values[0], out[0].flatten(0, 1))
+            passed, values = passed.flatten(*self._joined), values.flatten(0, -3)
+            if passed.shape[0] == 1:
+                multiply(passed[0], values[0], out.flatten(*self._joined)[0])
             else:
-                out.copy_((passed.flatten(1, 2) @ values).view(out.shape))
+                out.copy_((passed @ values).view(out.shape))
         if self._cls != 1.0:
             p_gradient[:, 0] *= self._cls
         gradient = self._backward.vjp(p_gradient)
@@ -394,7 +421,8 @@ class _LayerMap:
         # What is used right away is shared by all layers.
         key = (self._index, "gradients") if keep else "gradients"
         space = self._workspace.piece(key, (*p.shape[:3], self._tokens), p)
-        product = function(p.flatten(1, 2), self._values[block[0]], space.flatten(1, 2))
+        values = self._values[block[: self._own]].flatten(0, -3)
+        product = function(p.flatten(*self._joined), values, space.flatten(*self._joined))
         return product.view(space.shape)
 
     def _by_head(self, vectors: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ _GPU_PIXELS: Final = 1 << 25
 
 
 class MaskTargets:
-    """Masks of one plane, as seen by the tokens of one input.
+    """Masks as seen by the tokens of an input, of one plane or each of a plane of its own.
 
     Shapes: weights (N, tokens); areas (N,); low_resolution (N,), bool.
     """
@@ -39,7 +39,7 @@ class MaskTargets:
     def __init__(
         self,
         regions: Iterable[Region],
-        plane_size: tuple[int, int],
+        plane_sizes: tuple[int, int] | Sequence[tuple[int, int]],
         input_size: tuple[int, int],
         grid: tuple[int, int],
         like: Tensor,
@@ -49,17 +49,24 @@ class MaskTargets:
         self.grid = grid
         # Torch's products, not NumPy's: the threads of a second library keep spinning after each
         # product and block torch's threads (three times slower on two cores).
-        area = [torch.from_numpy(area_matrix(plane_size[i], input_size[i])) for i in (0, 1)]
+        sizes, area, first = np.atleast_2d(plane_sizes), [], []
+        for i in (0, 1):
+            # The matrices of all sizes side by side, and where each mask's begins.
+            sides, which = np.unique(sizes[:, i], return_inverse=True)
+            matrices = [area_matrix(int(side), input_size[i]) for side in sides]
+            area.append(torch.from_numpy(np.concatenate(matrices, axis=1)))
+            first.append((np.cumsum(sides) - sides)[which])
+        self._first = np.broadcast_to(np.stack(first, axis=1), (len(self._regions), 2))
         upsampling = [bilinear_matrix(grid[i], input_size[i]) for i in (0, 1)]
         # Apple's GPUs have no double precision.
         wide = torch.float64 if like.device.type == "cpu" else like.dtype
         self._coverage = Resampling(area, like, wide)
         pairs = zip(upsampling, area, strict=True)
         to_tokens = Resampling([torch.from_numpy(up).T @ part for up, part in pairs], like, wide)
-        pulled = [part.flatten(1) for part in to_tokens.batches(self._regions)]
+        pulled = [part.flatten(1) for part in to_tokens.batches(self._regions, self._first)]
         self.weights = torch.cat([like.new_empty(0, grid[0] * grid[1]), *pulled]).to(like)
-        scale = (input_size[0] * input_size[1]) / (plane_size[0] * plane_size[1])
-        areas = np.array([region.area * scale for region in self._regions])
+        scales = (input_size[0] * input_size[1]) / sizes.prod(1)
+        areas = np.array([region.area for region in self._regions]) * scales
         self.low_resolution = areas < input_size[0] * input_size[1] / (grid[0] * grid[1])
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
@@ -105,7 +112,7 @@ class MaskTargets:
         too small for that, the pixels that it covers most.
         """
         ious, start = [torch.empty_like(maps[:0, 0])], 0
-        for cover in self._coverage.batches(self._regions):
+        for cover in self._coverage.batches(self._regions, self._first):
             heat = upsample_maps(maps[start : start + len(cover)], self.grid, self.input_size)
             most = cover.amax((1, 2), keepdim=True).clamp_max(0.5)
             hot, masks = heat > threshold, cover >= most * (1 - _EVEN)
@@ -120,6 +127,7 @@ class MaskTargets:
         part.weights, part.areas = self.weights[masks], self.areas[masks]
         indices = masks.tolist()
         part._regions = [self._regions[index] for index in indices]
+        part._first = self._first[indices]
         part.low_resolution = self.low_resolution[indices]
         return part
 
@@ -132,29 +140,38 @@ class Resampling:
         rows, columns = (matrix.T.contiguous() for matrix in matrices)
         self._rows, self._columns = rows.to(like), columns.to(like.device, wide)
 
-    def batches(self, regions: Sequence[Region]) -> Iterator[Tensor]:
-        """Yield masks as (M, g, k), in the order of the regions."""
+    def batches(
+        self, regions: Sequence[Region], first: npt.NDArray[np.intp] | None = None
+    ) -> Iterator[Tensor]:
+        """Yield masks as (M, g, k), in the order of the regions.
+
+        ``first`` (M, 2) are the rows and columns of the matrices that belong to the first pixels of
+        their planes.
+        """
+        first = np.zeros((len(regions), 2), np.intp) if first is None else first
         out = self._rows.shape[1] * self._columns.shape[1]
         limit = _CPU_PIXELS if self._rows.device.type == "cpu" else _GPU_PIXELS
-        batch: list[Region] = []
+        batch: list[tuple[Region, npt.NDArray[np.intp]]] = []
         height = width = 0
-        for region in regions:
+        for region, place in zip(regions, first, strict=True):
             y0, x0, y1, x1 = region.bbox
             shape = max(height, y1 - y0), max(width, x1 - x0)
             if batch and (len(batch) + 1) * max(shape[0] * shape[1], out) > limit:
                 yield self._resample(batch, height, width)
                 batch, shape = [], (y1 - y0, x1 - x0)
-            batch.append(region)
+            batch.append((region, place + np.array((y0, x0))))
             height, width = shape
         if batch:
             yield self._resample(batch, height, width)
 
-    def _resample(self, regions: Sequence[Region], height: int, width: int) -> Tensor:
-        masks = [region.mask for region in regions]
+    def _resample(
+        self, batch: Sequence[tuple[Region, npt.NDArray[np.intp]]], height: int, width: int
+    ) -> Tensor:
+        masks = [region.mask for region, _ in batch]
         stack = np.zeros((len(masks), height, width), np.result_type(*masks))
         for place, mask in zip(stack, masks, strict=True):
             place[: mask.shape[0], : mask.shape[1]] = mask
-        corners = torch.tensor([region.bbox[:2] for region in regions]).to(self._rows.device)
+        corners = torch.from_numpy(np.stack([corner for _, corner in batch])).to(self._rows.device)
         rows = _taken(self._rows, corners[:, 0], height)
         columns = _taken(self._columns, corners[:, 1], width)
         by_row = rows.transpose(1, 2) @ torch.from_numpy(stack).to(self._rows.device).to(rows.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,8 @@ BETAS: Final = (0.9, 0.999)
 EPSILON: Final = 1e-8
 # What `Descent` holds of each mask.
 _STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "losses")
+# What a result holds of each mask.
+_ROWS: Final = ("raw_embeddings", "grid_maps", "losses", "mask_ious", "low_resolution")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,16 @@ class InversionResult:
     def __len__(self) -> int:
         return len(self.raw_embeddings)
 
+    def part(self, masks: slice, mask_size: tuple[int, int]) -> InversionResult:
+        """Return the result of some of the masks, on a plane of this size."""
+        last = self.last_step_grid_maps
+        return replace(
+            self,
+            **{name: getattr(self, name)[masks] for name in _ROWS},
+            last_step_grid_maps=None if last is None else last[masks],
+            mask_size=mask_size,
+        )
+
     def __repr__(self) -> str:
         count, size = self.raw_embeddings.shape
         return f"<InversionResult: {count} masks, embeddings of {size} values>"
@@ -127,7 +139,8 @@ class Descent:
     Adam with decoupled weight decay (Loshchilov and Hutter 2019), with PyTorch's betas and epsilon
     as in the published setting; the same numbers as PyTorch's, which would import its compiler.
 
-    Shapes: start (e,); embeddings, gradient (N, e); maps (N, tokens); losses (N, steps + 1).
+    Shapes: start (e,), or (N, e) of masks on images of their own; embeddings, gradient (N, e);
+    maps (N, tokens); losses (N, steps + 1).
     """
 
     def __init__(self, targets: MaskTargets, start: Tensor, config: InversionConfig) -> None:
@@ -148,8 +161,9 @@ class Descent:
         loss, map_gradient = self.targets.dice(maps, masks)
         self.gradient[masks] = 0.0
         if self.config.alpha:
+            image = self.start if self.start.ndim == 1 else self.start[masks]
             penalty, self.gradient[masks] = regulariser(
-                self.embeddings[masks], self.start, self.config.alpha
+                self.embeddings[masks], image, self.config.alpha
             )
             loss = loss + penalty
         self.losses[masks, self.step] = loss
@@ -257,8 +271,8 @@ def descend(
 def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     """Return ``alpha * (1 - cos(embedding, image embedding))`` (M,) and its gradient (M, e)."""
     lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    unit, target = embeddings / lengths, image / image.norm().clamp_min(1e-12)
-    cosine = unit @ target
+    unit, target = embeddings / lengths, image / image.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+    cosine = unit @ target if image.ndim == 1 else (unit * target).sum(1)
     gradient = -alpha * (target - cosine[:, None] * unit) / lengths
     return alpha * (1.0 - cosine), gradient
 

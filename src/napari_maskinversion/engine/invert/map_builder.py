@@ -135,10 +135,13 @@ class MapBuilder:
         """Return a layer in a precision, with the p of the image's embedding."""
         key, kept = (layer, precision), self._prepared
         if key not in kept:
-            vectors = layer.offset.new_empty(1, *layer.offset.shape)
+            several = layer.offset.ndim == 3
+            embedding = self.encoding.embedding if several else self.encoding.embedding[None]
+            vectors = layer.offset.new_empty(len(embedding), *layer.offset.shape[-2:])
             with torch.no_grad():
-                DirectRoute(layer).project(self.encoding.embedding[None], vectors)
-                kept[key] = _prepared(layer, vectors[0], STORED.get(precision))
+                DirectRoute(layer).project(embedding, vectors)
+                start = vectors if several else vectors[0]
+                kept[key] = _prepared(layer, start, STORED.get(precision))
         return kept[key]
 
 
@@ -146,9 +149,11 @@ def _prepared(layer: LayerConstants, start: Tensor, dtype: torch.dtype | None) -
     if dtype is None:
         return layer, start, 1.0
     # p of order 1 is far from what float16 cannot hold; a power of two rounds nothing.
-    largest = start.abs().amax().clamp_min(torch.finfo(start.dtype).tiny)
+    largest = start.abs().flatten(-2).amax(-1).clamp_min(torch.finfo(start.dtype).tiny)
     scale = torch.exp2(-largest.log2().round())
-    return layer.stored_as(dtype, scale), start * scale, scale
+    factor = scale[..., None, None]
+    # Of several images: for maps (M, tokens).
+    return layer.stored_as(dtype, factor), start * factor, scale if scale.ndim == 0 else factor[0]
 
 
 def decomposed_bytes(layer: LayerConstants, dtype: torch.dtype | None = None) -> int:

@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 _EMPTY_PROMPT = "a photo of a"
 _TEXT_BATCH = 64
 _TEXTS_KEPT = 20_000
+_SMALL = 1 << 26  # bytes that every machine has, which need not be asked
 
 
 class Backbone:
@@ -117,12 +118,15 @@ class Backbone:
 
         Shapes: image (H, W); returns (1, 3, h, w).
         """
+        return self.to_input(image, resolution, keep_aspect=keep_aspect).to(self.device)
+
+    def to_input(
+        self, image: npt.ArrayLike, resolution: int | None, *, keep_aspect: bool
+    ) -> Tensor:
+        """Return what `preprocess` does, on the CPU and without waiting for other work."""
         rgb = to_rgb_tensor(image)
         size = self.input_size(rgb.shape[1], rgb.shape[2], resolution, keep_aspect)
-        tensor = normalise(
-            rgb, size, mean=self.mean, std=self.std, interpolation=self.interpolation
-        )
-        return tensor.to(self.device)
+        return normalise(rgb, size, mean=self.mean, std=self.std, interpolation=self.interpolation)
 
     def input_size(
         self, height: int, width: int, resolution: int | None, keep_aspect: bool
@@ -142,6 +146,8 @@ class Backbone:
         self._check_memory(resolution, (resolution // self.patch_size) ** 4)
 
     def _check_memory(self, resolution: int, numbers: int) -> None:
+        if 4 * numbers < _SMALL:
+            return
         # What does not fit the device is tried on the CPU.
         most = max(total_memory(self.device), total_memory(torch.device("cpu")))
         if 4 * numbers > most:

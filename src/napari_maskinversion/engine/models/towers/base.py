@@ -33,6 +33,7 @@ class ImageTower(ABC):
     explainers: tuple[str, ...]  # The explainability maps it offers
     corrected: bool = False  # Whether its maps are corrected by the map of an "empty" prompt
     half_precision: bool = False  # Whether its blocks can be run in half precision
+    several: bool = False  # Whether it encodes several images at once
     # Whether its embedding is pooled by attention; then only LeGrad explains several layers
     attention_pooled: bool = False
     patch_size: int  # Side of a patch and of the training images in pixels
@@ -74,14 +75,16 @@ class ImageTower(ABC):
         """Family and sizes: the name of a model that has no other."""
         return f"{self.family}, {self.num_layers} layers, {self.patch_size}-pixel patches"
 
-    def encode(self, image: Tensor, layers: int, dtype: torch.dtype | None = None) -> ImageEncoding:
+    def encode(
+        self, image: Tensor, layers: int, dtype: torch.dtype | None = None, images: int = 1
+    ) -> ImageEncoding:
         """Encode an image; a tick after each block.
 
-        The image (1, 3, H, W) is normalised, H and W are multiples of the patch size; ``layers`` of
-        the last layers will be explained. ``dtype`` is the half precision of products in the blocks
-        before them, where a tower allows it.
+        The image (1, 3, H, W), or ``images`` where a tower allows several, is normalised, H and W
+        are multiples of the patch size; ``layers`` of the last layers will be explained. ``dtype``
+        is the half precision of products in the blocks before them, where a tower allows it.
         """
-        grid = check_image(image, self.patch_size)
+        grid = check_image(image, self.patch_size, images)
         with torch.no_grad():
             tokens = self._embed(image, grid)
         kind = tokens.device.type
@@ -97,10 +100,11 @@ class ImageTower(ABC):
                 explained.append(layer)
             tick(ENCODING, index + 1, self.num_layers)
         with forward_only(tokens.device):
-            embedding = working(self._pool(tokens)[0])
+            embedding = working(self._pool(tokens))
         size = (int(image.shape[2]), int(image.shape[3]))
         constants = tuple(layer for layer in explained if isinstance(layer, LayerConstants))
         general = tuple(layer for layer in explained if isinstance(layer, AttentionLayer))
+        embedding = embedding[0] if images == 1 else embedding
         return ImageEncoding(embedding, constants, grid, size, general=general)
 
     def embed_images(self, images: Tensor) -> Tensor:

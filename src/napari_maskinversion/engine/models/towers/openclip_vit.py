@@ -110,7 +110,7 @@ class ClassTokenTower(OpenClipVit):
     """
 
     family = "class-token ViT"
-    half_precision = True
+    half_precision = several = True
     explainers = maps_for("class query", "block inputs")
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, LayerConstants]:

@@ -1,0 +1,235 @@
+"""How fast this machine is: whole images, one large image, many small ones, and agreement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+import open_clip
+import torch
+from numpy.typing import NDArray
+from open_clip.model import CLIP
+from PIL import Image
+
+from ...base.errors import InputError
+from ...base.regions import Region, Regions
+from ...batch.image_run import run_task
+from ...batch.image_task import ImageTask
+from ...engine.compute.matmul import has_precision
+from ...engine.invert.inverter import MaskInverter
+from ...engine.models.backbone import Backbone
+from ...engine.models.loading import load_model, wrap_open_clip
+from ...engine.models.specs import DEMO
+from ...engine.settings import InversionConfig
+from ...images.sample_scenes import load_scene, sample_folder
+from ...language.labels.vocabulary import Vocabulary
+from ...pipeline.labelling import label_regions
+from ...results.settings import RunSettings
+from .figures_file import Figures, Tell
+
+PRECISIONS: Final = ("float32", "tf32", "bfloat16", "float16")
+ROUTES: Final = ("direct", "decomposed", "fast")
+REPEATS: Final = 5
+FEW: Final = 10  # regions or images of a first timing
+PLANE: Final = (3072, 4096)  # pixels of the large image
+WORDS: Final = tuple(f"{word} {i}" for i in range(8) for word in ("house", "road", "tree", "water"))
+SHAPE: Final = ("image_size", "layers", "width", "head_width", "patch_size")
+TEXT: Final = {"context_length": 8, "vocab_size": 64, "width": 32, "heads": 2, "layers": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedPlan:
+    """What is measured, and on which device."""
+
+    device: str
+    architecture: str  # of open_clip, with random weights; or the bundled model
+    side: int  # pixels of the whole images
+    masks: tuple[int, ...]  # in a whole image
+    regions: int  # of the large image
+    images: int  # of the batch
+    reference: str  # the repository's folder of what the published code gives
+    minutes: float  # for everything
+
+    def parts(self) -> Iterator[tuple[str, Callable[[Tell], Figures]]]:
+        """Yield the rows: the name of a table and what tells them apart, and what measures them."""
+        names = [name for name in PRECISIONS if has_precision(name, torch.device(self.device))]
+        models = dict.fromkeys((self.architecture, DEMO))
+        large = [*product(models, [name for name in names if name in ("float32", "bfloat16")])]
+        whole = [*product(self.masks, names)]
+        share = 60 * self.minutes / (len(whole) + 2 * len(large))  # seconds of a row
+        rows: list[tuple[str, Callable[..., Figures], Any]]
+        rows = [("agreement", self._agreement, row) for row in product(names, ROUTES)]
+        rows += [("whole", partial(self._whole, share), row) for row in whole]
+        rows += [("large", partial(self._large, share), row) for row in large]
+        rows += [("batch", partial(self._batch, share), row) for row in large]
+        for table, measure, row in rows:
+            yield "/".join(map(str, (table, *row))), partial(measure, *row)
+
+    def _agreement(self, precision: str, route: str, _: Tell) -> Figures:
+        off, maps = [], []
+        for clip, image, masks, config, expected in _cases(Path(self.reference)):
+            how = {"fast": True} if route == "fast" else {"route": route}
+            config = config.changed(precision=precision, **how)
+            result = _inverted(clip.to(self.device), image, masks, config)
+            a, b = torch.tensor(result[0]).double(), torch.tensor(expected[0]).double()
+            off += (1 - torch.cosine_similarity(a, b)).tolist()
+            maps.append(float(np.abs(result[1] - expected[1]).max()))
+        row: Figures = {"precision": precision, "route": route, "cases": len(maps)}
+        return row | {"one_minus_cosine": np.mean(off), "largest": max(off), "map_error": max(maps)}
+
+    def _whole(self, share: float, count: int, precision: str, _: Tell) -> Figures:
+        """Time calls on an image that is new, and on the same image again."""
+        row: Figures = {"masks": count, "precision": precision}
+        how = (self.architecture, self.device, self.side, precision)
+        if (expected := _first(*how) * count) > share:
+            return row | {"route": f"left out, since it takes about {expected:.0f} s"}
+        if "cuda" in self.device:
+            torch.cuda.reset_peak_memory_stats(self.device)
+        times: list[tuple[float, float]] = []
+        while not times or (len(times) < REPEATS and sum(map(sum, [*times, times[-1]])) < share):
+            *seconds, row["route"] = _call(*how, count)
+            times.append((seconds[0], seconds[1]))
+        row["ms"], row["ms_again"] = (1000 * np.median(times, axis=0)).tolist()
+        if "cuda" in self.device:
+            row["gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
+        return row | {"calls": len(times)}
+
+    def _large(self, share: float, name: str, precision: str, _: Tell) -> Figures:
+        """Time regions of a large image, in automatic windows."""
+        model, regions = _model(name, self.device), _ellipses(self.regions)
+
+        def work(count: int) -> None:
+            some = Regions(PLANE, regions[:count])
+            label_regions(_plane(), some, WORDS, model=model, precision=precision)
+
+        return {"model": name, "precision": precision} | self._many(work, self.regions, share)
+
+    def _batch(self, share: float, name: str, precision: str, _: Tell) -> Figures:
+        """Time a small image that is read and whose results are written, as in a batch."""
+        model, file = _model(name, self.device), sample_folder() / "everyday-1.png"
+        how: dict[str, Any] = {"image": file, "regions": file.with_name("everyday-1_regions.png")}
+        how |= {"settings": RunSettings(inversion=InversionConfig().changed(precision=precision))}
+
+        def work(count: int) -> None:
+            with TemporaryDirectory() as out:
+                for number in range(count):
+                    words = Vocabulary(WORDS)
+                    task = ImageTask(name=f"{number}", vocabulary=words, out=Path(out), **how)
+                    if (report := run_task(task, model=model)).problem:
+                        raise InputError(report.problem)
+
+        return {"model": name, "precision": precision} | self._many(work, self.images, share)
+
+    def _many(self, work: Callable[[int], None], total: int, share: float) -> Figures:
+        """Time as many items as a first timing says fit, and how busy the device is with few."""
+        begun = time.perf_counter()
+        work(1)  # warms up
+        few = min(FEW, total, max(1, int(0.3 * share / (time.perf_counter() - begun))))
+        begun, worked = time.perf_counter(), time.process_time()
+        work(few)
+        first, worked = time.perf_counter() - begun, time.process_time() - worked
+        count = min(total, max(few, int(0.5 * share * few / first)))
+        begun = time.perf_counter()
+        work(count)
+        seconds = time.perf_counter() - begun
+        row: Figures = {"items": count, "of": total, "s": seconds, "ms_each": 1e3 * seconds / count}
+        if self.device == "cpu":
+            row["busy_percent"] = 100 * worked / first / torch.get_num_threads()
+        if "cuda" in self.device:  # apart, since profiling takes time itself
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+                work(few)
+            kernels = [e.time_range for e in seen.events() if e.device_type.name == "CUDA"]
+            row["busy_percent"] = sum(kernel.elapsed_us() for kernel in kernels) / 1e4 / first
+        return row
+
+
+def _call(name: str, device: str, side: int, precision: str, count: int) -> Any:
+    """Return the seconds of a call, those of the masks again, and the route."""
+    model, config = _model(name, device), InversionConfig().changed(precision=precision)
+    image, masks = _picture(side).to(device), _boxes(count, side)
+    inverter, begun = MaskInverter(model), time.perf_counter()
+    inverter.set_image_tensor(image, config)
+    route = inverter.invert(masks, config).route
+    done = time.perf_counter()
+    inverter.invert(masks, config)
+    return done - begun, time.perf_counter() - done, route
+
+
+@cache
+def _first(name: str, device: str, side: int, precision: str) -> float:
+    """Return the seconds that a mask takes in a first call, which warms up, too."""
+    return float(sum(_call(name, device, side, precision, 5)[:2]) / 5)
+
+
+@cache
+def _model(name: str, device: str) -> Backbone:
+    if name == DEMO:
+        return load_model(DEMO, device=device)
+    torch.manual_seed(0)
+    clip = open_clip.create_model(name, pretrained=None).eval().requires_grad_(False)
+    return wrap_open_clip(clip.to(device))
+
+
+@cache
+def _plane() -> NDArray[np.uint8]:
+    scene = Image.fromarray(load_scene("from-above").image).resize((1024, 768))
+    return np.tile(np.asarray(scene), (4, 4, 1))
+
+
+def _picture(side: int) -> torch.Tensor:
+    return torch.from_numpy(_plane()[:side, :side].transpose(2, 0, 1)[None] / 64 - 2).float()
+
+
+def _boxes(count: int, side: int) -> NDArray[np.bool_]:
+    rng, places = np.random.default_rng(0), np.arange(side)
+    low = rng.integers(0, side - side // 11, (2, count, 1))
+    high = low + rng.integers(side // 28, side // 2, (2, count, 1))
+    rows, columns = (places >= low) & (places < high)
+    return np.asarray(rows[:, :, None] & columns[:, None])
+
+
+def _ellipses(count: int) -> list[Region]:
+    """Return ellipses of 16 to 80 px, from the top: the first of them lie as dense as all."""
+    rng = np.random.default_rng(0)
+    low = rng.integers(0, [side - 80 for side in PLANE], (count, 2))
+    boxes = np.hstack([low, low + rng.integers(16, 80, (count, 2))])
+    ellipses = []
+    for number, (y0, x0, y1, x1) in enumerate(sorted(boxes.tolist())):
+        y, x = (np.linspace(-1, 1, size + 2)[1:-1] for size in (y1 - y0, x1 - x0))
+        ellipses.append(Region(number + 1, (y0, x0, y1, x1), y[:, None] ** 2 + x**2 < 1))
+    return ellipses
+
+
+def _cases(folder: Path) -> Iterator[tuple[Any, torch.Tensor, Any, InversionConfig, Any]]:
+    """Yield what the published code gives, or else what the CPU gives with the bundled model."""
+    files = sorted(folder.glob("*.npz"))
+    for file in files:
+        z = np.load(file)
+        embed, *shape, quick = map(int, z["config"])
+        clip = CLIP(embed, dict(zip(SHAPE, shape, strict=True)), TEXT, quick_gelu=bool(quick))
+        weights = {k[7:]: torch.tensor(z[k]) for k in z.files if k.startswith("visual.")}
+        clip.eval().visual.load_state_dict(weights)
+        steps, rate, alpha, decay, layer = map(float, z["hyper"])
+        config = InversionConfig(steps=int(steps), learning_rate=rate, alpha=alpha).changed(
+            weight_decay=decay, layers=int(-layer), keep_last_step_heatmaps=True
+        )
+        expected = z["localized_embeddings"], z["last_step_maps"]
+        yield clip, torch.tensor(z["image"]), z["masks"].astype(bool), config, expected
+    if not files:
+        clip, case = load_model(DEMO, device="cpu").clip, (_picture(128), _boxes(9, 128))
+        config = InversionConfig(keep_last_step_heatmaps=True)
+        yield clip, *case, config, _inverted(clip, *case, config)
+
+
+def _inverted(clip: Any, image: torch.Tensor, masks: Any, config: InversionConfig) -> Any:
+    inverter = MaskInverter(wrap_open_clip(clip))
+    inverter.set_image_tensor(image, config)
+    result = inverter.invert(masks, config)
+    return result.raw_embeddings, result.last_step_heatmaps

@@ -1,0 +1,23 @@
+"""Figures of ``bench speed`` as tables."""
+
+from itertools import groupby
+
+from .tables import Page, joined, markdown_table
+
+
+def markdown(page: Page) -> str:
+    """Return the figures as Markdown."""
+    s = page["settings"]
+    blocks = [f"{s['hardware']}, torch {s['torch']}; {s['architecture']}, {s['side']} px."]
+    for table, names in groupby(page["parts"], lambda name: name.split("/")[0]):
+        rows = [page["parts"][name] for name in names]
+        shown = {key: "" for row in rows for key in row if key not in ("date", "seconds")}
+        lines = [[table, *(_text(row.get(key, "")) for key in shown)] for row in rows]
+        blocks.append(markdown_table(["", *(key.replace("_", " ") for key in shown)], lines))
+    return joined(blocks)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

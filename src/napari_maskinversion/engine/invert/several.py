@@ -1,0 +1,95 @@
+"""Several images of one size, encoded and inverted together; every mask knows its image.
+
+What takes a GPU longest about one small image is to be told what to do. Each mask gets the
+constants of its image, so that a step of all masks is as many operations as one of a single mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..compute.compute_lock import computing
+from ..compute.matmul import STORED
+from ..encode.image_encoding import ImageEncoding
+from ..models.towers import tower_of
+from ..settings import DECOMPOSED_SHARE, InversionConfig
+from .dice import MaskTargets
+from .loop import Descent, InversionResult, descend, to_numpy
+from .map_builder import MapBuilder
+
+if TYPE_CHECKING:
+    from ...base.regions import Regions
+    from ..models.backbone import Backbone
+
+# Tokens times their width of all masks together: more are not faster on two cores.
+_CPU_NUMBERS: Final = 1 << 20
+_WIDTHS: Final = 20  # of a token: constants of a mask, its p, their gradients and hidden units
+
+
+def masks_at_once(model: Backbone, config: InversionConfig, side: int, memory_bytes: int) -> int:
+    """Return how many masks of different images to invert together; 1 for one image at a time.
+
+    ``side`` is that of the input in pixels.
+    """
+    tower = tower_of(model.clip.visual)
+    together = tower.several and config.explainer == "legrad" and config.route != "decomposed"
+    if not together or config.fast:
+        return 1
+    tokens, width = (side // model.patch_size) ** 2 + 1, tower.weight.shape[0]
+    numbers = config.layers * tokens * (tower.num_heads * tokens + _WIDTHS * width)
+    fit = int(memory_bytes * (1 - DECOMPOSED_SHARE)) // (4 * numbers)
+    if model.device.type == "cpu":
+        fit = min(fit, _CPU_NUMBERS // (tokens * width))
+    return max(1, fit)
+
+
+class ImageBatch:
+    """Encoded images; ``tensors`` (I, 3, H, W) are their inputs, ``planes`` their sizes."""
+
+    @computing()
+    def __init__(
+        self,
+        model: Backbone,
+        tensors: Tensor,
+        planes: Sequence[tuple[int, int]],
+        config: InversionConfig,
+    ) -> None:
+        tower = tower_of(model.clip.visual)
+        self._planes, self._config = planes, config
+        dtype = STORED.get(config.precision)
+        self._encoding: ImageEncoding = tower.encode(
+            tensors.to(model.device), config.layers, dtype, len(tensors)
+        )
+        self.grid, self.input_size = self._encoding.grid, self._encoding.input_size
+
+    @property
+    def embeddings(self) -> npt.NDArray[np.float32]:
+        """The model's embeddings (I, e) of the images, not normalised."""
+        return to_numpy(self._encoding.embedding)
+
+    def invert(self, masks: Sequence[Regions], first: int = 0) -> list[InversionResult]:
+        """Invert masks of the images from ``first`` on, in their order."""
+        config, counts = self._config.changed(route="direct"), [len(part) for part in masks]
+        regions = [region for part in masks for region in part]
+        with computing(tf32=config.precision == "tf32"):
+            images = np.repeat(np.arange(first, first + len(masks)), counts)
+            own = self._encoding.of(torch.from_numpy(images).to(self._encoding.embedding.device))
+            sizes = [self._planes[image] for image in images.tolist()]
+            targets = MaskTargets(regions, sizes, own.input_size, own.grid, own.embedding)
+            maps = MapBuilder(own, 0).exact(config, len(regions))
+            descent = Descent(targets, own.embedding, config)
+            descend(maps, descent)
+            route = "direct" if config.precision == "float32" else f"direct, {config.precision}"
+            result = descent.result(sizes[0], route)
+        ends = np.cumsum(counts)
+        starts = ends - counts
+        return [
+            result.part(slice(start, end), part.shape)
+            for start, end, part in zip(starts, ends, masks, strict=True)
+        ]

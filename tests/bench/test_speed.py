@@ -1,0 +1,130 @@
+"""``bench speed``: its rows, what Ctrl-C leaves, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from napari_maskinversion.bench.measures import speed
+from napari_maskinversion.engine.compute import matmul
+
+from .conftest import Bench
+
+ROOT = Path(__file__).parents[2]
+TINY = ("--architecture", "demo", "--side", 64, "--masks", "1,2", "--regions", 3, "--images", 2)
+QUICK = ("speed", "--device", "cpu", *TINY, "--minutes", 1)
+
+
+@pytest.fixture(autouse=True)
+def float32_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors differ in what else they have."""
+    monkeypatch.setattr(matmul, "cpu_has_bfloat16", lambda: False)
+
+
+def test_each_kind_of_row_is_measured_printed_and_kept(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "speed.json"
+    code, out, err = bench(*QUICK, "--json", file, "--reference", ROOT / "tests/reference")
+    assert code == 0, err
+    page = json.loads(file.read_text("utf-8"))
+    rows = Counter(name.split("/")[0] for name in page["parts"])
+    assert rows == {"agreement": 3, "whole": 2, "large": 1, "batch": 1}
+    exact = page["parts"]["agreement/float32/direct"]
+    assert exact["cases"] == 7
+    assert exact["largest"] < 1e-5
+    assert exact["map_error"] < 1e-3
+    assert {"ms", "ms_again", "route", "calls"} <= set(page["parts"]["whole/2/float32"])
+    assert 1 <= page["parts"]["large/demo/float32"]["items"] <= 3
+    assert 0 < page["parts"]["batch/demo/float32"]["busy_percent"] <= 110
+    assert out.count("\n| whole | ") == 2
+    assert bench("show", file)[1] == out
+
+
+def test_ctrl_c_leaves_what_is_measured(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(speed, "label_regions", stop)
+    file = tmp_path / "speed.json"
+    code, out, err = bench(*QUICK, "--json", file, "--reference", tmp_path)
+    assert code == 130
+    assert "| whole | 2 | float32 | " in out
+    assert "5 finished parts are in" in err
+    parts = json.loads(file.read_text("utf-8"))["parts"]
+    assert parts["agreement/float32/direct"]["cases"] == 1  # without the reference: against the CPU
+    assert not any(name.startswith("large") for name in parts)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (("--masks", "5,none"), "--masks takes numbers of masks, such as 5,10; got '5,none'"),
+        (("--architecture", "ViT-X"), "--architecture must be one of open_clip's, or demo"),
+        (("--images", 0), "--images must be at least 1; got 0"),
+        (("--plots", "plots"), "bench speed draws no plots"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_loaded(
+    bench: Bench, asked: tuple[Any, ...], says: str
+) -> None:
+    code, _, err = bench("speed", *asked)
+    assert code == 2
+    assert says in err
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in its only entry; nothing else lets it pass."""
+    now = [0.0]
+    passing = SimpleNamespace(perf_counter=lambda: now[0], process_time=lambda: now[0] / 2)
+    monkeypatch.setattr(speed, "time", passing)
+    return now
+
+
+def plan(**changes: Any) -> speed.SpeedPlan:
+    usual: dict[str, Any] = {"device": "cpu", "architecture": "demo", "side": 64, "masks": (100,)}
+    usual |= {"regions": 100, "images": 100, "reference": "", "minutes": 1.0}
+    return speed.SpeedPlan(**usual | changes)
+
+
+def test_there_are_as_many_items_as_a_first_timing_says(clock: list[float]) -> None:
+    def work(count: int) -> None:
+        clock[0] += count
+
+    row = plan()._many(work, 100, 20.0)
+    assert (row["items"], row["of"], row["ms_each"]) == (10, 100, 1000)
+    assert plan()._many(work, 100, 1000.0)["items"] == 100
+    assert plan()._many(work, 100, 1.0)["items"] == 1
+
+
+def test_a_row_that_takes_too_long_is_left_out(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = speed.MaskInverter.invert
+    speed._first.cache_clear()
+
+    def slow(self: Any, masks: Any, config: Any) -> Any:
+        clock[0] += len(masks)
+        return original(self, masks, config)
+
+    monkeypatch.setattr(speed.MaskInverter, "invert", slow)
+    assert (
+        plan()._whole(100.0, 100, "float32", print)["route"]
+        == "left out, since it takes about 200 s"
+    )
+    row = plan()._whole(1000.0, 10, "float32", print)
+    speed._first.cache_clear()
+    assert (row["calls"], row["ms"], row["ms_again"]) == (5, 10_000, 10_000)
+
+
+def test_regions_of_the_large_image_lie_in_it_and_the_first_are_as_dense_as_all() -> None:
+    regions = speed._ellipses(500)
+    assert all(one.bbox[2] <= 3072 and one.bbox[3] <= 4096 for one in regions)
+    assert all(one.mask.any(0).all() and one.mask.any(1).all() for one in regions)
+    assert regions[249].bbox[0] < 3072 * 0.6

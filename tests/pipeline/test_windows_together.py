@@ -1,0 +1,171 @@
+"""Windows that are encoded and inverted together, and read ahead: one by one they are the same."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.errors import Cancelled
+from napari_maskinversion.base.progress import listening
+from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.engine.invert.several import ImageBatch
+from napari_maskinversion.images.plane_source import ArrayPlane
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.pipeline import window_runner
+from napari_maskinversion.pipeline.run import PlaneTask, Progress, RegionChunk, run_planes
+from napari_maskinversion.results.settings import RunSettings
+from tests.listeners import collect
+from tests.scenes import demo_model, picture
+
+pytestmark = pytest.mark.usefixtures("all_known")
+WORDS = Vocabulary(("apple", "car"))
+IMAGE = np.tile(picture(200, 200), (5, 5, 1))
+MASK = np.ones((40, 36), bool)
+# Of several sizes, so that windows differ in pixels; two share one.
+BOXES = [(50, 50, 34), (50, 90, 34), (60, 500, 20), (300, 60, 36), (420, 800, 24), (800, 500, 12)]
+
+
+def task(z=0, count=None):
+    regions = [
+        Region(number + 1, (y, x, y + side, x + side), MASK[:side, :1].repeat(side, 1))
+        for number, (y, x, side) in enumerate(BOXES[:count])
+    ]
+    return PlaneTask(
+        source=ArrayPlane(IMAGE), regions=Regions((1000, 1000), regions), position=(("z", z),)
+    )
+
+
+def run(tasks, **settings):
+    settings = RunSettings.of(InversionConfig(steps=2), **settings)
+    return collect(lambda: run_planes(demo_model(), tasks, WORDS, settings))
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Numbers of images of the batches that are made."""
+    made, original = [], ImageBatch.__init__
+
+    def init(self, model, tensors, *arguments):
+        made.append(len(tensors))
+        original(self, model, tensors, *arguments)
+
+    monkeypatch.setattr(ImageBatch, "__init__", init)
+    return made
+
+
+def alone(monkeypatch, tasks, **settings):
+    with monkeypatch.context() as patch:
+        patch.setattr(window_runner, "masks_at_once", lambda *_: 1)
+        return run(tasks, **settings)[1]
+
+
+def test_rows_records_and_progress_are_those_of_one_window_after_the_other(batches, monkeypatch):
+    tasks = [task(), task(1, 3)]
+    news, together = run(tasks)
+    assert batches == [7]  # of two planes
+    expected = alone(monkeypatch, tasks)
+    assert batches == [7]
+    assert together.ids == expected.ids
+    for one, other in zip(together.regions, expected.regions, strict=True):
+        np.testing.assert_allclose(one.embedding, other.embedding, atol=1e-5)
+        np.testing.assert_allclose(one.losses, other.losses, atol=1e-5)
+        np.testing.assert_allclose(one.grid_map, other.grid_map, atol=1e-4 * other.grid_map.max())
+        assert one.iou == pytest.approx(other.iou, abs=0.01)
+        assert one.window.image_norm == pytest.approx(other.window.image_norm, rel=1e-5)
+        assert replace(one.window, image_norm=0) == replace(other.window, image_norm=0)
+        assert (one.index, one.position, one.bbox) == (other.index, other.position, other.bbox)
+        assert one.suggestion == other.suggestion
+    chunks = [item for item in news if isinstance(item, RegionChunk)]
+    assert [len(chunk.results) for chunk in chunks] == [2, 1, 1, 1, 1, 2, 1]
+    said = [item for item in news if isinstance(item, Progress)]
+    assert said[0].text == "Looking at parts 1-7 of 7, 0 %"
+    assert said[-1].text == "Regions 1-9 of 9, step 2 of 2"
+    assert said[-1].maps().shape[0] == 9
+    assert said[-1].box == together.regions[0].window.box
+    assert said[-1].indices == tuple(row.index for chunk in chunks for row in chunk.results)
+    shares = [item.fraction for item in said]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{"method": "crop"}, {"chunk_size": 1}, {"explainer": "gradcam"}, {"fast": True}]
+)
+def test_what_cannot_be_batched_goes_one_by_one(batches, settings):
+    _, results = run([task()], **settings)
+    assert not batches
+    assert results.ids == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("where", ["encoding", "inverting"])
+def test_windows_that_do_not_fit_together_are_halved(batches, monkeypatch, where):
+    original = ImageBatch.__init__, ImageBatch.invert
+
+    def init(self, model, tensors, *arguments):
+        if where == "encoding" and len(tensors) > 2:
+            raise MemoryError
+        original[0](self, model, tensors, *arguments)
+
+    def invert(self, masks, first=0):
+        if where == "inverting" and sum(map(len, masks)) > 2:
+            raise MemoryError
+        return original[1](self, masks, first)
+
+    monkeypatch.setattr(ImageBatch, "__init__", init)
+    monkeypatch.setattr(ImageBatch, "invert", invert)
+    news, results = run([task()])
+    notes = {item.note for item in news if isinstance(item, Progress)}
+    assert "Not enough memory: 2 regions at once" in notes
+    assert {row.window.resolution for row in results.regions} == {demo_model().working_resolution}
+    expected = alone(monkeypatch, [task()])
+    np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-5)
+
+
+class Watched(ArrayPlane):
+    """A plane that notes in which thread it is read."""
+
+    def __init__(self):
+        super().__init__(IMAGE)
+        self.threads, self.error = [], None
+
+    def read(self, level, box):
+        self.threads.append(threading.current_thread().name)
+        if self.error is not None and len(self.threads) > 2:
+            raise self.error
+        return super().read(level, box)
+
+
+def test_the_next_windows_are_read_meanwhile_and_no_thread_is_left():
+    source = Watched()
+    run([replace(task(), source=source)], chunk_size=1)
+    assert source.threads[0] == threading.current_thread().name
+    assert {name.partition("_")[0] for name in source.threads[1:]} == {"windows"}
+    assert len(source.threads) == 5  # each window once
+    assert not [one for one in threading.enumerate() if one.name.startswith("windows")]
+
+
+def test_a_window_that_cannot_be_read_ends_the_run_when_it_is_its_turn():
+    source, kept = Watched(), []
+    source.error = OSError("the disk is gone")
+
+    def hear(news):
+        if isinstance(news, RegionChunk):
+            kept.append(news)
+
+    settings = RunSettings.of(InversionConfig(steps=1), chunk_size=1)
+    with pytest.raises(OSError, match="the disk is gone"), listening(hear):
+        run_planes(demo_model(), [replace(task(), source=source)], WORDS, settings)
+    assert len(kept[-1].so_far) == 3
+
+
+def test_cancel_ends_the_thread_too():
+    def stop(news):
+        if isinstance(news, Progress) and news.stage == "inverting":
+            raise Cancelled
+
+    settings = RunSettings.of(InversionConfig(steps=1), chunk_size=1)
+    with pytest.raises(Cancelled), listening(stop):
+        run_planes(demo_model(), [task()], WORDS, settings)
+    assert not [one for one in threading.enumerate() if one.name.startswith("windows")]
