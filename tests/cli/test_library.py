@@ -57,7 +57,7 @@ def test_bad_folders_files_and_models_are_refused_in_a_line(place, call, refused
     assert "other.npz holds no results" in err
     assert "1 of 2 files could not be added" in err
     Library.new(place.parent / "more").add(bundle())
-    assert "is not the one of the library's" in refused(
+    assert "no such embeddings of the model demo" in refused(
         "library", "search", "more", "x", "--model", "demo"
     )
 

@@ -167,6 +167,7 @@ def search_command(
     opened = Library.open(place)
     space = opened.space([*(like or ()), *(unlike or ())], number=filters.space)
     loaded = load(model or space.model, None if model else space.architecture, device)
+    where: Any = {**filters.where, "space": space.id}
     answers = opened.search(
         *words,
         like=like or (),
@@ -174,7 +175,7 @@ def search_command(
         top=top,
         model=loaded,
         templates=template or (),
-        **{**filters.where, "space": space.id},
+        **where,
     )
     _print(answers, ", ".join(words))
 
