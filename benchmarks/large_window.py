@@ -107,6 +107,17 @@ def work_through(folder: Path) -> dict[str, Any]:
     report["napari_alone"] = pulse.measure(
         hands, lambda: viewer.add_image(pixels, name="alone"), lambda: True
     )
+    levels = [pixels[:: 2**step, :: 2**step] for step in range(3)]
+
+    def change() -> None:
+        """Replace an image and its labels, as the panel does."""
+        viewer.add_image(levels)
+        viewer.add_labels(np.zeros(pixels.shape[:2], np.uint16))
+        while len(viewer.layers) > 2:
+            viewer.layers.pop(0)
+
+    change()
+    report["napari_alone_next_image"] = pulse.measure(hands, change, lambda: True)
     viewer.layers.clear()
     hands.rest(1)
     panel.vocabulary.text.setPlainText("field\nhouse")

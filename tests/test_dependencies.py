@@ -47,7 +47,8 @@ def imported(folder):
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 names.add(node.module.split(".")[0])
-    names -= {*sys.stdlib_module_names, "napari_maskinversion", "tests"}
+    # PyTorch's builds for CUDA bring triton.
+    names -= {*sys.stdlib_module_names, "napari_maskinversion", "tests", "triton"}
     return {plain(of_module.get(name, [name])[0]) for name in names}
 
 

@@ -118,6 +118,7 @@ API = {
     "engine/settings.py": {"InversionConfig"},
     "images/opening.py": {"read_image"},
     "library/library.py": {"Library"},
+    "pipeline/finding.py": {"Found", "find_regions"},
     "pipeline/imagining.py": {"imagine"},
     "pipeline/labelling.py": {"label_regions"},
     "regions/reading.py": {"read_regions"},

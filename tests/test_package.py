@@ -69,6 +69,7 @@ PUBLIC = {
     *("InversionResult", "Regions", "list_methods", "region_embedder", "label_regions"),
     *("read_image", "read_regions", "Results", "export", "errors", "imagine", "Imagined"),
     "Library",
+    *("find_regions", "Found"),
 }
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .engine.settings import InversionConfig
     from .images.opening import read_image
     from .library.library import Library
+    from .pipeline.finding import Found, find_regions
     from .pipeline.imagining import imagine
     from .pipeline.labelling import label_regions
     from .regions.reading import read_regions
@@ -35,6 +36,7 @@ except PackageNotFoundError:  # pragma: no cover - a source tree that is not ins
     __version__ = "0.0.0"
 
 _PUBLIC = {
+    "Found": "pipeline.finding",
     "InversionConfig": "engine.settings",
     "InversionResult": "engine.invert.loop",
     "Library": "library.library",
@@ -43,6 +45,7 @@ _PUBLIC = {
     "Results": "results.results",
     "Imagined": "diffusion.pictures",
     "export": "results.export.catalogue",
+    "find_regions": "pipeline.finding",
     "imagine": "pipeline.imagining",
     "label_regions": "pipeline.labelling",
     "list_methods": "engine.methods.registry",
@@ -55,6 +58,7 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "Found",
     "Imagined",
     "InversionConfig",
     "InversionResult",
@@ -64,6 +68,7 @@ __all__ = [
     "Results",
     "errors",
     "export",
+    "find_regions",
     "imagine",
     "label_regions",
     "list_methods",

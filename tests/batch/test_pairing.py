@@ -118,7 +118,7 @@ def test_what_is_left_out_or_missing_is_said_in_a_line_each(touch):
         ("nowhere/*", None, "There is no file at nowhere"),
         ("text", None, "There is no image at text"),
         ("in", "nowhere", "There is no file at nowhere"),
-        ("in", "strange", "No file at strange has the name of an image, such as a"),
+        ("in", "strange", "No file at strange has the name of an image, such as a; give other"),
         ("in", "of", "of/a.png and of/a_2.png may both be the regions of in/a.png"),
         ("in", "of/{name}.xml", "There is no file at of/{name}.xml for any image"),
     ],

@@ -127,4 +127,7 @@ def test_regions_of_the_large_image_lie_in_it_and_the_first_are_as_dense_as_all(
     regions = speed._ellipses(500)
     assert all(one.bbox[2] <= 3072 and one.bbox[3] <= 4096 for one in regions)
     assert all(one.mask.any(0).all() and one.mask.any(1).all() for one in regions)
+    for one in regions:
+        y0, x0, y1, x1 = one.bbox
+        assert one.mask.shape == (y1 - y0, x1 - x0)
     assert regions[249].bbox[0] < 3072 * 0.6

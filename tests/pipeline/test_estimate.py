@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.engine.compute import devices
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models.registry import list_models
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
@@ -248,3 +250,16 @@ def test_after_the_first_run_the_estimate_is_within_one_and_a_half_times(monkeyp
     took = clock.now - begun - 60  # sentences are embedded once
     assert took / 1.5 < first < took * 1.5
     assert asked().seconds == pytest.approx(took, rel=0.5)
+
+
+@pytest.mark.parametrize("triton", [True, False])
+def test_the_line_about_a_gpu_says_what_triton_brings(monkeypatch, triton):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H100")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(devices, "find_spec", lambda _: triton or None)
+    line = module.place_text("cuda:1")
+    assert line.startswith("On NVIDIA H100 (cuda:1), maps ")
+    assert ("fused by Triton" in line, "needs Triton" in line) == (triton, not triton)
+    assert "maps" not in module.place_text("cpu")

@@ -333,6 +333,7 @@ class Session(EventedModel):
     decisions: int = 0
     # Regions that were changed, added or removed since the results were made
     changed_regions: frozenset[Any] = frozenset()
+    computing: frozenset[Any] = frozenset()  # Regions that live mode computes
     # Whether the image, as it is displayed, has changed since then; and whether its pixels have
     image_changed: bool = False
     pixels_changed: bool = False
@@ -747,8 +748,8 @@ class Session(EventedModel):
 
     @property
     def changed_rows(self) -> frozenset[int]:
-        """Rows of regions that were changed or removed since; of a changed image, all."""
-        every, keys = self.image_changed, self.changed_regions
+        """Rows of regions that were changed or removed since, or are computed; maybe all."""
+        every, keys = self.image_changed, self.changed_regions | self.computing
         regions = enumerate(() if self.results is None else self.results.regions)
         return frozenset(
             row for row, one in regions if every or RegionKey(one.id, one.position) in keys

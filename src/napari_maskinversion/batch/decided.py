@@ -33,6 +33,7 @@ class Summary:
     decided: int = 0
     flagged: int = 0  # Undecided regions whose suggestion is flagged
     suggested: bool = False  # Whether there are suggestions
+    waiting: tuple[tuple[str, float], ...] = ()  # Word and confidence of undecided regions
     problem: str = ""  # Why it cannot be used; one line
 
 
@@ -87,6 +88,16 @@ def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
         decided=len(regions) - len(open_),
         flagged=sum(region.flagged for region in open_),
         suggested=bundle.results.info.vocabulary is not None,
+        waiting=waiting_of(open_),
+    )
+
+
+def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]:
+    """Return suggested word and confidence of regions that have one."""
+    return tuple(
+        (one.suggestion, float(one.ranking.probabilities[0]))
+        for one in regions
+        if one.ranking is not None and one.suggestion
     )
 
 

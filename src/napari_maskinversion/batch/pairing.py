@@ -252,7 +252,7 @@ def _by_template(images: Sequence[Pair], template: str, notes: list[str]) -> lis
     files = [_filled(template, one) for one in images]
     there = {file for file in files if exists(file)}
     if not there:
-        raise InputError(f"There is no file at {template} for any image; check --regions.")
+        raise InputError(f"There is no file at {template} for any image; give other regions.")
     pairs = []
     for one, file in zip(images, files, strict=True):
         if one.image in there:  # the masks lie beside the images
@@ -297,8 +297,8 @@ def _by_name(images: list[Pair], place: str, notes: list[str]) -> list[Pair]:
         return _by_file(images, files[0])  # such as one COCO file for all
     if not regions:
         raise InputError(
-            f"No file at {place} has the name of an image, such as {_stem_of(images[0])}; check "
-            "--regions."
+            f"No file at {place} has the name of an image, such as {_stem_of(images[0])}; give "
+            "other regions."
         )
     pairs = [replace(one, regions=regions.get(number)) for number, one in enumerate(images)]
     notes += [f"{one} has no regions at {place}." for one in pairs if one.regions is None]

@@ -1,31 +1,47 @@
-"""The command ``find``: regions ranked by an expression."""
+"""The command ``find``: regions ranked by an expression, or found by one where there are none."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, InputError
+from ..base.progress_words import STARTING
 from ..language.labels.label import choose_templates
-from ..language.ranking.ranking import EXPRESSION_ALPHA, RegionMatch, check_expression, find
-from ..pipeline.job import open_job
+from ..language.ranking.ranking import (
+    EXPRESSION_ALPHA,
+    RegionMatch,
+    check_expression,
+    embed_expression,
+    find,
+)
+from ..pipeline.job import Job, open_job, open_plane
+from ..regions.sam.checkpoints import CHECKPOINTS, file_or_checkpoint, on_disk
+from ..results.export.archive import open_archive
 from ..results.settings import RunSettings
-from .console import print_table, say
+from .console import ProgressBar, following, print_table, say
 from .options import (
     EarlierResults,
     ImageFile,
-    MaskFiles,
+    Output,
     template_option,
+    with_option_groups,
     with_paper,
     with_settings,
 )
-from .running import embedded, load, say_unfinished
+from .running import embedded, fetch_sam, load, say_unfinished
 
 if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+    from ..pipeline.finding import FloatArray
+    from ..regions.sam.segmenter import Segmenter
     from ..results.results import Results
+
+_FILES: Final = Output(out=Path("found"), formats="csv,json,geojson,masks")
 
 
 @with_paper("expressions", template=["none"])
@@ -39,33 +55,145 @@ if TYPE_CHECKING:
     help={
         "inversion.alpha": "How much of its surroundings a region's embedding keeps. For "
         "descriptions, the paper found about 5 best (RefCOCO: 42 % right at 0, 56 % at 5, 21 % at "
-        "20); 0: the region alone."
+        "20); 0: the region alone, which is also what 5 means without MASKS."
     },
 )
+@with_option_groups
 def find_command(
     image: ImageFile,
-    masks: MaskFiles,
-    expression: Annotated[str, typer.Argument(help="The region in words: the dog on the left.")],
+    masks: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MASKS]",
+            help="Regions to rank, in any file that run reads. Without them regions are proposed, "
+            "and those that fit are written.",
+        ),
+    ] = None,
+    expression: Annotated[
+        str | None,
+        typer.Argument(metavar="WORDS", help="The region in words: the dog on the left."),
+    ] = None,
+    *,
     settings: RunSettings,
     template: Annotated[list[str] | None, template_option("none, the description as it is")] = None,
     top: Annotated[int, typer.Option(help="Regions to print.")] = 20,
     results: EarlierResults = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of words: examples. Regions of this image in a file, or results.npz of "
+            "another image; --only 3,5 chooses some."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Without MASKS: least similarity (default: 0.36; 0.6 for examples)."),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Without MASKS: the SAM checkpoint that proposes regions, a file or "
+            f"{', '.join(CHECKPOINTS)} (default: one on this machine, else none)."
+        ),
+    ] = None,
+    output: Output = _FILES,
 ) -> None:
-    """Rank the regions of an image by how well words fit them, best first.
+    """Rank the regions of an image by how well words fit them, or find regions by words.
 
     Use --window whole for words about places in the image, unless its regions are small.
     """
     templates = choose_templates(template or ("none",))
-    check_expression(expression, templates)
     if top < 1:
         raise ConfigError(f"--top must be at least 1; got {top}.")
-    with open_job(image, masks, settings, say) as job:
+    if masks is not None and expression is not None:
+        if like is not None:
+            raise ConfigError("--like finds without MASKS and WORDS; leave them out.")
+        check_expression(expression, templates)
+        with open_job(image, Path(masks), settings, say) as job:
+            model = load(settings.model, settings.architecture, settings.device)
+            regions, finished = embedded(model, job, results)
+        ranked = find(model, regions.embeddings, expression, templates)
+        _print_matches(regions, ranked[:top], expression)
+        if not finished:
+            say_unfinished(regions, job)
+        return
+    if (masks is None) == (like is None):
+        raise InputError("Say what to find: words, such as 'a red blood cell', or --like FILE.")
+    if masks is not None and Path(masks).exists():
+        raise InputError(f"{masks} is a file; add words that describe a region.")
+    if results is not None or settings.planes is not None:
+        raise ConfigError("--results and --planes go with MASKS; leave them out.")
+    if masks is not None:
+        check_expression(masks, templates)
+    if settings.inversion.alpha == EXPRESSION_ALPHA:
+        settings = settings.changed({"inversion.alpha": 0.0})
+    _held = output.begin(image, like, settings.model)  # until this function returns
+    with open_plane(image, settings, say) as job:
         model = load(settings.model, settings.architecture, settings.device)
-        regions, finished = embedded(model, job, results)
-    ranked = find(model, regions.embeddings, expression, templates)
-    _print_matches(regions, ranked[:top], expression)
-    if not finished:
-        say_unfinished(regions, job)
+        sam = _segmenter(checkpoint, settings.device)
+        from ..pipeline.finding import EXAMPLE, WORD, propose
+
+        with following(_show) as bar:
+            bar.show(STARTING)
+            if masks is not None:
+                query, usual = embed_expression(model, masks, templates), WORD
+            else:
+                assert like is not None
+                query, usual = _example(model, job, image, like), EXAMPLE
+            candidates = propose(model, job.tasks[0].source, settings, sam, job.tasks[0].position)
+            hits = candidates.search(model, query)
+        least = usual if threshold is None else threshold
+        fitting = candidates.found(hits, least)
+        say(candidates.how)
+        if not len(fitting.regions):
+            raise InputError(
+                f"No region has a similarity of {least:g} or more; the most similar has "
+                f"{hits[0].similarity:.2f}. Lower --threshold to get it."
+            )
+        done = replace(job, tasks=[replace(job.tasks[0], regions=fitting.regions)])
+        written = output.write(done.bundle(fitting.results))
+    values = [*(hit.similarity for hit in hits), math.nan]
+    shown = range(min(top, len(fitting.regions)))
+    matches = [RegionMatch(row, values[row], values[row] - values[row + 1]) for row in shown]
+    _print_matches(fitting.results, matches, masks or f"like {like}")
+    say(written)
+
+
+def _show(bar: ProgressBar, news: Any) -> None:
+    if hasattr(news, "text"):  # finished regions have none
+        bar.show(news.text, news.fraction)
+        bar.say_note(getattr(news, "note", ""))
+
+
+def _segmenter(checkpoint: str | None, device: str) -> Segmenter | None:
+    """Load the checkpoint that was named, or one on this machine; None without any."""
+    wanted = on_disk() if checkpoint is None else file_or_checkpoint(checkpoint)
+    if wanted is None:
+        return None
+    from ..regions.sam.segmenter import load_segmenter
+
+    return load_segmenter(wanted if isinstance(wanted, Path) else fetch_sam(wanted), device)
+
+
+def _example(model: Backbone, job: Job, image: Path, like: Path) -> FloatArray:
+    """Embed the examples in a file, or take the embeddings of an archive."""
+    from ..pipeline.finding import example_of, unit
+
+    if like.suffix.lower() != ".npz":
+        with open_job(image, like, job.settings, say) as examples:
+            task = examples.tasks[0]
+            return example_of(model, task.source, task.regions, job.settings)
+    known = open_archive(like).results
+    if known.info.fingerprint != model.fingerprint or known.info.method != job.settings.method:
+        raise InputError(
+            f"{like} has embeddings of {known.info.model} by {known.info.method.name}; use the "
+            "same model and method."
+        )
+    wanted = job.settings.only_ids
+    rows = [row for row, own in enumerate(known.ids) if wanted is None or own in wanted]
+    if not rows:
+        raise InputError(f"There is no region {job.settings.only} in {like}.")
+    return unit(known.embeddings[rows].mean(0))
 
 
 def _print_matches(results: Results, ranked: list[RegionMatch], expression: str) -> None:

@@ -290,7 +290,7 @@ def _device(facts: Mapping[str, Any]) -> tuple[Status, str, str]:
         first = "choose the device cpu, or install a torch for an older CUDA:"
         return "problem", summary, f"{first}\n{install_torch('cu126', '--reinstall')}"
     if facts["gpus"]:
-        return "ok", f"cuda: {', '.join(facts['gpus'])}", ""
+        return "ok", f"cuda: {', '.join(facts['gpus'])}; {facts['kernels']}", ""
     if facts["mps"]:
         return "ok", "Apple's GPU (mps)", ""
     if hidden is not None and hidden.strip() in ("", "-1"):
@@ -467,11 +467,14 @@ def _torch() -> Facts:
         about = torch.cuda.get_device_properties
         gpus = [about(index) for index in range(torch.cuda.device_count() if cuda else 0)]
         torch.zeros(1).numpy()  # fails where torch is older than NumPy
+        from ..engine.compute.devices import kernels_text
+
     return {
         "version": str(torch.__version__),
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
         "gpus": [f"{gpu.name} ({gpu.total_memory / 2**30:.0f} GiB)" for gpu in gpus],
+        "kernels": kernels_text(torch.device("cuda", 0)) if gpus else "",
         "mps": bool(torch.backends.mps.is_available()),
         "threads": int(torch.get_num_threads()),
         "warnings": [" ".join(str(warning.message).split()) for warning in caught],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from pydantic import field_validator, model_validator
@@ -49,7 +50,7 @@ class InversionConfig(Config):
         GradCAM looks at the last layer alone: ``layers`` must be 1. Default: "legrad".
     fast : bool
         Estimate LeGrad's map from fewer products and query tokens for each mask whose estimate
-        agrees with the exact map; exact elsewhere, and for small models. The result (maps,
+        agrees with the exact map; exact elsewhere, for small models and on a GPU. The result (maps,
         overlaps, the last loss) is exact for the returned embedding in any case. The other maps
         are always exact. Default: False.
     route : {"auto", "direct", "decomposed"}
@@ -81,8 +82,8 @@ class InversionConfig(Config):
     )
     alpha: float = setting(
         0.0,
-        "Surroundings (alpha)",
-        "How much of them counts. 0: the region alone; about 5: with what is around it.",
+        "Surroundings",
+        "How much of them counts (alpha). 0: the region alone; about 5: with what is around it.",
         ui_max=20,  # the largest value in the paper
         ge=0,
     )
@@ -102,7 +103,7 @@ class InversionConfig(Config):
         False,
         "Fast",
         "Estimate LeGrad's map where the estimate agrees with the exact one. "
-        "Saves about half of the time with large models.",
+        "Saves about half of the time with large models; changes nothing on a GPU.",
     )
     route: Literal["auto", "direct", "decomposed"] = setting(
         "auto",
@@ -156,8 +157,8 @@ class InversionConfig(Config):
         config = config or _DEFAULT
         return config.changed(**changes) if changes else config
 
-    def check(self, tower: ExplainedTower) -> None:
-        """Refuse settings that an image tower cannot work with.
+    def check(self, tower: ExplainedTower, device: str = "cpu") -> None:
+        """Refuse settings that an image tower cannot work with; warn of what a device ignores.
 
         Raises
         ------
@@ -179,6 +180,9 @@ class InversionConfig(Config):
                 f"explainer {self.explainer!r} explains only the last layer of a model that "
                 f"pools by attention: layers must be 1; got {self.layers}."
             )
+        if self.fast and device != "cpu":
+            note = f"fast changes nothing on a GPU ({device}): all maps are exact there."
+            warnings.warn(note, stacklevel=2)
 
 
 _DEFAULT: Final = InversionConfig()

@@ -155,4 +155,9 @@ def likely_device(chosen: str, model: str, resolution: int) -> str:
 
 def place_text(device: str) -> str:
     """Return one line about the device of a run."""
-    return f"On {device_name(device)}"
+    line, torch = f"On {device_name(device)}", torch_if_loaded()
+    if not device.startswith("cuda") or torch is None or not torch.cuda.is_available():
+        return line
+    from ..engine.compute.devices import kernels_text
+
+    return f"{line}, {kernels_text(torch.device(device))}"

@@ -63,7 +63,7 @@ def open_inputs(
     stack = open_stack(image, settings, on_note)
     try:
         position = stack.position(settings.plane)
-        units = _units(stack, settings.pixel_size, settings.unit)
+        units = units_of(stack, settings)
         names: Mapping[str, str] = {}
         numbers: dict[str, Any] = {}
         if is_annotations(masks):
@@ -186,11 +186,13 @@ def _on_planes(
     return on_planes
 
 
-def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
+def units_of(stack: Stack, settings: RunSettings) -> Units | None:
+    """Return the size of pixels that the settings or else the file state."""
+    size = settings.pixel_size
     if size is None:
         return stack.units
     geo = None if stack.units is None else stack.units.geo
-    return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
+    return Units(pixel=(size, size), unit=short_unit(settings.unit), geo=geo)
 
 
 def vocabulary_in(
@@ -226,7 +228,7 @@ def input_files(*paths: Path | str | None) -> list[Path]:
 
 def origin(
     image: Path,
-    masks: Path,
+    masks: Path | None,
     settings: RunSettings,
     stack: Stack,
     coco_facts: Mapping[str, Any] = MappingProxyType({}),
@@ -237,15 +239,17 @@ def origin(
 
     Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
-    files = [] if is_zarr(masks) or not masks.is_dir() else mask_files(masks)
-    regions = {str(number): _describe(file) for number, file in enumerate(files, 1)}
-    folder = {"folder": masks.resolve().name, "regions": regions}
-    about = _describe(image)
+    about, regions = _describe(image), {}
+    if masks is not None:
+        files = [] if is_zarr(masks) or not masks.is_dir() else mask_files(masks)
+        one_by_one = {str(number): _describe(file) for number, file in enumerate(files, 1)}
+        folder = {"folder": masks.resolve().name, "regions": one_by_one}
+        regions = {"masks": folder if files else _describe(label_image(masks, stack.series))}
     if len(stack.images) > 1:
         about |= {"series": stack.series, "image_in_file": stack.images[stack.series]}
     return {
         "image": about,
-        "masks": folder if files else _describe(label_image(masks, stack.series)),
+        **regions,
         "channels": settings.channels,
         "channels_used": stack.used_channels(channels_of(settings)),
         **coco_facts,

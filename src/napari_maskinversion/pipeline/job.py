@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.identity import identify_image
+from ..base.regions import Regions
 from ..base.units import Units
 from ..language.captions.bank import CaptionBank
 from ..language.labels.vocabulary import Vocabulary
@@ -21,7 +22,7 @@ from ..results.export.bundle import Bundle, Masks, compress_masks
 from ..results.results import Results
 from ..results.settings import RunSettings
 from . import run as pipeline
-from .inputs import open_inputs, origin, vocabulary_in
+from .inputs import channels_of, open_inputs, open_stack, origin, units_of, vocabulary_in
 from .run import PlaneTask, check_tasks
 
 if TYPE_CHECKING:
@@ -86,6 +87,26 @@ def open_job(
             names=inputs.names,
             regions=regions,
             source=origin(image, regions, settings, stack, inputs.coco_facts),
+            image=asdict(identify_image(image.name, stack.levels[0])),
+        )
+
+
+@contextmanager
+def open_plane(
+    image: Path, settings: RunSettings, on_note: Callable[[str], object] = lambda _: None
+) -> Generator[Job, None, None]:
+    """Open an image without regions for the time of the block; the job's plane has none yet."""
+    settings.method.check()
+    with open_stack(image, settings, on_note) as stack:
+        place = stack.position(settings.plane)
+        source = stack.source(place, channels_of(settings))
+        position = tuple((axis, place[axis]) for axis in stack.plane_axes if axis in place)
+        source.check()
+        yield Job(
+            tasks=[PlaneTask(source=source, regions=Regions(source.shape, ()), position=position)],
+            settings=settings,
+            units=units_of(stack, settings),
+            source=origin(image, None, settings, stack),
             image=asdict(identify_image(image.name, stack.levels[0])),
         )
 

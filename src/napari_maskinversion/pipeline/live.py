@@ -50,6 +50,7 @@ class LiveRun:
         self._vocabulary: Vocabulary | None = None  # all rows are ranked by it
         self.inverted = 0
         self.identities: tuple[RegionIdentity, ...] = ()
+        self.computing: frozenset[RegionKey] = frozenset()  # Regions of the update that goes on
 
     def update(self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None) -> Results | None:
         """Update the results to the present regions."""
@@ -65,6 +66,7 @@ class LiveRun:
                 changed.append(replace(task, regions=regions))
                 new += [one for _, one in left]
         self.identities = tuple(one for identities in now for one in identities)
+        self.computing = frozenset(one.key for one in new)
         if changed:
             self._invert(changed, new, vocabulary)
         results = self._results()

@@ -418,8 +418,8 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     region = answered.results.results.regions[0]
     one, other = part.sides
     assert [side.title.text() for side in part.sides] == [
-        "Surroundings (alpha) 0",
-        "Surroundings (alpha) 5",
+        "Surroundings 0",
+        "Surroundings 5",
     ]
     best = f"{region.ranking.similarities[0]:.2f} {region.ranking.labels[0]}"
     assert one.labels.text().splitlines()[0] == best

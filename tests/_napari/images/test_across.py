@@ -1,8 +1,10 @@
 """Work on all images of a project in the real window: suggest, accept, take back."""
 
+import json
 import shutil
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -61,6 +63,22 @@ def test_accepting_in_all_images_is_taken_back_in_one(qtbot, panel, computed):
     assert sum(decided(computed)) == 0
 
 
+def test_accept_counts_what_waits_and_goes_on_to_a_word_that_has_some(qtbot, panel, computed):
+    part = panel.images.part
+    files = [archive_file(panel.images.project, f"cell-{number}.png") for number in (1, 2)]
+    words = Counter(one.suggestion for file in files for one in open_archive(file).results.regions)
+    panel.show()
+    panel.tabs.show_tab("images")  # it counts the images in view
+    part.limit.setValue(0)
+    for word, count in words.items():
+        part.word.setCurrentText(word)
+        qtbot.waitUntil(lambda count=count: part.accept.text() == f"Accept {count}", timeout=WAIT)
+    (first, _), (other, left) = words.most_common()
+    accept_all(qtbot, panel, first)
+    assert part.word.currentText() == other
+    qtbot.waitUntil(lambda: part.accept.text() == f"Accept {left}", timeout=WAIT)
+
+
 def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot, panel, computed):
     state, word = review(qtbot, panel), first_word(panel)
     accept_all(qtbot, panel, word)
@@ -82,6 +100,32 @@ def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, pane
     suggested(qtbot, panel)
     assert tuple(read_project(file).labels) == ("bus", "key")
     assert {row.suggestion for row in panel.session.results.regions} <= {"bus", "key"}
+
+
+def test_names_of_the_regions_of_one_image_are_not_the_words_of_all(qtbot, panel, project):
+    file, names = project / "project.yaml", {1: ("car", "dog"), 2: ("bus", "key")}
+    for number, words in names.items():
+        content = {
+            "images": [{"id": 1, "file_name": f"cell-{number}.png", "height": 64, "width": 64}],
+            "categories": [{"id": at, "name": word} for at, word in enumerate(words, 1)],
+            "annotations": [
+                {"id": at, "image_id": 1, "category_id": at, "bbox": [9 * at, 9, 8, 20]}
+                for at in (1, 2)
+            ],
+        }
+        (project / f"masks/cell-{number}.json").write_text(json.dumps(content))
+    images = tuple(
+        one.model_copy(update={"regions": f"masks/cell-{number}.json"})
+        for number, one in enumerate(read_project(file).images[:2], 1)
+    )
+    write_project(read_project(file).model_copy(update={"labels": None, "images": images}), file)
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    on_disk(qtbot, panel)
+    assert read_project(file).labels is None
+    for number, words in names.items():
+        bundle = open_archive(archive_file(panel.images.project, f"cell-{number}.png"))
+        assert bundle.results.info.vocabulary.labels == words
 
 
 def test_accepting_in_all_images_leaves_an_image_outside_the_project_alone(qtbot, panel, computed):

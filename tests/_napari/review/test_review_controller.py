@@ -1,5 +1,7 @@
 """The review in a window: what is marked, what a key decides about, and when the review ends."""
 
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget, QFileDialog, QTableWidget
 
+from napari_maskinversion._napari.layers import overlays
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
 from napari_maskinversion._napari.session import session_of
@@ -355,6 +358,41 @@ def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing,
         press(qtbot, canvas(reviewing), key)
     reviewing._viewer.layers.remove("cells")
     assert not part.body.isVisible()
+
+
+def test_the_crop_of_a_large_region_is_read_beside_the_window(qtbot, monkeypatch, reviewing):
+    readers, read = [], overlays.read_reduced
+    monkeypatch.setattr(overlays, "_QUICK", 0, raising=False)
+    monkeypatch.setattr(
+        overlays,
+        "read_reduced",
+        lambda *args: (readers.append(threading.current_thread()), read(*args))[1],
+    )
+    press(qtbot, canvas(reviewing), "A")
+    qtbot.waitUntil(lambda: reviewing.review.part.crop.crop is not None)
+    assert readers
+    assert threading.main_thread() not in readers
+
+
+def test_keys_decide_nothing_while_another_plane_is_in_view(
+    qtbot, viewer, dock, slow, run_to_end, scene
+):
+    viewer.add_image(np.stack([scene[0][..., 0]] * 3), name="stack")
+    viewer.add_labels(np.stack([scene[1]] * 3), name="cells")
+    viewer.dims.set_point(0, 1)
+    widget, slow.free = dock(), True
+    run_to_end(widget)
+    switch_on(qtbot, widget)
+    viewer.dims.set_point(0, 2)
+    qtbot.waitUntil(lambda: widget.session.elsewhere != "")
+    for key in "AR":
+        press(qtbot, canvas(widget), key)
+        assert states(widget) == {}
+        assert "These suggestions are of plane 1" in widget.foot.status.text()
+    viewer.dims.set_point(0, 1)
+    qtbot.waitUntil(lambda: not widget.session.elsewhere)
+    press(qtbot, canvas(widget), "A")
+    assert len(states(widget)) == 1
 
 
 def test_the_heatmap_leaves_the_object_visible_while_its_region_is_reviewed(window, qtbot, opened):

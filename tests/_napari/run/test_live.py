@@ -56,6 +56,22 @@ def test_a_stroke_updates_its_row_and_no_other(qtbot, live, inverted):
     assert live.live.part.line.text() == "Live: 2 regions up to date."
 
 
+def test_the_row_that_is_computed_says_so(qtbot, live):
+    seen, model = [], live.results.model
+    column = [column.name for column in model.columns].index("status")
+
+    def look(computing):
+        status = [model.data(model.index(row, column)) for row in (0, 1)]
+        seen.append((live.live.part.line.text(), status))
+
+    live.session.events.computing.connect(look)
+    live._viewer.layers["cells"].paint((40, 30), 1)
+    settled(qtbot, live)
+    assert seen[0][0].startswith("Live: computing region 1")
+    assert [status == "computing" for status in seen[0][1]] == [True, False]
+    assert "computing" not in seen[-1][1]
+
+
 def test_new_regions_come_and_removed_ones_leave(qtbot, live, inverted):
     cells = live._viewer.layers["cells"]
     live.results.select(1)

@@ -37,9 +37,9 @@ def calls():
     return counted
 
 
-def test_an_inversion_goes_through_ten_files(calls):
+def test_an_inversion_goes_through_a_dozen_files(calls):
     assert {"engine/invert/inverter.py", "engine/explain/legrad.py"} <= set(calls)
-    assert len(calls.keys() - {""}) <= 10, sorted(calls)
+    assert len(calls.keys() - {""}) <= 12, sorted(calls)
 
 
 def test_an_inversion_of_ten_steps_makes_few_calls(calls):

@@ -1,8 +1,12 @@
 """Fast inversions: close where estimates are trusted, exact where not."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.progress import listening
@@ -11,6 +15,7 @@ from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapL
 from napari_maskinversion.engine.invert import fast, map_builder
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, StepState, descend
+from napari_maskinversion.engine.invert.map_builder import MapBuilder
 from tests.engine import oracle
 from tests.engine.towers import (
     SMOOTH_SIDE,
@@ -390,3 +395,20 @@ def test_a_sample_of_queries_has_a_tolerance_of_its_own(stack, monkeypatch, tole
     failed, _ = fast.descend_fast(maps, Descent(targets, start, EXACT))
     assert not len(failed)
     assert (every.calls > sample.calls) == (used == "all queries")
+
+
+def test_on_a_gpu_fast_is_what_exact_is_and_says_so():
+    """Estimates took longer there than exact maps (docs/contributing/architecture.md)."""
+    inverter = engine()
+    encoding = inverter._current().maps.encoding
+    assert MapBuilder(encoding, 2**30).fast(FAST, 4) is not None
+    for kind in ("cuda", "mps"):
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            on_gpu = replace(encoding, embedding=torch.empty(24, device=kind))
+            assert MapBuilder(on_gpu, 2**30).fast(FAST, 4) is None
+        with pytest.warns(UserWarning, match=f"fast changes nothing on a GPU \\({kind}\\)"):
+            inverter._check(FAST, torch.device(kind))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inverter._check(FAST, torch.device("cpu"))
+        inverter._check(EXACT, torch.device("cuda"))

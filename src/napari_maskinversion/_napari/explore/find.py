@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +26,8 @@ from ...language.ranking.ranking import (
     find,
 )
 from ...results.settings import fields_of
+from ..layers.coordinates import ViewPoint
+from ..layers.layers import count_regions
 from ..layers.tasks import ImageFingerprint, PlaneFinder
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of, find_request
@@ -34,6 +37,8 @@ from ..widgets.sections import Note, form, line, stack, table_view
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import refusing
+from .find_anywhere import Anywhere, Example, Proposed, find_anywhere, search_of
+from .hits import HitsRow
 from .work_section import ProgressSection, Shared
 
 if TYPE_CHECKING:
@@ -69,6 +74,8 @@ class FindSection(ProgressSection):
         # The last finding, its layers and planes; and those of the search that goes on.
         self._shown: tuple[Finding, Any, Any, PlaneFinder] | None = None
         self._next: tuple[Any, Any, PlaneFinder] | None = None
+        self._proposed: Proposed | None = None  # Of the last search without regions
+        self._example: Example | None = None  # Of the last search by one
         self.words = QLineEdit()
         self.words.setPlaceholderText("the dog on the left")
         self.words.setAccessibleName("Words that describe a region")
@@ -88,6 +95,16 @@ class FindSection(ProgressSection):
             "For words about places, such as 'on the left'. Off: windows as in a run; small "
             "regions of large images are found in windows only."
         )
+        self.anywhere = QCheckBox("Also what has no region yet")
+        self.anywhere.setToolTip(
+            "Regions are proposed in the whole image, as where there are none at all"
+        )
+        self.like = QPushButton("All like this one")
+        self.like.setToolTip(
+            "Find all that looks like the selected region, also where no region is; without a "
+            "selected region, as on another image, like that of the last search"
+        )
+        self.hits = HitsRow(shared)
         self.estimate = Note(name="What finding would take")
         self.estimate.hide()
         self.about = Note("Describe one region and what is around it.")
@@ -101,6 +118,9 @@ class FindSection(ProgressSection):
         self.whole.toggled.connect(self.estimator.later)
         self.words.returnPressed.connect(self.run)
         self.find.clicked.connect(lambda _=False: self.run())
+        self.like.clicked.connect(lambda _=False: self._run_like())
+        self.hits.changed.connect(self._cut)
+        self.hits.made.connect(self._made)
         self.section.toggled.connect(self._seen)
 
     def _build(self) -> None:
@@ -114,8 +134,10 @@ class FindSection(ProgressSection):
         table.hide()
         rows = [
             line(self.words, self.find, shares=(1, 0)),
+            line(self.anywhere, self.like, shares=(1, 0)),
             self.progress,
             self.about,
+            self.hits,
             table,
             ("Surroundings", self.alpha),
             self.whole,
@@ -137,17 +159,20 @@ class FindSection(ProgressSection):
         self.after("edits", self._edited)
         self.after("tab", self._turned)
         self.after("row", self._row_changed)
+        self.after("record row", self.refresh)
 
     def stop(self) -> None:
         """Follow the session no more, and release image and results."""
         super().stop()
         self.estimator.stop()
-        self._shown = self._next = None
+        self._shown = self._next = self._proposed = self._example = None
+        self.hits.clear()
         self._show_finding(None)
 
     def refresh(self, _: object = None) -> None:
         """Show what can be done now."""
         self.find.setEnabled(not self.worker.busy)
+        self.like.setEnabled(not self.worker.busy and self._example_now() is not None)
 
     def ended(self) -> None:
         """Estimate the next search."""
@@ -177,10 +202,37 @@ class FindSection(ProgressSection):
         expression = " ".join(self.words.text().split())
         with refusing():
             check_expression(expression)
+            if self.anywhere.isChecked() or not self._has_regions():
+                self._search(expression)
+                return
             run, image = find_request(self._viewer, self._session, *self._how)
             self._next = image, self._session.regions, run.input.finder
             known = usable(self._known(image), run)
             self.start(partial(find_regions, expression, run, known, self._store))
+
+    def _example_now(self) -> Example | None:
+        """Return the selected region; without one that of the last search, on any image."""
+        results, row = self._session.results, self._session.row
+        if results is None or not 0 <= row < len(results):
+            return self._example
+        return Example(results.regions[row], results.info)
+
+    def _has_regions(self) -> bool:
+        layer = self._session.regions
+        return layer is not None and count_regions(layer, ViewPoint.of(self._viewer)) != 0
+
+    def _run_like(self) -> None:
+        """Find what is like the selected region, or say why not."""
+        if not self.worker.busy and (example := self._example_now()) is not None:
+            with refusing():
+                self._search("", example)
+                self._example = example
+
+    def _search(self, expression: str, like: Example | None = None) -> None:
+        search = search_of(self._viewer, self._session, expression, like, self._proposed)
+        # The search stands for the layer of regions: no row of the results is of it.
+        self._next = self._session.image, search, search.finder
+        self.start(partial(find_anywhere, search, self._store))
 
     def _known(self, image: Any) -> list[Known]:
         """Return results of the same image layer; the worker compares the pixels."""
@@ -193,25 +245,53 @@ class FindSection(ProgressSection):
             known.append(self._shown[0].known)
         return known
 
-    def answered(self, answer: Finding) -> None:
+    def answered(self, answer: Finding | Anywhere) -> None:
         """Show a ranking."""
-        if self._next is not None:
-            self._shown, self._next = (answer, *self._next), None
+        if self._next is None:
+            return
+        image = self._next[0]
+        finding = answer if isinstance(answer, Finding) else _finding(answer)
+        self._shown, self._next = (finding, *self._next), None
+        if isinstance(answer, Finding):
+            self.hits.clear()
             self._show_finding(answer)
+        else:
+            self._proposed = answer.proposed
+            self.hits.show_hits(answer, image)
+
+    def _cut(self, count: int) -> None:
+        """Show the best hits of a search without regions."""
+        if self._shown is not None:
+            finding = self._shown[0]
+            self._show_finding(replace(finding, matches=finding.matches[:count]))
+
+    def _made(self, count: int) -> None:
+        """Show that hits have become regions."""
+        self._shown = None
+        self._show_finding(None)
+        self._canvas.blank()
+        self.about.setText(f"Made {count:,} region{'s' * (count != 1)}.")
 
     def _show_finding(self, finding: Finding | None) -> None:
         """Show a ranking and select its best; None clears it."""
         self.model.show(finding)
         count = self.model.rowCount()
         self.table.setVisible(count > 0)
-        if finding is None or not count:
+        if finding is None:
+            return
+        if finding.how:
+            total = len(finding.known.results)
+            self.about.setText(f"{finding.expression}: {count:,} of {total:,} hits. {finding.how}")
+        if not count:
+            self._canvas.blank()
             return
         row = self.table.verticalHeader().defaultSectionSize()
         title = self.table.horizontalHeader().sizeHint().height() + 4
         self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
-        made = "existing embeddings" if finding.reused else "a new run"
-        summary = f"{count:,} region{'s' * (count != 1)} ranked, from {made}."
-        self.about.setText(f"'{finding.expression}': {summary}")
+        if not finding.how:
+            made = "existing embeddings" if finding.reused else "a new run"
+            summary = f"{count:,} region{'s' * (count != 1)} ranked, from {made}."
+            self.about.setText(f"'{finding.expression}': {summary}")
         self.table.selectRow(0)
         self.table.scrollToTop()
 
@@ -254,6 +334,7 @@ class FindSection(ProgressSection):
     def _seen(self, seen: bool) -> None:
         """Show what was found while the section is open, else what the selected row says."""
         results, row = self._session.results, self._session.row
+        self.hits.display(seen)
         if seen or self._shown is None:
             self._show(self.table.currentIndex().row())
         elif results is None or not 0 <= row < len(results):
@@ -338,10 +419,21 @@ class Finding:
     known: Known
     matches: tuple[RegionMatch, ...]  # Best first
     reused: bool  # Whether existing embeddings were used
+    how: str = ""  # What proposed the regions, where nobody drew them
 
     def region(self, place: int) -> RegionResult:
         """Return the region at one rank."""
         return self.known.results.regions[self.matches[place].row]
+
+
+def _finding(answer: Anywhere) -> Finding:
+    """Return all hits as a ranking."""
+    hits, values = answer.hits, [*answer.hits.similarities.tolist(), math.nan]
+    matches = (RegionMatch(row, one, one - values[row + 1]) for row, one in enumerate(values[:-1]))
+    pixels = ImageFingerprint(answer.proposed.pixels, answer.search.view)
+    what = f"'{answer.search.words}'" if answer.search.words else "All like this one"
+    known = Known(hits.results, pixels, answer.masks)
+    return Finding(what, known, tuple(matches), False, hits.how)
 
 
 def find_regions(

@@ -97,7 +97,8 @@ class AcrossImages(QObject):
         project, part = self._images.project, self._images.part
         if project is None:
             return
-        folder = QFileDialog.getExistingDirectory(part, "Export all images to folder")
+        title = f"Folder for {FILES[name]} of all images"
+        folder = QFileDialog.getExistingDirectory(part, title)
         if folder and may_replace(part, [Path(folder) / FILES[name]]):
             self.export(Path(folder), [name])
 
@@ -133,6 +134,7 @@ class AcrossImages(QObject):
 
     def _accepted(self, accepted: Accepted, here: str) -> None:
         self._keep_last(accepted)
+        self._images.part.go_on()
         self._images.recount()
         shown = self._images.shown
         if shown is not None and not here and shown.name in accepted.regions:

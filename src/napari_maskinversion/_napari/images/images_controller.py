@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
-from ...batch.decided import Summary
+from ...batch.decided import Summary, waiting_of
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
@@ -280,8 +280,11 @@ class ImagesController(QObject):
             self._leave(partial(self._show, opened))
             return
         before, self.keeper.kept_record = self.shown, None
+        words = self._session.vocabulary
         shown = show_image(self._viewer, self._session, opened, before)
         self.keeper.kept_record = self._session.record
+        if self._session.vocabulary != words:
+            self._take_as_of_regions()
         self.keeper.show(None)  # what leaves now is on the disk
         if before is not None:
             before.remove()
@@ -339,8 +342,13 @@ class ImagesController(QObject):
         # Words that the user has changed are being written.
         if not edits.has_words and words is not None and words != self._session.vocabulary:
             self._session.ask("take words", words.content)
-            edits.words = self._session.vocabulary or words
-            edits.of_regions = True
+            self._take_as_of_regions()
+
+    def _take_as_of_regions(self) -> None:
+        """Note that the words came with the regions of one image: they are not the project's."""
+        edits = self.keeper.edits
+        if edits is not None and not edits.has_words:
+            edits.words, edits.of_regions = self._session.vocabulary, True
 
     # -- the next image -----------------------------------------------------------------------
 
@@ -414,12 +422,14 @@ class ImagesController(QObject):
         if own is None or session.reviewed is None or session.results is None:
             return
         decided, keys = session.reviewed.review.decisions, session.reviewed.queue.keys
-        regions = zip(session.results.regions, keys, strict=True)
+        pairs = zip(session.results.regions, keys, strict=True)
+        open_ = [region for region, key in pairs if key not in decided]
         summary = Summary(
             regions=len(keys),
             decided=session.decided,
-            flagged=sum(region.flagged for region, key in regions if key not in decided),
+            flagged=sum(region.flagged for region in open_),
             suggested=True,
+            waiting=waiting_of(open_),
         )
         self.part.model.set_summary(own.name, summary)
         self.mark({own.name: session.undecided == 0 and not session.changed_regions})

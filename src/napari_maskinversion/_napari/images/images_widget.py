@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +27,19 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...batch.decided import Summary
+from ...batch.decided import ROUNDING, Summary
 from ...batch.exporting import TITLES
 from ..widgets.keys import IMAGES, PANEL, named, pressed
-from ..widgets.sections import MARGINS, Note, combo_box, line, select_row, stack, table_view
+from ..widgets.sections import (
+    MARGINS,
+    Note,
+    check_entry,
+    combo_box,
+    line,
+    select_row,
+    stack,
+    table_view,
+)
 from .images_work import SIDE
 
 NOTHING: Final = (
@@ -111,6 +121,16 @@ class ImagesModel(QAbstractTableModel):
     def summary(self, name: str) -> Summary | None:
         """Return the counts of an image, if they are known."""
         return self._summaries.get(name)
+
+    def waiting(self, confidence: float) -> Counter[str]:
+        """Count undecided regions by their word, in the images that are known."""
+        pairs = (pair for one in self._summaries.values() for pair in one.waiting)
+        return Counter(word for word, sure in pairs if sure >= confidence - ROUNDING)
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether images are not known yet."""
+        return len(self._summaries) < len(self.names)
 
     def drop_summary(self, name: str) -> None:
         """Count an image again when it is in view."""
@@ -226,19 +246,26 @@ class ImagesWidget(QWidget):
         self.limit.setSuffix(" %")
         self.limit.setAccessibleName("Lowest confidence in all images")
         self.limit.setToolTip("with at least this confidence")
-        self.accept = _button("Accept", "Accept the word in all images, in one step")
+        self.accept = _button(
+            "Accept",
+            "Accept the word in all images, in one step. +: not all are counted yet",
+        )
         self.accept.setAccessibleName("Accept in all images")
         self.undo = _button("Undo", "Undo what was last accepted in all images")
         self.undo.setAccessibleName("Undo in all images")
         self.undo.setEnabled(False)
+        self.word.currentIndexChanged.connect(self._show_waiting)
+        self.limit.valueChanged.connect(self._show_waiting)
+        self.model.dataChanged.connect(self._show_waiting)
         self.export = _button(
             "Export all...", "One file or data set for all images with suggestions"
         )
         titles = {name: f"{title}..." for name, title in TITLES.items()}
         exports = _menu(self.export, titles, self.exporting)
         exports.addSeparator()
-        self.accepted_only: Any = exports.addAction("Accepted regions only")
-        self.accepted_only.setCheckable(True)
+        self.accepted_only = check_entry(
+            exports, "Accepted regions only", "Export only accepted regions"
+        )
         self.export.setMenu(exports)
         self.body = QWidget()
         stack(
@@ -319,6 +346,20 @@ class ImagesWidget(QWidget):
             self.word.addItems(list(words))
             self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
         self.accept.setEnabled(bool(words))
+        self._show_waiting()
+
+    def go_on(self) -> None:
+        """Choose the word that most regions wait for, if none waits for the one chosen."""
+        word, confidence = self.together
+        waiting = self.model.waiting(confidence)
+        if waiting and not waiting[word]:
+            self.word.setCurrentText(waiting.most_common(1)[0][0])
+
+    def _show_waiting(self, *_: object) -> None:
+        word, confidence = self.together
+        count, counting = self.model.waiting(confidence)[word], self.model.is_counting
+        known = word and (count or not counting)
+        self.accept.setText(f"Accept {count:,}{'+' * counting}" if known else "Accept")
 
     def show_working(self, working: bool) -> None:
         """Show whether work on all images goes on."""

@@ -41,6 +41,7 @@ _SIZE: Final = 10
 _CONTEXT: Final = 1.7  # side of a crop, in sides of the region
 _LEAST_CROP: Final = 24  # pixels
 _MOST_CROP: Final = 256  # pixels of the crop that is made
+_QUICK: Final = 2**20  # pixels that are read in no time
 _LIGHT: Final = 0.6  # luminance of a region's colour above which its text is dark
 
 
@@ -226,7 +227,7 @@ def crop_reader(
 ) -> tuple[Callable[[], Crop], bool]:
     """Copy what is needed of a layer; return a function that makes the crop, for any thread.
 
-    Also returns whether it is quick: the pixels are in memory.
+    Also returns whether it is quick: the pixels are few, and in memory.
     """
     view = finder.view_at(position if finder.all_planes else ())
     plane = finder.plane(position if finder.all_planes else ())
@@ -241,7 +242,8 @@ def crop_reader(
         shares = (border_of(region) + 0.5 - (y0, x0)) / (step * np.array(pixels.shape[:2]))
         return Crop(pixels, shares)
 
-    return make, all(isinstance(level, np.ndarray) for level in layer.levels)
+    in_memory = all(isinstance(level, np.ndarray) for level in layer.levels)
+    return make, in_memory and (y1 - y0) * (x1 - x0) <= _QUICK
 
 
 def surroundings(

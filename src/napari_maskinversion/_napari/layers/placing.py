@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
-from napari.layers import Layer
+from napari.layers import Image, Labels, Layer
 from napari.utils.transforms import Affine
 
 from ...images.windows import FloatBox
@@ -18,8 +18,6 @@ from .layers import OURS
 # Of layers of regions that we make: the heatmap lies below them, so that one can paint.
 REGIONS_OPACITY: Final = 0.35
 OwnLayer = TypeVar("OwnLayer", bound=Layer)
-_COLLECTED: Final = 256 * 2**20  # bytes of removed layers until napari may search for garbage
-_uncollected = 0
 
 
 class LayerHolder(Generic[OwnLayer]):
@@ -130,29 +128,30 @@ def place_of(image: Any) -> dict[str, Any]:
 
 
 def remove_layers(viewer: Any, layers: Sequence[Any]) -> None:
-    """Remove those of some layers that are in the viewer, with one pause at most.
+    """Remove those of some layers of the panel that are in the viewer, with no pause.
 
     napari searches all objects of the process for garbage at each removal, which takes half a
-    second where torch is loaded. Small layers are left to Python's own search, up to a sum.
+    second where torch is loaded; what it would find is small if the pixels are gone before.
     """
-    global _uncollected
     gc.freeze()  # moves lists of objects, and takes no time
     try:
         for layer in layers:
             if layer in viewer.layers:
-                _uncollected += _bytes_of(getattr(layer, "data", None))
+                if isinstance(layer, (Image, Labels)):
+                    _empty(layer)
                 viewer.layers.remove(layer)
     finally:
         gc.unfreeze()
-    if _uncollected >= _COLLECTED:
-        _uncollected = 0
-        gc.collect()
 
 
-def _bytes_of(data: Any) -> int:
-    """Return how much memory the arrays of a layer hold: one, or several levels."""
-    arrays = data if isinstance(data, Sequence) else [data]  # shapes are a list of vertices
-    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+def _empty(layer: Any) -> None:
+    """Let a layer, and the canvas, go of its pixels."""
+    levels = layer.data if layer.multiscale else [layer.data]
+    one = (1,) * layer.ndim
+    small = [np.zeros(one + level.shape[layer.ndim :], level.dtype) for level in levels]
+    with layer.events.blocker_all():  # nobody has edited it
+        layer.data = small if layer.multiscale else small[0]
+    layer.events.set_data()  # only the canvas listens
 
 
 @contextmanager

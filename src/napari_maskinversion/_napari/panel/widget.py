@@ -130,6 +130,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.ring = FocusRing(self)
         self.closing = WindowClosing(self)
         self.closing.closing.connect(self.keep)
+        self.closing.gone.connect(self.shut_down)
         self._build()
         self._connect_parts()
         yield False
@@ -455,6 +456,7 @@ class WindowClosing(QObject):
     """Notices when somebody closes the window of a panel, also if it stays open then."""
 
     closing = Signal()
+    gone = Signal()  # It is about to be deleted, with the panel
 
     def __init__(self, panel: QWidget) -> None:
         super().__init__(panel)
@@ -483,6 +485,8 @@ class WindowClosing(QObject):
         """Tell of it, and let the window close."""
         if event.type() == QEvent.Type.Close:
             self.closing.emit()
+        if event.type() == QEvent.Type.DeferredDelete:
+            self.gone.emit()
         return False
 
 

@@ -20,6 +20,7 @@ _MARKED: Final = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
 _DIGITS: Final = 2  # the columns are narrow
 _MISSING: Final = "\N{EN DASH}"
 _GREY: Final = QColor(128, 128, 128)
+_COMPUTING: Final = "This region has changed; live mode computes it again."
 _CHANGED: Final = "This region, or the image, has changed since; press Update."
 
 
@@ -100,13 +101,13 @@ class ResultsModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DecorationRole:
             return self._chip(index.row(), value) if name == "suggestion" else None
         if role == Qt.ItemDataRole.ToolTipRole and index.row() in self._changed:
-            return _CHANGED
+            return _COMPUTING if self._session.computing else _CHANGED
         if (
             role == Qt.ItemDataRole.DisplayRole
             and name == "status"
             and index.row() in self._changed
         ):
-            return "outdated"
+            return "computing" if self._session.computing else "outdated"
         review = self._session.reviewed
         overlay = None if review is None else review.overlay(index.row())
         if name in ("suggestion", "status") and role in _MARKED:

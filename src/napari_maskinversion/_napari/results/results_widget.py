@@ -72,7 +72,7 @@ class ResultsWidget(Topic, QWidget):
         self.after("record", self._show)
         self.after("row", self._show_row)
         self.after("decisions review", self.recolor)
-        self.after("changed_regions image_changed", self._mark_changed)
+        self.after("changed_regions image_changed computing", self._mark_changed)
         self.after("record plane layers", self._name_plane)
         self._show(self._session.record)
         self._name_plane()

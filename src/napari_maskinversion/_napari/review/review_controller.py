@@ -275,16 +275,16 @@ class ReviewController(Topic, QObject):
         elif action in ("undo", "redo"):
             self._decide(state.undo if action == "undo" else state.redo, stay=True)
         elif action in ("reject", "skip"):
-            self._decide(lambda: getattr(state, action)(now, rows), self._aimed)
+            self._decide_here(lambda: getattr(state, action)(now, rows), self._aimed)
         else:
             number = int(action[5:]) if action.startswith("pick ") else None
-            self._decide(lambda: state.accept(number, now, rows), self._aimed)
+            self._decide_here(lambda: state.accept(number, now, rows), self._aimed)
 
     def accept_typed(self, text: str) -> None:
         """Accept a typed label."""
         state = self.state
         if state is not None:
-            self._decide(lambda: state.accept_typed(text, self._rows), self._aimed)
+            self._decide_here(lambda: state.accept_typed(text, self._rows), self._aimed)
 
     @property
     def _rows(self) -> tuple[int, ...]:
@@ -302,7 +302,7 @@ class ReviewController(Topic, QObject):
         state = self.state
         if state is not None:
             rows = state.above(*self.part.together)
-            self._decide(lambda: state.accept_rows(rows), rows)
+            self._decide_here(lambda: state.accept_rows(rows), rows)
 
     def _accept_word(self, word_and_confidence: tuple[str, float]) -> None:
         """Accept a word wherever it is suggested so surely."""
@@ -325,6 +325,13 @@ class ReviewController(Topic, QObject):
         """Open the review, since decisions about these results have been made elsewhere."""
         if self.keeper.state is None and self.keeper.target is not None:
             self.keeper.begin(unasked=True)
+
+    def _decide_here(self, act: Callable[[], Step], rows: Sequence[int]) -> None:
+        """Decide about rows, unless another plane is in view than theirs."""
+        if plane := self._session.elsewhere:
+            refuse(f"These suggestions are of {plane}: go back there to decide about them.")
+        else:
+            self._decide(act, rows)
 
     def _decide(
         self, act: Callable[[], Step], rows: Sequence[int] = (), *, stay: bool = False

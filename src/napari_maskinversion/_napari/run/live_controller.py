@@ -58,9 +58,8 @@ class LiveController(Topic, QObject):
         self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
-        self.worker.progressed.connect(
-            lambda update: self.part.line.say(f"Live: {update.text} ...")
-        )
+        self.worker.progressed.connect(self._progressed)
+        self.worker.ended.connect(partial(self._mark, frozenset()))
         self.worker.done.connect(self._answered)
         self.worker.failed.connect(self._refuse)
 
@@ -119,6 +118,7 @@ class LiveController(Topic, QObject):
         self._updater.clear()
         self._watch.drop()
         self._session.live = False
+        self._mark(frozenset())
         self.part.show_switch(False)
         self.part.line.say("")
         self._session.settle("live")
@@ -196,6 +196,13 @@ class LiveController(Topic, QObject):
     def _refuse(self, reason: str) -> None:
         self.part.line.say("")
         self._session.refuse("live", f"Live: {reason}")
+
+    def _progressed(self, news: Any) -> None:
+        self.part.line.say(f"Live: {news.text} ...")
+        self._mark(getattr(news, "computing", frozenset()))
+
+    def _mark(self, computing: frozenset[Any]) -> None:
+        self._session.computing = computing
 
     def _answered(self, answer: LiveAnswer) -> None:
         if self.on:

@@ -18,7 +18,7 @@ from ..workers.model_store import ModelStore
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...base.identity import RegionIdentity
+    from ...base.identity import RegionIdentity, RegionKey
     from ...pipeline.live import LiveRun
     from ...pipeline.progress import Progress, RegionChunk
     from ...results.results import Results
@@ -38,6 +38,14 @@ class LiveAnswer:
     planes: tuple[PlaneRegions, ...]
     pixels: ImageFingerprint
     inverted: int  # Number of regions that were computed
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNews:
+    """What an update does now."""
+
+    text: str
+    computing: frozenset[RegionKey] = frozenset()
 
 
 class LiveUpdater:
@@ -72,7 +80,7 @@ class LiveUpdater:
         run.judge(request.settings.unsure)
         before = run.inverted
         tasks = request.input.tasks()
-        with listening(lambda news: show(partial(_text, news))):
+        with listening(lambda news: show(partial(_news, run, news))):
             results = run.update(tasks, request.vocabulary)
         return LiveAnswer(
             request=request,
@@ -92,9 +100,10 @@ class LiveUpdater:
         return seen[1]
 
 
-def _text(news: Progress | RegionChunk) -> str:
-    from ...pipeline.progress import RegionChunk
-
-    if isinstance(news, RegionChunk):
-        return f"{len(news.so_far):,} region{'s' * (len(news.so_far) != 1)}"
-    return words.joined(news.text, news.note)
+def _news(run: LiveRun, news: Progress | RegionChunk) -> LiveNews:
+    """Name the regions: in a run of the changed ones they have other numbers."""
+    ids, note = sorted(one.id for one in run.computing), getattr(news, "note", "")
+    if not ids or getattr(news, "stage", "") in ("encoding", "labels"):
+        return LiveNews(words.joined(getattr(news, "text", ""), note), run.computing)
+    which = f"region {ids[0]}" if len(ids) == 1 else f"{len(ids):,} regions"
+    return LiveNews(words.joined(f"computing {which}", note), run.computing)

@@ -6,13 +6,18 @@ import platform
 import warnings
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from ...base import memory
 from ...base.errors import ModelError
+
+# Compute capability from which NVIDIA GPUs have tensor cores for tf32 and bfloat16.
+AMPERE: Final = (8, 0)
 
 
 def choose_device(device: str) -> torch.device:
@@ -57,6 +62,23 @@ def processor() -> str:
         pass
     # Windows: "AMD64 Family 25 Model 97 Stepping 2, AuthenticAMD".
     return platform.processor() or platform.machine()
+
+
+def lacks_for_kernels(device: torch.device) -> str:
+    """Return what a device lacks for the fused kernels of LeGrad; "" if nothing."""
+    if device.type != "cuda" or torch.version.cuda is None:
+        return "an NVIDIA GPU"
+    if torch.cuda.get_device_capability(device) < AMPERE:
+        return "an NVIDIA GPU of compute capability 8.0 or higher"
+    return "" if find_spec("triton") else "Triton, a part of PyTorch's CUDA builds for Linux"
+
+
+def kernels_text(device: torch.device) -> str:
+    """Return in some words what the fused kernels of LeGrad bring to an NVIDIA GPU, or would."""
+    lacking = lacks_for_kernels(device)
+    if not lacking:
+        return "maps fused by Triton"
+    return f"maps not fused (half the memory, up to twice as fast): that needs {lacking}"
 
 
 def total_memory(device: torch.device) -> int:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ...base.errors import ConfigError
-from .devices import processor
+from .devices import AMPERE, processor
 
 # Fewest multiply-adds for oneDNN. Each new shape costs it a millisecond, longer than a smaller
 # product takes.
@@ -33,8 +33,6 @@ _PLAIN: Final = (Tensor, nn.Parameter)
 STORED: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 """What large constants are stored as; they stay as they are with the other precisions."""
 
-# Compute capability from which NVIDIA GPUs have tensor cores for tf32 and bfloat16.
-_AMPERE: Final = (8, 0)
 _MPS_BFLOAT16: Final = (14, 0)  # version of macOS
 
 
@@ -202,7 +200,7 @@ def _missing(precision: str, device: torch.device) -> str:
     if precision == "float16" and kind == "cpu":
         return "a GPU"
     if precision == "tf32" or (precision == "bfloat16" and kind == "cuda"):
-        recent = kind == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
+        recent = kind == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE
         return "" if recent else "an NVIDIA GPU of compute capability 8.0 or higher"
     return ""
 

@@ -22,6 +22,7 @@ from ...base.progress import MAPS, tick
 from ..compute.matmul import LARGE, goes_to_onednn, multiply, positive, rectified
 from ..encode.attention import ProjectionRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
+from . import fused
 
 # Rows of a product whose operands fit a processor's cache; GPUs are faster with many more.
 _CPU_ROWS = 1024
@@ -260,15 +261,23 @@ class LeGrad:
         numbers = 2 * queries * heads * head_width
         share, most = memory_bytes // values.element_size() // len(layers), _CPU_QUERIES // queries
         if values.device.type != "cpu":
-            # A GPU computes the gradients of all heads, and p of a group, at once.
-            numbers += heads * queries * tokens + route.numbers
+            # A GPU computes the gradients of all heads, and p of a group, at once. Kernels that
+            # fuse the gradients with what becomes of them keep a sum for each head.
+            rows = 2 if fused.usable(values) else queries
+            numbers += heads * rows * tokens + route.numbers
             most = share
         self.group_size = max(1, min(share // numbers, most))
         if values.ndim == 4:  # who chose these masks has seen to the memory
             self.group_size = values.shape[0]
-        self.route = ", ".join(dict.fromkeys(layer.route.name for layer in layers))
+        self._routes = dict.fromkeys(layer.route.name for layer in layers)
         space = workspace or Workspace()
         self._layers = [_LayerMap(layer, space, index) for index, layer in enumerate(layers)]
+
+    @property
+    def route(self) -> str:
+        """How maps are computed; read it afterwards, since kernels may fail."""
+        fit = self._layers[0].fits_kernels and fused.works()
+        return ", ".join([*self._routes, "fused"] if fit else self._routes)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Compute token maps (M, n - 1) of embeddings (M, e), summed over layers, not normalised.
@@ -298,7 +307,8 @@ class _LayerMap:
 
     Attention gradients are computed in blocks: all at once on a GPU; on a CPU as many as fit the
     cache, where each block is used right away. A single block is kept for `vjp`. Of several, `vjp`
-    computes each again, which takes no longer than writing and reading all of them.
+    computes each again, which takes no longer than writing and reading all of them. On GPUs that
+    can, fused kernels do all this.
     """
 
     def __init__(self, layer: MapLayer, workspace: Workspace, index: int) -> None:
@@ -322,6 +332,10 @@ class _LayerMap:
         self._p = values.new_empty(0)
         self._kept: Tensor | None = None
         self._known: tuple[int, list[_Block]] = 0, []
+        self.fits_kernels = fused.usable(values) and self._dtype == torch.float32
+        # For kernels: values (h, images, n, w), and the image of each mask.
+        self._by_image = self._values if several else self._values[:, None]
+        self._image = torch.arange(len(values), device=values.device) if several else None
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._p = self._vectors("p", embeddings.shape[0])
@@ -337,6 +351,11 @@ class _LayerMap:
         count = self._p.shape[0]
         if self._cls != 1.0:
             self._p[:, 0] *= self._cls
+        if self.fits_kernels:
+            self._kept, of = None, (self._p, self._by_image, self._image)
+            fused_maps: Tensor | None = fused.attempt(lambda: fused.kernels().positive_sums(*of))
+            if fused_maps is not None:
+                return fused_maps.mul_(self._weight)
         maps = self._p.new_zeros(count, self._tokens, dtype=self._dtype)
         vectors, blocks = self._by_head(self._p), self._blocks(count)
         keep = len(blocks) == 1
@@ -351,12 +370,31 @@ class _LayerMap:
         return maps.mul_(self._weight)
 
     def vjp(self, grad: Tensor) -> Tensor:
-        count, kept = grad.shape[0], self._kept
+        p_gradient = self._vectors("gradient of p", grad.shape[0])
+        columns, peaks = self._columns_of(grad)
+        if not (self.fits_kernels and self._fused_vjp(columns, p_gradient)):
+            self._blockwise_vjp(columns, p_gradient)
+        if self._cls != 1.0:
+            p_gradient[:, 0] *= self._cls
+        gradient = self._backward.vjp(p_gradient)
+        return gradient if peaks is None else gradient.mul_(peaks)
+
+    def _fused_vjp(self, columns: Tensor, p_gradient: Tensor) -> bool:
+        """Write the gradient of p by a kernel; return whether that worked."""
+
+        def work() -> bool:
+            of = self._p, self._by_image, columns, p_gradient, self._image
+            # After `forward_start`, all masks share one p.
+            fused.kernels().vjp(*of, shared=self._p.shape[0] == 1)
+            return True
+
+        return fused.attempt(work) is True
+
+    def _blockwise_vjp(self, columns: Tensor, p_gradient: Tensor) -> None:
+        count, kept = columns.shape[0], self._kept
         # After `forward_start`, all masks share one p.
         vectors = self._by_head(self._p.expand(count, -1, -1))
-        p_gradient = self._vectors("gradient of p", count)
         by_head = self._by_head(p_gradient)
-        columns, peaks = self._columns_of(grad)
         for block in self._blocks(count) if kept is None else [_EVERYTHING]:
             # The ReLU passes the gradient where it was positive.
             passed = self._gradients(positive, vectors, block) if kept is None else kept.gt_(0)
@@ -374,14 +412,10 @@ class _LayerMap:
                 multiply(passed[0], values[0], out.flatten(*self._joined)[0])
             else:
                 out.copy_((passed @ values).view(out.shape))
-        if self._cls != 1.0:
-            p_gradient[:, 0] *= self._cls
-        gradient = self._backward.vjp(p_gradient)
-        return gradient if peaks is None else gradient.mul_(peaks)
 
     def _columns_of(self, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return weighted gradients (M, n - 1) and, in half precision, what they lack (M, 1)."""
-        columns = grad * self._weight
+        columns = (grad * self._weight).contiguous()
         if self._p.dtype == self._dtype:
             return columns, None
         # Gradients of pixels are too small for float16.

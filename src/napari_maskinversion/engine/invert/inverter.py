@@ -237,7 +237,7 @@ class MaskInverter(RegionEmbedder):
         self._image = self._encode(tensor, plane, config.layers, dtype)
 
     def _check(self, config: InversionConfig, device: torch.device) -> None:
-        config.check(self._tower)
+        config.check(self._tower, str(device))
         check_precision(config.precision, device)
 
     def _dtype(self, config: InversionConfig) -> torch.dtype | None:
@@ -446,8 +446,8 @@ def _inversion(
         descend(other, descent)
     else:
         exact = maps.exact(config, count)
-        route = exact.route
         descend(exact, descent)
+        route = exact.route
     if route and config.precision != "float32":
         route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)

@@ -62,7 +62,8 @@ class MapBuilder:
 
     def fast(self, config: InversionConfig, masks: int) -> FastMaps | None:
         """Return the maps of a fast inversion; None where it would not be faster."""
-        if not config.fast or config.explainer != "legrad":
+        on_cpu = self.encoding.embedding.device.type == "cpu"
+        if not config.fast or config.explainer != "legrad" or not on_cpu:
             return None
         encoding = self.encoding.last(config.layers)
         if not estimates_pay(encoding, config.steps):

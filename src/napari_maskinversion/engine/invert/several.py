@@ -39,7 +39,7 @@ def masks_at_once(model: Backbone, config: InversionConfig, side: int, memory_by
     """
     tower = tower_of(model.clip.visual)
     together = tower.several and config.explainer == "legrad" and config.route != "decomposed"
-    if not together or config.fast:
+    if not together or (config.fast and model.device.type == "cpu"):
         return 1
     tokens, width = (side // model.patch_size) ** 2 + 1, tower.weight.shape[0]
     numbers = config.layers * tokens * (tower.num_heads * tokens + _WIDTHS * width)
@@ -85,7 +85,8 @@ class ImageBatch:
             maps = MapBuilder(own, 0).exact(config, len(regions))
             descent = Descent(targets, own.embedding, config)
             descend(maps, descent)
-            route = "direct" if config.precision == "float32" else f"direct, {config.precision}"
+            precision = [config.precision] if config.precision != "float32" else []
+            route = ", ".join([maps.route, *precision])
             result = descent.result(sizes[0], route)
         ends = np.cumsum(counts)
         starts = ends - counts

@@ -86,7 +86,7 @@ class Backbone:
 
     def check(self, config: InversionConfig) -> None:
         """Refuse settings that this model or its device cannot work with."""
-        config.check(self._tower)
+        config.check(self._tower, str(self.device))
         check_precision(config.precision, self.device)
 
     def empty_prompt(self) -> FloatArray | None:

@@ -106,6 +106,11 @@ def file_or_checkpoint(text: str) -> Path | CheckpointSpec:
     return path if path.is_file() else get_checkpoint(text)
 
 
+def on_disk() -> Path | None:
+    """Return the file of the first published checkpoint on this machine; None without any."""
+    return next((spec.path for spec in _TABLE if spec.is_on_disk), None)
+
+
 def fetch_checkpoint(
     spec: CheckpointSpec,
 ) -> Path:

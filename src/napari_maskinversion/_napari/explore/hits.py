@@ -1,0 +1,90 @@
+"""Hits of a search where nobody drew regions: the threshold, the outlines, and the button."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QPushButton, QWidget
+from superqt import QLabeledDoubleSlider
+
+from ..widgets.sections import form, stack
+from ..workers.notify import refusing
+from .find_anywhere import Anywhere, HitsLayer, make_regions
+from .work_section import Shared
+
+
+class HitsRow(QWidget):
+    """How similar hits have to be, and what makes them regions; hidden without hits."""
+
+    changed = Signal(int)  # Hits that are similar enough
+    made = Signal(int)  # Regions
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self._viewer, self._session = shared.viewer, shared.session
+        self._layer = HitsLayer(shared.viewer)
+        self._shown: tuple[Anywhere, Any] | None = None
+        self.threshold = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
+        self.threshold.setDecimals(2)
+        self.threshold.setSingleStep(0.01)
+        self.threshold.setToolTip("Show the regions that are at least so similar")
+        self.make = QPushButton()
+        self.make.setToolTip(
+            "Add the outlined regions to the image's regions; Ctrl+Z on their layer undoes it"
+        )
+        stack(self, form([("Similarity from", self.threshold), self.make]))
+        self.threshold.valueChanged.connect(lambda _: self._cut())
+        self.make.clicked.connect(lambda _=False: self._make())
+        self.hide()
+
+    def show_hits(self, answer: Anywhere, image: Any) -> None:
+        """Show the hits of a search, cut at the usual threshold."""
+        self._shown = answer, image
+        values = answer.hits.similarities
+        self.threshold.blockSignals(True)
+        low, high = (math.floor(100 * float(value)) / 100 for value in (values.min(), values.max()))
+        self.threshold.setRange(low, max(high, answer.usual))
+        self.threshold.setValue(answer.usual)
+        self.threshold.blockSignals(False)
+        self.show()
+        self._cut()
+
+    def clear(self) -> None:
+        """Show no hits."""
+        self._shown = None
+        self._layer.remove()
+        self.hide()
+
+    def display(self, visible: bool) -> None:
+        """Show or hide the outlines."""
+        if self._layer.layer is not None:
+            self._layer.layer.visible = visible
+
+    def _regions(self) -> Any:
+        assert self._shown is not None
+        answer, _ = self._shown
+        count = answer.count(self.threshold.value())
+        return [replace(region, name=answer.search.words) for region in answer.hits.regions[:count]]
+
+    def _cut(self) -> None:
+        if self._shown is None:
+            return
+        regions, (answer, image) = self._regions(), self._shown
+        if image in self._viewer.layers:
+            self._layer.show(image, answer.search.plane, regions)
+        count = len(regions)
+        self.make.setText(f"Make {count:,} region{'s' * (count != 1)}")
+        self.make.setEnabled(count > 0)
+        self.changed.emit(count)
+
+    def _make(self) -> None:
+        if self._shown is None:
+            return
+        regions, (answer, image) = self._regions(), self._shown
+        with refusing():
+            make_regions(self._viewer, self._session, image, answer.search.plane, regions)
+            self.clear()
+            self.made.emit(len(regions))

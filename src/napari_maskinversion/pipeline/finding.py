@@ -1,0 +1,353 @@
+"""Find what words or an example mean in an image without regions: propose, embed, rank.
+
+Proposals are embedded once; then any word or example ranks them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import InputError, ModelError
+from ..base.identity import Position
+from ..base.progress import Tick, listening, telling, tick
+from ..base.regions import Region, Regions, as_array
+from ..images.channels import as_source
+from ..images.plane_source import PlaneSource, read_reduced
+from ..language.ranking.ranking import check_expression, embed_expression
+from ..regions.proposals import Tree, colours, merge, superpixels
+from ..results.region_result import RegionResult
+from ..results.results import Results
+from ..results.settings import RunSettings
+from .labelling import loaded_model
+from .run import PlaneTask, run_planes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..engine.models.backbone import Backbone
+    from ..regions.sam.segmenter import Segmenter
+
+FloatArray = npt.NDArray[np.float32]
+
+CROP: Final = "crop"
+PROPOSALS: Final = "Proposals, part"
+WORD: Final = 0.36  # default thresholds; benchmarks/find.py chooses them
+EXAMPLE: Final = 0.6
+_TILE: Final = 1024  # pixels of a part in which regions are proposed
+_OVERLAP: Final = 128  # pixels that neighbours share
+_COARSER: Final = 4  # larger objects are looked for in an image reduced so many times
+_MOST: Final = 150  # proposals of a part
+_COVERED: Final = 0.5  # share of the smaller of two regions that the better one may cover
+_BEST: Final = 3  # one proposal in three is embedded by the run's method
+# Of a similarity, for a proposal that stands out e times as much: among crops, and afterwards.
+_FIRST: Final = 0.05
+_THEN: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A proposal that no better one covers."""
+
+    row: int  # of the candidates
+    similarity: float  # Cosine to the words or the example, -1..1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Proposed regions of a plane, embedded by their crops; the best also by the run's method."""
+
+    task: PlaneTask  # The plane and the proposals
+    clear: FloatArray  # (N,): log of how much each stands out, 0 in the median
+    crops: Results  # In the order of the proposals
+    settings: RunSettings
+    how: str  # A line about what proposed them
+    embedded: dict[int, RegionResult] = field(default_factory=dict)  # By row, by the run's method
+
+    def search(self, model: Backbone, query: FloatArray) -> list[Hit]:
+        """Rank by the similarity to a unit vector (e,); what better ones cover is left out.
+
+        Crops choose a third of the proposals, and only these are embedded by the run's method: that
+        is faster than to embed all, and finds more (benchmarks/find.py).
+        """
+        regions = self.task.regions
+        similarity = _cosines(self.crops.embeddings, query)
+        order = np.argsort(-(similarity + _FIRST * self.clear), kind="stable")
+        best = order[: -(-len(order) // _BEST)]
+        if self.settings.method.name != CROP:
+            self._embed(model, [int(row) for row in best if int(row) not in self.embedded])
+            own = np.stack([self.embedded[int(row)].embedding for row in best])
+            similarity[best] = _cosines(own, query)
+        best = best[np.argsort(-(similarity + _THEN * self.clear)[best], kind="stable")]
+        kept: list[int] = []
+        for row in best.tolist():
+            if not any(_covers(regions[row], regions[other]) for other in kept):
+                kept.append(row)
+        kept.sort(key=lambda row: -similarity[row])
+        return [Hit(row, float(similarity[row])) for row in kept]
+
+    def _embed(self, model: Backbone, rows: list[int]) -> None:
+        if rows:
+            chosen = [self.task.regions[row] for row in rows]
+            task = replace(self.task, regions=Regions(self.task.regions.shape, chosen))
+            results = run_planes(model, [task], None, self.settings)
+            self.embedded.update(zip(rows, results.regions, strict=True))
+
+    def found(self, hits: Sequence[Hit], threshold: float) -> Found:
+        """Return the hits above a threshold as regions of their own, numbered from 1."""
+        kept = [hit for hit in hits if hit.similarity >= threshold]
+        regions = [
+            replace(self.task.regions[hit.row], id=place) for place, hit in enumerate(kept, 1)
+        ]
+        results = [
+            replace(self.embedded.get(hit.row, self.crops.regions[hit.row]), id=place, index=place)
+            for place, hit in enumerate(kept, 1)
+        ]
+        info = replace(self.crops.info, settings=self.settings)
+        return Found(
+            Regions(self.task.regions.shape, regions),
+            np.array([hit.similarity for hit in kept], np.float32),
+            Results(info, tuple(results)),
+            self.how,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What words or an example mean in an image.
+
+    Attributes
+    ----------
+    regions : Regions
+        Best first, with ids from 1; they hardly overlap.
+    similarities : ndarray, shape (N,), float32
+        Cosine of each region and the words or the example.
+    results : Results
+        The regions with their embeddings and heatmaps, for `export`.
+    how : str
+        A line about what proposed the regions.
+    """
+
+    regions: Regions
+    similarities: FloatArray
+    results: Results
+    how: str
+
+
+def find_regions(
+    image: npt.ArrayLike | PlaneSource,
+    query: str | npt.ArrayLike,
+    *,
+    threshold: float | None = None,
+    model: Backbone | str | Path | None = None,
+    templates: tuple[str, ...] = ("{}",),
+    segmenter: Segmenter | None = None,
+    settings: RunSettings | None = None,
+    on_progress: Callable[[Any], object] | None = None,
+    **changes: Any,
+) -> Found:
+    """Find regions by words or by an example, in an image that has none.
+
+    Parameters
+    ----------
+    image : array_like or PlaneSource
+        (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
+    query : str or array_like
+        Words; or a mask (H, W) of an example in this image; or the embedding (e,) of one in
+        another image, made with the same model and method.
+    threshold : float, optional
+        Least similarity. Default: 0.36 for words, 0.6 for an example.
+    model : Backbone, str or Path, optional
+        Default: that of the settings.
+    templates : tuple of str
+        Sentences with ``{}`` for the words.
+    segmenter : Segmenter, optional
+        SAM, whose masks are the proposals. Without it, superpixels are merged by the model.
+    settings : RunSettings, optional
+        How proposals are embedded.
+    on_progress : callable, optional
+        Called with progress. If it raises, the search stops.
+    **changes
+        Fields of `RunSettings` and `InversionConfig` that differ from ``settings``.
+
+    Returns
+    -------
+    Found
+        Possibly without any region.
+
+    Raises
+    ------
+    MaskInversionError
+        If image, query or settings cannot be used.
+
+    Examples
+    --------
+    >>> found = find_regions(rgb, "a red blood cell")
+    >>> export(found.results, "cells.geojson", "geojson", regions=found.regions)
+    """
+    chosen = RunSettings.of(settings, **changes)
+    source = as_source(image)
+    if isinstance(query, str):
+        check_expression(query, templates)
+    loaded = loaded_model(model, chosen, changes)
+    with listening(on_progress):
+        candidates = propose(loaded, source, chosen, segmenter)
+        if isinstance(query, str):
+            wanted = embed_expression(loaded, query, templates)
+        else:
+            wanted = _example(loaded, source, query, chosen)
+        hits = candidates.search(loaded, wanted)
+    usual = WORD if isinstance(query, str) else EXAMPLE
+    return candidates.found(hits, usual if threshold is None else threshold)
+
+
+def _example(
+    model: Backbone, source: PlaneSource, query: npt.ArrayLike, settings: RunSettings
+) -> FloatArray:
+    """Return the unit vector of an example: an embedding, or a mask in this image."""
+    array = as_array(query)
+    if array.ndim != 1:
+        return example_of(model, source, Regions.of(array), settings)
+    if len(array) != model.embed_dim:
+        raise InputError(
+            f"An embedding of {model.name} has {model.embed_dim} numbers; got {len(array)}."
+        )
+    return unit(array)
+
+
+def example_of(
+    model: Backbone, source: PlaneSource, regions: Regions, settings: RunSettings
+) -> FloatArray:
+    """Return the mean of the embeddings of some regions of the image, as a unit vector."""
+    tasks = [PlaneTask(source=source, regions=regions)]
+    return unit(run_planes(model, tasks, None, settings).embeddings.mean(0))
+
+
+def propose(
+    model: Backbone,
+    source: PlaneSource,
+    settings: RunSettings,
+    segmenter: Segmenter | None = None,
+    position: Position = (),
+) -> Candidates:
+    """Propose regions of a plane and embed them."""
+    source.check()
+    if segmenter is None:
+        proposals, how = _by_merging(model, source)
+    else:
+        from ..regions.sam.prompts import AutomaticConfig
+
+        segmented = segmenter.segment_everything(source, AutomaticConfig())
+        masks = (one.region() for one in segmented)
+        proposals = [(region, 1.0) for region in masks if region is not None]
+        how = f"{segmenter.name} proposed {len(proposals):,} regions."
+    if not proposals:
+        raise InputError("Nothing in the image stands out from what is around it.")
+    regions = [replace(region, id=number) for number, (region, _) in enumerate(proposals, 1)]
+    clear = np.log([value for _, value in proposals]).astype(np.float32)
+    task = PlaneTask(source=source, regions=Regions(source.shape, regions), position=position)
+    crops = run_planes(model, [task], None, settings.changed({"method": CROP}))
+    return Candidates(task, clear - np.median(clear), crops, settings, how)
+
+
+def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region, float]], str]:
+    """Propose regions part by part; of larger objects the plane is seen reduced."""
+    tokens = _tokens(model)
+    parts = list(_parts(source.shape))
+    proposals: list[tuple[Region, float]] = []
+    for number, (box, reduce) in enumerate(parts):
+        tick(PROPOSALS, number, len(parts))
+        pixels = _colours(read_reduced(source, 0, box, reduce))
+        if bool(np.all(pixels == pixels[0, 0])):
+            continue
+        with telling(partial(_instead, Tick(PROPOSALS, number, len(parts)))):
+            tree = _tree(pixels, tokens)
+        y0, x0, *_ = box
+        for region, value in tree.proposals(_MOST):
+            proposals.append((_placed(region, (y0, x0), reduce, source.shape), value))
+    tick(PROPOSALS, len(parts), len(parts))
+    by = "the model's tokens" if tokens is not None else f"colour ({model.name} has no such tokens)"
+    how = f"No SAM checkpoint: {len(proposals):,} regions proposed by merging superpixels by {by}."
+    return proposals, how
+
+
+def _instead(part: Tick, _: object) -> Tick:
+    return part
+
+
+def _tokens(model: Backbone) -> Any:
+    """Return what embeds every token of an image; None for models without."""
+    from ..engine.methods.factory import region_embedder
+
+    try:
+        return region_embedder("maskclip", model)
+    except ModelError:
+        return None
+
+
+def _tree(pixels: FloatArray, tokens: Any) -> Tree:
+    parts = superpixels(pixels)
+    embeddings = None
+    if tokens is not None:
+        tokens.set_image(pixels)
+        embeddings = tokens.embed(Regions.from_labels(parts + 1))
+    return merge(parts, colours(pixels, parts), embeddings)
+
+
+def _parts(shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int, int, int], int]]:
+    """Yield boxes of a plane, and how many pixels are averaged in each, finest first."""
+    reduce = 1
+    while True:
+        side, step = _TILE * reduce, (_TILE - _OVERLAP) * reduce
+        starts = [range(0, max(1, length - _OVERLAP * reduce), step) for length in shape]
+        for top in starts[0]:
+            for left in starts[1]:
+                yield (top, left, min(top + side, shape[0]), min(left + side, shape[1])), reduce
+        if max(shape) <= side:
+            return
+        reduce *= _COARSER
+
+
+def _placed(region: Region, corner: tuple[int, int], reduce: int, shape: tuple[int, int]) -> Region:
+    """Return a region of a reduced part in the pixels of its plane."""
+    mask = region.mask.repeat(reduce, 0).repeat(reduce, 1)
+    y, x = corner[0] + region.bbox[0] * reduce, corner[1] + region.bbox[1] * reduce
+    mask = mask[: shape[0] - y, : shape[1] - x]
+    return Region(region.id, (y, x, y + mask.shape[0], x + mask.shape[1]), mask)
+
+
+def _colours(pixels: npt.NDArray[Any]) -> FloatArray:
+    """Return pixels as a model sees them as (H, W, 3), 0..1."""
+    white = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "ui" else 1.0
+    three = pixels[..., :3] if pixels.ndim == 3 else pixels[..., None]
+    three = np.broadcast_to(three, (*three.shape[:2], 3))
+    return np.clip(three / np.float32(white), 0, 1).astype(np.float32)
+
+
+def _cosines(embeddings: FloatArray, query: FloatArray) -> FloatArray:
+    """Return the products (N,) of unit vectors; by no threads of NumPy, which would spin on."""
+    return np.asarray((embeddings * query).sum(1), np.float32)
+
+
+def _covers(one: Region, other: Region) -> bool:
+    """Whether two regions share most of the smaller one."""
+    y0, x0 = max(one.bbox[0], other.bbox[0]), max(one.bbox[1], other.bbox[1])
+    y1, x1 = min(one.bbox[2], other.bbox[2]), min(one.bbox[3], other.bbox[3])
+    if y0 >= y1 or x0 >= x1:
+        return False
+    inside = []
+    for region in (one, other):
+        y, x = region.bbox[:2]
+        inside.append(region.mask[y0 - y : y1 - y, x0 - x : x1 - x] > 0)
+    shared = np.count_nonzero(inside[0] & inside[1])
+    return bool(shared > _COVERED * min(one.area, other.area))
+
+
+def unit(vector: npt.NDArray[Any]) -> FloatArray:
+    """Return a vector divided by its norm."""
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)

@@ -1,0 +1,82 @@
+"""``find`` on an image that has no regions."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from napari_maskinversion.images.sample_scenes import load_scene
+from napari_maskinversion.pipeline import finding
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The frog of a sample scene, and a label image of it."""
+    scene, folder = load_scene("everyday-1"), tmp_path_factory.mktemp("find")
+    mask = scene.regions == next(n for n, word in scene.truth.items() if word == "frog")
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    cut = (
+        slice(max(0, rows[0] - 20), rows[-1] + 20),
+        slice(max(0, columns[0] - 20), columns[-1] + 20),
+    )
+    Image.fromarray(scene.image[cut][::2, ::2]).save(folder / "frog.png")
+    Image.fromarray(7 * mask[cut][::2, ::2].astype(np.uint8)).save(folder / "mask.png")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(finding, "_MOST", 24)
+
+
+def test_words_alone_write_the_regions_that_fit(call, files, tmp_path):
+    out = tmp_path / "found"
+    code, said, told = call("find", files / "frog.png", "frog", "--steps", 2, "--out", out)
+    assert code == 0
+    assert "No SAM checkpoint" in told
+    assert "frog (" in said
+    labels = np.asarray(Image.open(out / "labels.tif"))
+    mask = np.asarray(Image.open(files / "mask.png")) > 0
+    assert (labels[mask] == 1).mean() > 0.6  # the best is number 1
+    features = json.loads((out / "regions.geojson").read_text())["features"]
+    table = (out / "regions.csv").read_text().splitlines()
+    assert len(features) == len(table) - 1 == labels.max()
+    assert (out / "result.json").exists()
+    # The same again is refused.
+    code, _, told = call("find", files / "frog.png", "frog", "--out", out)
+    assert code == 2
+    assert "already has regions.csv" in told
+
+
+def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
+    """And an example may come from a file of regions or from earlier results."""
+    image, mask, out = files / "frog.png", files / "mask.png", tmp_path / "found"
+    few = ("--steps", 2, "--format", "npz")
+    code, said, _ = call("find", image, "--like", mask, *few, "--out", out)
+    assert code == 0
+    assert "like" in said
+    again = ("find", image, "--like", out / "results.npz", "--only", 1, "--threshold", 1.1, *few)
+    code, _, told = call(*again, "--out", tmp_path / "again")
+    assert code == 2
+    assert "No region has a similarity of 1.1 or more; the most similar has 1.00" in told
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "Say what to find: words"),
+        (("frog", "--like", "mask.png"), "Say what to find: words"),
+        (("mask.png",), "mask.png is a file; add words"),
+        ((" ",), "expression is blank"),
+        (("mask.png", "frog", "--like", "mask.png"), "leave them out"),
+        (("frog", "--results", "results.npz"), "go with MASKS"),
+        (("frog", "--checkpoint", "vit_x"), "no SAM checkpoint called 'vit_x'"),
+    ],
+)
+def test_what_cannot_be_found_is_refused(call, files, tmp_path, monkeypatch, arguments, told):
+    monkeypatch.chdir(files)
+    code, _, said = call("find", "frog.png", *arguments, "--out", tmp_path / "found")
+    assert code == 2
+    assert told in said

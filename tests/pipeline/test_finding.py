@@ -1,0 +1,136 @@
+"""Finding in an image without regions, on the bundled model."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from napari_maskinversion import export, find_regions, load_model
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.images.channels import as_source
+from napari_maskinversion.images.sample_scenes import load_scene
+from napari_maskinversion.language.ranking.ranking import embed_expression
+from napari_maskinversion.pipeline import finding
+from napari_maskinversion.pipeline.finding import propose
+from napari_maskinversion.results.settings import RunSettings
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model("demo")
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """The frog of the sample scene, what is around it, and its mask."""
+    whole = load_scene("everyday-1")
+    mask = whole.regions == next(n for n, word in whole.truth.items() if word == "frog")
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    cut = (
+        slice(max(0, rows[0] - 20), rows[-1] + 20),
+        slice(max(0, columns[0] - 20), columns[-1] + 20),
+    )
+    return whole.image[cut][::2, ::2], mask[cut][::2, ::2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finding, "_MOST", 24)
+        yield
+
+
+@pytest.fixture(scope="module")
+def candidates(model, scene):
+    return propose(model, as_source(scene[0]), RunSettings())
+
+
+def overlap(region, mask):
+    y0, x0, y1, x1 = region.bbox
+    shared = (region.mask & mask[y0:y1, x0:x1]).sum()
+    return shared / (region.area + mask.sum() - shared)
+
+
+def test_a_word_finds_an_object_that_nobody_drew(model, scene, candidates):
+    hits = candidates.search(model, embed_expression(model, "frog"))
+    found = candidates.found(hits, 0.2)
+    assert overlap(found.regions[0], scene[1]) > 0.5
+    assert found.regions.ids == list(range(1, len(found.regions) + 1)) == found.results.ids
+    assert np.array_equal(found.similarities, np.sort(found.similarities)[::-1])
+    assert found.similarities.min() >= 0.2
+    assert "No SAM checkpoint" in found.how
+    # Another threshold needs no work; no two hits are mostly the same pixels.
+    everything = candidates.found(hits, -1.0).regions
+    assert len(everything) > len(found.regions)
+    assert not any(
+        finding._covers(one, other)
+        for one in everything
+        for other in everything
+        if one is not other
+    )
+    assert not len(candidates.found(hits, 1.0).regions)
+
+
+def test_another_word_embeds_only_proposals_that_are_new(model, candidates, monkeypatch):
+    candidates.search(model, embed_expression(model, "frog"))
+    monkeypatch.setattr(finding, "run_planes", None)  # would be called
+    candidates.search(model, embed_expression(model, "frog"))
+
+
+def test_an_example_finds_what_is_like_it_by_mask_or_embedding(model, scene, tmp_path):
+    image, mask = scene
+    found = find_regions(image, mask, model=model, steps=3)
+    assert overlap(found.regions[0], mask) > 0.5
+    (file,) = export(found.results, tmp_path / "all.geojson", "geojson", regions=found.regions)
+    assert file.stat().st_size
+    again = find_regions(image, found.results.embeddings[0], model=model, steps=3)
+    assert again.similarities[0] == pytest.approx(1, abs=1e-4)
+    with pytest.raises(InputError, match="has 128 numbers; got 5"):
+        find_regions(image, np.ones(5), model=model)
+
+
+def test_an_image_of_one_colour_has_nothing_to_find(model):
+    with pytest.raises(InputError, match="nothing to see"):
+        find_regions(np.full((64, 64, 3), 9, np.uint8), "a frog", model=model)
+
+
+def test_a_search_stops_where_the_listener_raises(model, scene):
+    said = []
+
+    def listener(news):
+        said.append(news.text)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        find_regions(scene[0], "frog", model=model, on_progress=listener)
+    assert said == ["Proposals, part 0 of 1"]
+
+
+@given(st.tuples(st.integers(1, 9000), st.integers(1, 9000)))
+@settings(deadline=None)
+def test_parts_cover_a_plane_of_any_size_at_each_scale(shape):
+    by_scale = {}
+    for box, reduce in finding._parts(shape):
+        by_scale.setdefault(reduce, []).append(box)
+        assert max(box[2] - box[0], box[3] - box[1]) <= 1024 * reduce
+    for boxes in by_scale.values():
+        seen = np.zeros([-(-side // 32) for side in shape], bool)
+        for y0, x0, y1, x1 in boxes:
+            assert y0 < y1
+            assert x0 < x1
+            seen[y0 // 32 : -(-y1 // 32), x0 // 32 : -(-x1 // 32)] = True
+        assert seen.all()
+    assert len(by_scale[max(by_scale)]) == 1  # the coarsest sees the whole plane
+
+
+@given(st.integers(1, 4), st.tuples(st.integers(5, 40), st.integers(5, 40)))
+@settings(deadline=None, max_examples=30)
+def test_a_reduced_region_lies_where_its_pixels_are(reduce, shape):
+    height, width = (-(-side // reduce) for side in shape)
+    mask = np.zeros((height, width), bool)
+    mask[height // 2 :, width // 2 :] = True
+    region = finding.Region.from_mask(1, mask)
+    placed = finding._placed(region, (0, 0), reduce, shape)
+    assert placed.bbox[2:] == shape
+    assert placed.bbox[:2] == (height // 2 * reduce, width // 2 * reduce)
+    assert placed.mask.all()
