@@ -68,6 +68,7 @@ PUBLIC = {
     *("load_model", "list_models", "wrap_open_clip", "MaskInverter", "InversionConfig"),
     *("InversionResult", "Regions", "list_methods", "region_embedder", "label_regions"),
     *("read_image", "read_regions", "Results", "export", "errors", "imagine", "Imagined"),
+    "Library",
     *("find_regions", "Found"),
 }
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .engine.models.registry import list_models
     from .engine.settings import InversionConfig
     from .images.opening import read_image
+    from .library.library import Library
     from .pipeline.finding import Found, find_regions
     from .pipeline.imagining import imagine
     from .pipeline.labelling import label_regions
@@ -38,6 +39,7 @@ _PUBLIC = {
     "Found": "pipeline.finding",
     "InversionConfig": "engine.settings",
     "InversionResult": "engine.invert.loop",
+    "Library": "library.library",
     "MaskInverter": "engine.invert.inverter",
     "Regions": "base.regions",
     "Results": "results.results",
@@ -60,6 +62,7 @@ __all__ = [
     "Imagined",
     "InversionConfig",
     "InversionResult",
+    "Library",
     "MaskInverter",
     "Regions",
     "Results",

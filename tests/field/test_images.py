@@ -11,6 +11,7 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
+from dask.array import from_array
 from napari.components import ViewerModel
 from PIL import Image
 
@@ -157,6 +158,10 @@ def test_no_data_is_no_region(tmp_path, nodata, kind):
         session.choose(image=viewer.add_image(np.float32(SEEN[..., 0])), regions=layer)
         (task,) = prepare(viewer, session).tasks()
         assert task.regions.ids == [1, 3]
+        lazy = viewer.add_labels(from_array(labels), metadata={FILE: str(tmp_path / "a.tif")})
+        session.choose(image=session.image, regions=lazy)
+        (task,) = prepare(viewer, session).tasks()
+        assert task.regions.ids == [1, 3]
         # Pixels are compared in the worker; and not at all with 0, which is no region anyway.
         assert np.shares_memory(copy_regions(layer, view, snapshot=False).data, layer.data)
         assert without_nodata(labels, 0.0) is labels
@@ -183,7 +188,52 @@ def test_a_mask_and_overviews_in_a_cog_are_no_images(tmp_path, pixels):
         assert [level.shape[:2] for level in stack.levels] == [(48, 64), (24, 32), (12, 16)]
         assert read_image(tmp_path / "a.tif").shape == pixels.shape
     if pixels.ndim == 2:
-        assert len(read_regions(tmp_path / "a.tif", pixels.shape)) == len(np.unique(pixels))
+        regions = read_regions(tmp_path / "a.tif", pixels.shape)
+        assert regions.ids == np.unique(pixels[~BORDER]).tolist()
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["inside", "beside"])
+@pytest.mark.parametrize(
+    "pixels", [EIGHT, GREY.astype(np.uint16) * 9, GREY.astype(np.float32)], ids=["u1", "u2", "f4"]
+)
+def test_what_a_mask_of_gdal_hides_has_no_value(tmp_path, pixels, beside):
+    hidden = BORDER if pixels.ndim == 2 else BORDER[..., None]
+    kind = "rgb" if pixels.ndim == 3 else "minisblack"
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        bright = np.where(hidden, pixels.dtype.type(255), pixels)
+        file.write(bright, photometric=kind, metadata=None)
+        if not beside:
+            file.write(~BORDER, photometric="mask", subfiletype=4, metadata=None)
+    if beside:
+        tifffile.imwrite(tmp_path / "a.tif.msk", np.where(BORDER, 0, 255).astype(np.uint8))
+    nothing = 0 if pixels.dtype == np.uint8 else np.nan
+    known = save(
+        tmp_path / "known.tif",
+        np.where(hidden, nothing, pixels).astype(pixels.dtype.type if nothing == 0 else np.float32),
+    )
+    with open_image(tmp_path / "a.tif") as stack, open_image(known) as expected:
+        np.testing.assert_allclose(whole(stack.source()), whole(expected.source()), atol=1e-6)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.tif"), read_image(known))
+
+
+def test_what_is_transparent_moves_no_limits(tmp_path):
+    deep = np.dstack([(SEEN * 12).astype(np.uint16), np.where(BORDER, 0, 65535).astype(np.uint16)])
+    expected = whole(as_source(np.where(BORDER[..., None], np.uint16(0), deep[..., :3])))
+    deep[BORDER, :3] = 65535
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, deep, photometric="rgb", extrasamples=["unassalpha"], metadata=None)
+    np.testing.assert_allclose(whole(as_source(read_image(path))), expected, atol=1e-6)
+
+
+def test_a_jpeg_2000_keeps_its_bits_and_shows_no_infrared(tmp_path):
+    # klokantech/iiifserver #18, python-pillow/Pillow PR #625
+    deep, bands = tmp_path / "deep.jp2", tmp_path / "bands.jp2"
+    deep.write_bytes(imagecodecs.jpeg2k_encode((SEEN * 12).astype(np.uint16), level=0))
+    infrared = (GREY % 100 + 50).astype(np.uint8)
+    bands.write_bytes(imagecodecs.jpeg2k_encode(np.dstack([EIGHT, infrared]), level=0))
+    np.testing.assert_allclose(whole(as_source(read_image(deep))), SEEN * 12 / 4095, atol=0.001)
+    with pytest.warns(UserWarning, match="a fourth band that is no opacity"):
+        np.testing.assert_array_equal(read_image(bands), EIGHT)
 
 
 def test_a_png_is_read_if_it_fits_into_memory(tmp_path, monkeypatch):

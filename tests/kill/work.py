@@ -1,6 +1,7 @@
 """Pieces of work that are killed; each runs in a process of its own."""
 
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -13,7 +14,9 @@ import napari_maskinversion
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.download import Download, RemoteFile, download
 from napari_maskinversion.cli import app
+from napari_maskinversion.library.library import Library
 from napari_maskinversion.review.review import Review
+from tests.library.made import bundle
 from tests.review.decided import image, info, key, regions
 
 
@@ -47,6 +50,21 @@ def review(file, told):
 def last_turn(review):
     """Return the number of the last decision, which its label has."""
     return max((int(text.split()[1]) for text in review.decisions.accepted().values()), default=0)
+
+
+def library(folder, told, *steps):
+    """Change a library without end, image by image; each step is told once it is done."""
+    with Path(told).open("ab", buffering=0) as teller:
+        work = Library.open(folder)
+        for number in itertools.count():
+            for step in steps:
+                if step == "add":
+                    work.add(bundle(6, seed=number % 20))
+                elif step == "remove":
+                    work.remove(image=f"image-{number % 20}.png")
+                else:
+                    work.compact()
+                teller.write(f"{step} {number % 20}\n".encode())
 
 
 def prefer(*names):

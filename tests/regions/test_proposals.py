@@ -73,9 +73,9 @@ def test_a_disc_on_plain_ground_is_the_first_proposal_and_stands_out():
 
 def test_what_the_model_sees_decides_where_colours_do_not():
     parts = np.repeat(np.arange(4), 8)[None].repeat(16, 0)
-    seen = np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+    seen = np.array([[1.0, 0], [0, 1], [0, 1], [0, 1]])
     tree = merge(parts, np.full((4, 3), 0.5), seen)
-    assert tree.level(2)[0].tolist() == [0] * 16 + [1] * 16
+    assert tree.level(2)[0].tolist() == [0] * 8 + [1] * 24
 
 
 def test_a_plane_of_one_colour_has_no_proposals():

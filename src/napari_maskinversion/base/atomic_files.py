@@ -225,6 +225,16 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
         part.write_bytes(content)
 
 
+def sync_folder(folder: Path) -> None:
+    """Write new names of files to the disk, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def recover(folder: Path) -> None:
     """Clear what killed processes left in a folder.
 

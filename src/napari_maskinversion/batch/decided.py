@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..base.errors import InputError, InUseError, MaskInversionError
-from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
+from ..base.identity import RegionKey
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS
-from ..review.decision_file import read, read_runs
-from ..review.decisions import Decision, Decisions, Suggestion
-from ..review.matching import restore
-from ..review.reporting import decision_columns, decision_records
+from ..review.decisions import Decision, Suggestion
+from ..review.reporting import decisions_of, identities_of, image_of
 from ..review.review import Review
 from .finished import FILE, differences
 from .image_task import ALWAYS, ARCHIVES, file_name
@@ -100,41 +98,6 @@ def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]
         (one.suggestion, float(one.ranking.probabilities[0]))
         for one in regions
         if one.ranking is not None and one.suggestion
-    )
-
-
-def identities_of(bundle: Bundle) -> list[RegionIdentity]:
-    """Return what tells the regions of an archive from others."""
-    return [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
-
-
-def image_of(bundle: Bundle) -> ImageIdentity:
-    """Return what tells the image of an archive from others."""
-    about = bundle.image
-    try:
-        shape = tuple(int(side) for side in about["shape"])
-        name, dtype, content = (str(about[key]) for key in ("name", "dtype", "content"))
-    except (KeyError, TypeError, ValueError):
-        raise InputError("The archive does not say which image it is of; run it again.") from None
-    return ImageIdentity(name, shape, dtype, content)
-
-
-def decisions_of(bundle: Bundle, image: Path) -> Decisions:
-    """Read the decisions about the regions of an archive; the file is not locked."""
-    identity = image_of(bundle)
-    runs = read_runs(image, identity)
-    if bundle.decisions and not runs:
-        runs = read(bundle.decisions, "The archive").runs
-    return restore(runs, identity, identities_of(bundle)).decisions
-
-
-def decided_bundle(bundle: Bundle, image: Path) -> Bundle:
-    """Return a bundle with the decisions about it as columns and records."""
-    decisions = decisions_of(bundle, image)
-    return replace(
-        bundle,
-        columns=decision_columns(bundle.results, decisions),
-        records=decision_records(bundle.results, decisions),
     )
 
 

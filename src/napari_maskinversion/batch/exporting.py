@@ -22,7 +22,8 @@ from ..results.export.tables import (
     write_csv_table,
     write_parquet_table,
 )
-from .decided import archive_file, decided_bundle, stale_reasons
+from ..review.reporting import decided_bundle
+from .decided import archive_file, stale_reasons
 from .image_task import ARCHIVES, DATA_SET, part_name
 from .opened import OpenProject
 from .running import listed

@@ -105,6 +105,12 @@ class OpenProject:
         captions = self.project.captions
         return None if captions is None else place_of(captions, self.folder)
 
+    @property
+    def library(self) -> Path | None:
+        """The folder of the library that a batch adds to."""
+        library = self.project.library
+        return None if library is None else place_of(library, self.folder)
+
     def check_words(self) -> None:
         """Refuse labels, templates and colours that cannot be used."""
         with naming(place_of(self.file.name, self.folder)):

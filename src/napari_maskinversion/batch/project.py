@@ -79,6 +79,7 @@ class Project(FrozenModel):
     # What ``--captions`` takes: a file, or the folder of a caption bank, as in ``labels``
     captions: str | None = None
     caption_column: str | None = None  # Its column in a CSV file
+    library: str | None = None  # Folder of the library that a batch adds to, as in ``labels``
     # Settings that differ from the default, by the key of a `Setting`; files as in ``labels``, and
     # the folder of a model
     settings: dict[str, Value] = Field(default_factory=dict)

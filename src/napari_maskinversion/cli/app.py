@@ -30,6 +30,7 @@ from .export import export_command
 from .find import find_command
 from .imagine import imagine_command
 from .labels import labels
+from .library import library
 from .models import methods_command, models
 from .project import project
 from .rollout import rollout_command
@@ -116,6 +117,7 @@ app.command("doctor")(doctor_command)
 app.add_typer(project, name="project")
 app.add_typer(models, name="models")
 app.add_typer(labels, name="labels")
+app.add_typer(library, name="library")
 app.add_typer(captions, name="captions")
 app.add_typer(bench, name="bench")
 # What trains and measures the bundled model is not installed.

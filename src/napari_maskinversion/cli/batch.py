@@ -14,6 +14,7 @@ import typer
 
 from ..base.errors import InputError
 from ..base.locks import hold
+from ..batch.decided import archive_file
 from ..batch.executors import TaskExecutor, Work
 from ..batch.finished import check_removal, remove
 from ..batch.image_run import check_model, run_task
@@ -24,7 +25,8 @@ from ..batch.running import FAILED, Plan, check_out, listed, plan, write_failed
 from ..results.export.catalogue import FORMATS
 from ..results.settings import GROUPS
 from .captions import CaptionSource, Words
-from .console import INTERRUPTED, say
+from .console import INTERRUPTED, ProgressBar, say
+from .library import Into, add_to, check_library
 from .many_images import BatchProgress, ManyImages, Where, counted, follow, problems_of
 from .options import split_names, with_option_groups, with_settings
 from .running import load
@@ -71,6 +73,7 @@ def batch_command(
             "images that are not listed any more."
         ),
     ] = False,
+    into: Into = None,
 ) -> None:
     """Label many images: an archive for each, and one table of all (a Parquet data set)."""
     where.check()
@@ -86,6 +89,8 @@ def batch_command(
     inputs = [path for path in (place and project_file(place), many.table, captions) if path]
     inputs += project.project.files(project.folder)
     check_out(work.tasks, out, overwrite=overwrite, inputs=inputs)
+    into = into or project.library
+    check_library(into)
     try:
         with where.executor(work.tasks) as executor:
             if executor.about:
@@ -98,6 +103,8 @@ def batch_command(
                 names = listed(work.others)
                 say(f"Removed the results of images that are not in this batch: {names}.")
             batch.run(is_here=where.is_here)
+        if into is not None:
+            _add_to_library(into, project)
     except KeyboardInterrupt:
         # Images that were being written when it came are complete by now.
         finished = len(look().done) - len(work.done)
@@ -106,6 +113,17 @@ def batch_command(
     batch.say_after()
     if batch.problems:
         raise typer.Exit(INCOMPLETE)
+
+
+def _add_to_library(into: Path, project: OpenProject) -> None:
+    """Add all finished images; those that are there already cost little."""
+    archives = {name: archive_file(project, name) for name in project.by_name}
+    done = {name: file for name, file in archives.items() if file is not None}
+    with ProgressBar(remaining=True) as bar:
+        for number, (name, file) in enumerate(done.items()):
+            bar.show("Library", number, len(done))
+            add_to(into, file, project.path(name))
+    say(f"Added {counted(len(done))} to the library {into}")
 
 
 def _project(place: Path | None, many: ManyImages, words: Words) -> OpenProject:

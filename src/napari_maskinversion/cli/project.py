@@ -30,6 +30,7 @@ from ..pipeline.inputs import input_files
 from ..results.settings import GROUPS, RunSettings
 from .captions import CaptionSource, Words
 from .console import ProgressBar, echo, say
+from .library import Into
 from .many_images import ManyImages, ProjectPlace, counted, problems_of
 from .options import (
     AcceptedOnly,
@@ -53,6 +54,7 @@ def new_command(
     many: ManyImages,
     words: Words,
     overwrite: Annotated[bool, typer.Option(help="Replace a project.")] = False,
+    into: Into = None,
 ) -> None:
     """Make a project: pair images with regions, and keep words and settings."""
     file = project_file(place)
@@ -66,6 +68,7 @@ def new_command(
         templates=tuple(words.template or ()),
         captions=None if words.captions is None else relative(words.captions, folder),
         caption_column=words.caption_column,
+        library=None if into is None else relative(into, folder),
         settings=stored_settings(settings, folder),
         images=project_images(pairs, folder),
     )

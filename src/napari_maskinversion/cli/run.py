@@ -14,6 +14,7 @@ from ..results.printing import print_results
 from ..results.settings import GROUPS, RunSettings
 from .captions import Words
 from .console import say
+from .library import Into, add_to, check_library
 from .options import (
     ImageFile,
     MaskFiles,
@@ -37,6 +38,7 @@ def run_command(
     settings: RunSettings,
     words: Words,
     output: Output,
+    into: Into = None,
 ) -> None:
     """Embed, label and explain the regions of an image; write files and print a table.
 
@@ -47,6 +49,7 @@ def run_command(
     vocabulary, sentences = words.vocabulary(settings.threshold), words.sentences()
     read = (image, masks, words.labels, words.captions, settings.model)
     _held = output.begin(*read, settings.method.weights)  # until this function returns
+    check_library(into)
     with open_job(image, masks, settings, say) as job:
         if vocabulary is None:
             vocabulary = job.named(words.template or ())
@@ -61,7 +64,11 @@ def run_command(
         model = load(settings.model, settings.architecture, settings.device)
         bank = None if sentences is None else sentences.bank(model)
         results, finished = invert(model, job, vocabulary, bank)
-        written = output.write(job.bundle(results))
+        bundle = job.bundle(results)
+        written, added = output.write(bundle), ""
+        if into is not None:
+            planes = {task.position: task.source for task in job.tasks}
+            added = add_to(into, bundle, image, planes=planes)
     print_results(results)
     agreement = agreement_of(results)
     compared = "" if agreement is None else agreement.text
@@ -69,6 +76,8 @@ def run_command(
         if note:
             say(note)
     say(written)
+    if added:
+        say(added)
     if not finished:
         say_unfinished(results, job)
 

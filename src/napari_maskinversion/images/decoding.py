@@ -17,9 +17,9 @@ from numpy.lib.format import MAGIC_PREFIX
 from ..base.errors import InputError
 from ..base.memory import free_memory
 from ..base.reading import check_file
+from .tiff import FOURTH_BAND, TURNED, is_tiff, open_tiff, read_tiff, turned, varies
 from .tiff import SLIDES as SLIDES
 from .tiff import TIFF as TIFF
-from .tiff import TURNED, is_tiff, open_tiff, read_tiff, turned
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +29,7 @@ _GREY, _COLOURS = 4, 14
 _PILLOW: Final = Lock()
 
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
-PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
+PICTURES: Final = {".png", ".bmp", ".gif", ".jp2", ".j2k", *LOSSY, *TIFF}
 _ORIENTATION: Final = 274  # the tag of EXIF
 _VOID_COLOUR: Final = (224, 224, 192)  # number 255 of a table
 _PROGRAMS: Final = {"EPS", "WMF"}
@@ -52,6 +52,11 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
             with path.open("rb") as file:
                 if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
                     raise InputError(f"{path} could not be read as {what}: it is no .npy file.")
+                if b"'|O'" in file.read(256):
+                    raise InputError(
+                        f"{path} holds objects of Python; a file of Cellpose ends in _seg.npy, and "
+                        "others are saved by np.save('masks.npy', labels)."
+                    )
             # Mapped first: a header may declare more than the file has.
             array = np.load(path, mmap_mode="r", allow_pickle=False)
             check_memory(array.nbytes, path, what)
@@ -112,11 +117,15 @@ def _picture(path: Path, *, colours: bool) -> Array:
                 f"{path} is a raw file of a camera, of which only a preview can be read; develop "
                 "it to TIFF or JPEG."
             )
-        if picture.mode in ("RGB", "RGBA", "LA") and "16B" in str(picture.tile):
+        of_jpeg = picture.format == "JPEG2000"
+        if picture.mode in ("RGB", "RGBA", "LA") and (of_jpeg or "16B" in str(picture.tile)):
             import imagecodecs
 
             # Pillow keeps 8 of 16 bits: those of 12 would be nearly black.
-            array = np.asarray(imagecodecs.png_decode(path.read_bytes()))
+            read = imagecodecs.jpeg2k_decode if of_jpeg else imagecodecs.png_decode
+            array = np.asarray(read(path.read_bytes()))
+            if colours and of_jpeg and array.shape[2:] == (4,) and varies(array):
+                return array[..., :3]
             return array[..., [0, 0, 0, 1]] if colours and picture.mode == "LA" else array
         mode = _AS_COLOUR.get(picture.mode) if colours else None
         if colours and picture.mode == "P" and "transparency" in picture.info:
@@ -138,6 +147,8 @@ def picture_notes(path: Path) -> tuple[str, ...]:
     with open_picture(path) as picture:
         frames = getattr(picture, "n_frames", 1)
         # Phones keep depth and previews as further pictures of JPEG.
+        if picture.format == "JPEG2000" and picture.mode == "RGBA" and varies(np.array(picture)):
+            notes.append(f"{path} {FOURTH_BAND}")
         if frames > 1 and picture.format != "MPO":
             notes.append(f"{path} is an animation of {frames} pictures; the first one is used.")
         with suppress(Exception):  # Pillow raises nearly anything; the pixels are readable anyway

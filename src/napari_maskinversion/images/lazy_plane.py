@@ -120,12 +120,15 @@ class LazyPlane:
     def no_value(self, values: Array) -> Array | None:
         """Return where pixels (h, w) have no value; None if all have one.
 
-        Those of colours have none if none of the three has one, as in GDAL's mask of a data set.
+        Those of colours have none if none of the three has one, as in GDAL's mask of a data set, or
+        if they are transparent.
         """
+        clear = values[..., 3] == 0 if self.samples == 4 else None
         if self._nodata is None:
-            return None
+            return clear
         same = is_nodata(values, self._nodata)
-        return np.asarray(same[..., :3].all(-1)) if self._samples else same
+        same = np.asarray(same[..., :3].all(-1)) if self._samples else same
+        return same if clear is None else same | clear
 
     def _cut(self, level: int, box: Box) -> Array:
         array = self._arrays[level]
@@ -202,6 +205,30 @@ class View:
         part = np.asarray(self._array[(*before, slice(None), *after)])
         moved = np.moveaxis(part, sum(isinstance(k, slice) for k in before), -1)
         return moved[..., self._samples][(..., *samples)]
+
+
+class MaskedArray:
+    """A lazy array with another value where its mask of rows and columns is 0."""
+
+    def __init__(
+        self, array: Any, mask: Any, axes: tuple[int, int], kind: np.dtype[Any], fill: float
+    ) -> None:
+        self._array, self._mask, self._axes, self._fill = array, mask, axes, fill
+        self.dtype, self.shape = kind, tuple(array.shape)
+        if chunks := getattr(array, "chunks", None):
+            self.chunks = chunks
+
+    def __getitem__(self, key: Any) -> Array:
+        key = key if isinstance(key, tuple) else (key,)
+        key = (*key, *[slice(None)] * (len(self.shape) - len(key)))
+        values = np.asarray(self._array[key]).astype(self.dtype)
+        rows_columns = tuple(key[axis] for axis in self._axes)
+        left = [axis for axis, part in enumerate(key) if isinstance(part, slice)]
+        sides = [
+            size if axis in self._axes else 1 for axis, size in zip(left, values.shape, strict=True)
+        ]
+        seen = np.asarray(self._mask[rows_columns]).reshape(sides)
+        return np.where(seen != 0, values, np.asarray(self._fill, self.dtype))
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -64,7 +64,7 @@ def image_notes(path: Path) -> tuple[str, ...]:
         return picture_notes(path)
 
 
-class _FileArray:
+class FileArray:
     """An array in a file, read piece by piece; errors name the file.
 
     Decoders raise nearly anything on damaged files. Of labels, no data (``nodata``) is 0.
@@ -98,7 +98,7 @@ def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
             levels = tuple(
                 level
                 if isinstance(level, np.ndarray) and nodata is None
-                else _FileArray(level, path, what, nodata)
+                else FileArray(level, path, what, nodata)
                 for level in stack.levels
             )
             return replace(stack, levels=levels)

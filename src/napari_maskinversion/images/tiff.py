@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
-from .lazy_plane import View, is_nodata
+from .lazy_plane import MaskedArray, View, is_nodata
 from .stack import Stack, check_series
 
 TIFF: Final = {".tif", ".tiff"}
@@ -41,6 +42,11 @@ _MULTIPLIED, _OPACITY = 1, 2
 _NODATA: Final = 42113  # GDAL's tag, a number as text
 # It is read here, also where it is -9999 of whole numbers above 0, which tifffile warns of.
 logging.getLogger("tifffile").addFilter(lambda record: "GDAL_NODATA" not in record.getMessage())
+_BESIDE: Final = ".msk"  # of GDAL's masks in a file of their own
+FOURTH_BAND: Final = (
+    "has a fourth band that is no opacity (perhaps near infrared); it is not used: the model sees "
+    "red, green and blue."
+)
 _GLANCE: Final = 1024  # pixels of a side
 
 
@@ -151,7 +157,7 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     if "s" in axes:
         count = levels[0].shape[-1]
         samples = _colour_samples(page, count)
-        if colours and samples == (0, 1, 2, 3) and len(axes) == 3 and _varies(levels[-1]):
+        if colours and samples == (0, 1, 2, 3) and len(axes) == 3 and varies(levels[-1]):
             samples, fourth = (0, 1, 2), True
         if not samples and (colours or count != 4):
             axes = (*axes[:-1], "c")
@@ -162,18 +168,56 @@ def open_tiff(path: Path, number: int = 0, *, colours: bool = True) -> Stack:
     if colours and page.photometric == _PALETTE and not file.is_imagej:
         raise InputError(f"{path} stores its colours as a palette; save it as RGB.")
     channels, units = _about(file, series, number)
+    beside, masks = path.with_name(path.name + _BESIDE), _masks(file)
+    close: Callable[[], None] = file.close
+    if not masks and beside.is_file():
+        closed = ExitStack()
+        closed.callback(file.close)
+        masks, close = _masks(closed.enter_context(tifffile.TiffFile(beside))), closed.close
+    if masks:
+        levels = tuple(_masked(one, axes, masks, labels=not colours) for one in levels)
     return Stack(
         levels=levels,
         axes=axes,
         name=str(path),
         channels=channels,
         units=units,
-        on_close=file.close,
+        on_close=close,
         images=names,
         series=number,
         notes=_notes(page, path, colours=colours, fourth=fourth),
         nodata=nodata_of(page),
     )
+
+
+def _masks(file: Any) -> dict[tuple[int, ...], Any]:
+    """Return GDAL's masks by size."""
+    import zarr
+
+    of_masks = file.filehandle.name.endswith(_BESIDE)
+    every = [one for one in file.series if one.keyframe.is_mask or of_masks]
+    return {
+        level.shape: zarr.open(one.aszarr(level=at), mode="r")
+        for one in every
+        for at, level in enumerate(one.levels)
+        if level.ndim == 2
+    }
+
+
+def _masked(
+    level: Any, axes: tuple[str, ...], masks: Mapping[tuple[int, ...], Any], *, labels: bool
+) -> Any:
+    """Return a level that has no value, or as labels no region, where its mask is 0."""
+    places = axes.index("y"), axes.index("x")
+    mask = masks.get(tuple(level.shape[place] for place in places))
+    if mask is None:
+        return level
+    kind = np.dtype(level.dtype)
+    if labels or kind.itemsize == 1 or (kind == np.uint16 and axes[-1] == "s"):
+        return MaskedArray(level, mask, places, kind, 0)  # their range is fixed: black
+    if kind.kind in "iu":
+        kind = np.dtype(np.float32 if kind.itemsize == 2 else np.float64)
+    return MaskedArray(level, mask, places, kind, np.nan)
 
 
 def check_pages(series: Any, path: Path) -> None:
@@ -223,7 +267,7 @@ def _has_fourth_band(page: Any) -> bool:
     return int(page.photometric) == _RGB and page.samplesperpixel == 4 and no_opacity
 
 
-def _varies(level: Any) -> bool:
+def varies(level: Any) -> bool:
     """Return whether most values of the last sample lie between nothing and all, in the middle.
 
     GDAL calls the fourth band of any 8-bit image opacity, also near infrared.
@@ -268,10 +312,7 @@ def _notes(page: Any, path: Path, *, colours: bool, fourth: bool) -> tuple[str, 
     if colours and page.photometric == _WHITE_IS_ZERO:
         notes.append(f"{path} has 0 for white; the model sees it as black: invert it first.")
     if colours and fourth:
-        notes.append(
-            f"{path} has a fourth band that is no opacity (perhaps near infrared); it is not used: "
-            "the model sees red, green and blue."
-        )
+        notes.append(f"{path} {FOURTH_BAND}")
     if page.tags.valueof("Orientation") in TURNED:
         notes.append(turned(path))
     return tuple(notes)

@@ -36,13 +36,15 @@ class Coordinates:
     geo: Georeference | None = None  # The image's, unless they are pixels
     # Takes (n, 2) to the reference system of the image; None if they are in it
     to_image: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None = None
+    upwards: bool = False  # Pixels with y upwards from the top of the image
 
     def to_pixels(self, shape: Any) -> Any:
         """Transform a geometry to (x, y) in pixels; infinite where that is not defined."""
         import shapely
+        from shapely.affinity import affine_transform
 
         if self.geo is None:
-            return shape
+            return affine_transform(shape, (1, 0, 0, -1, 0, 0)) if self.upwards else shape
         if self.to_image is not None:
             shape = shapely.transform(shape, self.to_image)
         return to_pixels(shape, self.geo)
@@ -92,6 +94,9 @@ def find_coordinates(
         if crs or not of_qupath:
             reason = f"it {unnamed}, and {without}"
             notes.append(f"{path}: its coordinates were read as pixels, since {reason}.")
+        if len(boxes) and boxes[:, 3].max() <= 0:
+            notes.append(f"{path}: y is below 0, and was read as QGIS counts it: up from the top.")
+            return Coordinates(upwards=True)
         return Coordinates()
     known = [Coordinates(name=_IMAGE, geo=geo)]
     if degrees:
@@ -101,7 +106,8 @@ def find_coordinates(
     fallback = Coordinates() if of_qupath and not tiny else known[-1 if geo.epsg is None else 0]
     pixels = [] if tiny else [Coordinates()]
     order = [*pixels, *known] if of_qupath else [*known, *pixels]
-    taken = next((one for one in order if _meets(one, boxes, shape)), fallback)
+    shares = [_share(one, boxes, shape) for one in order]
+    taken = order[int(np.argmax(shares))] if any(shares) else fallback
     notes.append(
         f"{path} {unnamed}; its coordinates were read as {taken.name}; if they are others, name "
         'their CRS in its member "crs".'
@@ -115,14 +121,16 @@ def _within(boxes: npt.NDArray[Any], place: Sequence[float]) -> bool:
     return bool(within.mean() > 0.5)
 
 
-def _meets(one: Coordinates, boxes: npt.NDArray[Any], shape: tuple[int, int] | None) -> bool:
-    """Return whether a box lies on the image, at least in part."""
+def _share(one: Coordinates, boxes: npt.NDArray[Any], shape: tuple[int, int] | None) -> float:
+    """Return how many of the boxes lie on the image: of each the share of its area."""
     import shapely
 
-    height, width = shape or (np.inf, np.inf)
     places = shapely.bounds(one.to_pixels(shapely.box(*boxes.T)))
-    on = (places[:, :2] < (width, height)).all(1) & (places[:, 2:] > 0).all(1)
-    return bool(on.any())
+    places = places[np.isfinite(places).all(1)]
+    height, width = shape or (np.inf, np.inf)
+    sides = places[:, 2:] - places[:, :2]
+    on = np.clip(places[:, 2:], 0, (width, height)) - np.clip(places[:, :2], 0, (width, height))
+    return float((on / np.maximum(sides, np.finfo(float).tiny)).prod(1).sum())
 
 
 def _name_of(crs: Any) -> str:

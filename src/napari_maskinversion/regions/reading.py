@@ -184,8 +184,10 @@ def mask_files(folder: Path) -> list[Path]:
 
 def _pictures(folder: Path) -> list[Path]:
     files = [path for path in folder.iterdir() if not is_of_macos(path)]
+    pictures = [path for path in files if path.suffix.lower() in PICTURES]
+    # Label Studio writes brushes as arrays.
     return sorted(
-        (path for path in files if path.suffix.lower() in PICTURES),
+        pictures or (path for path in files if path.suffix.lower() == ".npy"),
         key=lambda path: (
             [
                 (0, int(part), "") if part.isdecimal() else (1, 0, part.casefold())
@@ -228,14 +230,18 @@ def _labels(
         raise InputError(f"{path}: {error}") from None
     if not len(regions):
         raise NoRegionsError(f"{path} has no region: every pixel is 0 or no data.")
-    if len(regions) > 1 and sum(one.area for one in regions) == prod(image_shape):
-        on_note(
-            f"{path}: no pixel is 0, so all of the image is regions; one may be the background, "
-            "as in ilastik's Simple Segmentation."
-        )
+    _note_if_everywhere(regions, str(path), on_note)
     if regions.ids[-1:] == [_VOID] and len(regions) > 1 and regions.ids[-2] < _VOID / 2:
         on_note(f"{path}: region 255 may be what a data set leaves undecided (void).")
     return regions
+
+
+def _note_if_everywhere(regions: Regions, what: str, on_note: OnNote) -> None:
+    if len(regions) > 1 and sum(one.area for one in regions) == prod(regions.shape):
+        on_note(
+            f"{what}: no pixel is 0, so all of the image is regions; one may be the background, as "
+            "in exports of ilastik."
+        )
 
 
 def renumber_black_and_white(regions: Regions) -> Regions:
@@ -262,7 +268,9 @@ def _masks(
         raise NoRegionsError(f"{which} has no pixel; leave it out or draw it again.")
     if empty:
         on_note(f"Masks without a pixel were left out: {which}.")
-    return Regions(image_shape, regions)
+    masks = Regions(image_shape, regions)
+    _note_if_everywhere(masks, "The masks", on_note)
+    return masks
 
 
 def _threshold(array: Array, name: str) -> Array:

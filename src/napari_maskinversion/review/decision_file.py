@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..base.atomic_files import sync_folder
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
@@ -322,7 +323,7 @@ class DecisionFile:
         self._end += len(data)
         self._known, self._line_break = (status.st_ino, self._end), b""
         if is_new:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
 
 def _read(path: Path) -> Contents:
@@ -389,13 +390,3 @@ def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write a new file name to the disk, where the system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import InputError
-from ..base.identity import ImageIdentity, RegionKey, identify
+from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, identify
 from ..base.reading import MOST_JSON, read_bytes, validated
 from ..language.ranking.uncertainty import Calibration, calibrate
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.region_result import RegionResult
 from ..results.results import Results
-from .decision_file import SUFFIX, Run, read, read_saved
+from .decision_file import SUFFIX, Run, read, read_runs, read_saved
 from .decisions import Decision, Decisions
 from .matching import restore
 
@@ -26,8 +26,7 @@ Answers = list[tuple[RegionResult, bool]]
 def _restored(
     bundle: Bundle, runs: Iterable[Run], image: ImageIdentity, *, any_image: bool = False
 ) -> Decisions:
-    regions = [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
-    return restore(list(runs), image, regions, any_image=any_image).decisions
+    return restore(list(runs), image, identities_of(bundle), any_image=any_image).decisions
 
 
 def with_decisions(bundle: Bundle, name: str) -> Bundle:
@@ -36,6 +35,41 @@ def with_decisions(bundle: Bundle, name: str) -> Bundle:
         return bundle
     runs, image = read_saved(bundle.decisions, name), ImageIdentity("", (), "", "")
     decisions = _restored(bundle, runs, image, any_image=True)
+    return replace(
+        bundle,
+        columns=decision_columns(bundle.results, decisions),
+        records=decision_records(bundle.results, decisions),
+    )
+
+
+def identities_of(bundle: Bundle) -> list[RegionIdentity]:
+    """Return what tells the regions of an archive from others."""
+    return [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
+
+
+def image_of(bundle: Bundle) -> ImageIdentity:
+    """Return what tells the image of an archive from others."""
+    about = bundle.image
+    try:
+        shape = tuple(int(side) for side in about["shape"])
+        name, dtype, content = (str(about[key]) for key in ("name", "dtype", "content"))
+    except (KeyError, TypeError, ValueError):
+        raise InputError("The archive does not say which image it is of; run it again.") from None
+    return ImageIdentity(name, shape, dtype, content)
+
+
+def decisions_of(bundle: Bundle, image: Path) -> Decisions:
+    """Read the decisions about the regions of an archive; the file is not locked."""
+    identity = image_of(bundle)
+    runs = read_runs(image, identity)
+    if bundle.decisions and not runs:
+        runs = read(bundle.decisions, "The archive").runs
+    return restore(runs, identity, identities_of(bundle)).decisions
+
+
+def decided_bundle(bundle: Bundle, image: Path) -> Bundle:
+    """Return a bundle with the decisions about it as columns and records."""
+    decisions = decisions_of(bundle, image)
     return replace(
         bundle,
         columns=decision_columns(bundle.results, decisions),

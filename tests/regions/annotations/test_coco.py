@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 
-from napari_maskinversion.base.errors import InputError, MaskShapeError
+from napari_maskinversion.base.errors import InputError, MaskShapeError, NotListedError
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations import json_files, rle
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import UNNAMED
 from napari_maskinversion.regions.annotations.coco_writing import write_coco, write_coco_of_many
-from napari_maskinversion.regions.annotations.reading import read_annotations
+from napari_maskinversion.regions.annotations.listed_images import ImageReference
+from napari_maskinversion.regions.annotations.reading import open_annotations, read_annotations
 
 from .files import coco
 from .shapes import PLANE, RING, full, regions, same
@@ -179,6 +180,19 @@ def test_of_several_images_the_one_of_that_name_is_read(read):
     assert [item.region.id for item in read(both, image="c.png").items] == [2]
     with pytest.raises(InputError, match=r"about 2 images \(a.png, b/c.png\)"):
         read(both, image="d.png")
+
+
+def test_of_many_images_those_of_a_file_about_one_are_found_by_name(tmp_path):
+    boxes, own = tmp_path / "boxes.json", tmp_path / "b_boxes.json"
+    for path in (boxes, own):
+        path.write_text(json.dumps(coco(BOX)))
+    file = open_annotations(boxes)
+    for image in ("a.png", "x/a.tif", "A.JPG"):
+        assert len(file.read((7, 9), image=image).items) == 1
+    with pytest.raises(NotListedError, match="a.png, which may be another image than b.png"):
+        file.read((7, 9), image="b.png")
+    assert len(open_annotations(own).read((7, 9), image="b.png").items) == 1
+    assert len(file.about(ImageReference(name="b.png", shape=(7, 9))).items) == 1
 
 
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
@@ -359,6 +373,23 @@ def test_json_that_needs_more_memory_than_is_free_is_refused_before_it_is_parsed
     monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("it is parsed"))
     with pytest.raises(InputError, match=r"wide\.json needs about 0\.3 GB .*fewer regions"):
         read_annotations(path, (60, 80))
+
+
+def test_categories_of_one_name_come_out_again(read, tmp_path):
+    kinds = [{"id": n, "name": "dog", "supercategory": f"kind {n}"} for n in (3, 5)]
+    page = coco(BOX, {**BOX, "id": 2, "category_id": 5}, categories=kinds)
+    once = read(page)
+    write_coco(once, tmp_path / "a.json")
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert written["categories"] == kinds
+    assert [one["category_id"] for one in written["annotations"]] == [3, 5]
+    assert [one.values for one in read(written).items] == [one.values for one in once.items]
+    # A region that a review names otherwise has the number of its word.
+    renamed = replace(once, items=tuple(replace(one, label="cat") for one in once.items))
+    write_coco(renamed, tmp_path / "b.json")
+    written = json.loads((tmp_path / "b.json").read_text())
+    names = {one["id"]: one["name"] for one in written["categories"]}
+    assert [names[one["category_id"]] for one in written["annotations"]] == ["cat", "cat"]
 
 
 def test_supercategories_come_out_again(read, tmp_path):

@@ -20,7 +20,7 @@ from ...base.identity import (
     identify_image,
 )
 from ...base.regions import Region
-from ...batch.decided import Summary, archive_file, counted, decisions_of, identities_of
+from ...batch.decided import Summary, archive_file, counted
 from ...batch.finished import differences, is_damaged
 from ...batch.image_task import ImageTask
 from ...batch.opened import OpenProject
@@ -32,6 +32,7 @@ from ...images.stack import Stack
 from ...pipeline.inputs import open_inputs
 from ...regions.annotations.annotation import binary_mask
 from ...results.export.archive import open_archive
+from ...review.reporting import decisions_of, identities_of
 from ..layers.label_layers import layer_of_regions
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ Array = npt.NDArray[Any]
 COCO_FACTS: Final = (
     CATEGORY_IDS := "category_ids",
     SUPERCATEGORIES := "supercategories",
+    REPEATED := "repeated",
     IMAGE_ID := "image_id",
 )
 """Where records keep what the COCO file of the regions says about labels and the image."""
@@ -66,6 +67,8 @@ class Annotations:
     # Numbers that labels have in a COCO file; empty for regions of other files
     category_ids: Mapping[str, int] = field(default_factory=dict)
     supercategories: Mapping[str, str] = field(default_factory=dict)  # Of labels, in a COCO file
+    # Name and supercategory of further categories of the same names, by their numbers
+    repeated: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     image_id: int | None = None  # Number of the image in a COCO file, if it is one entry there
     about: Mapping[str, Any] = field(default_factory=dict)  # Provenance, written to the file
     notes: tuple[str, ...] = ()  # What a reader changed or left out; names the record

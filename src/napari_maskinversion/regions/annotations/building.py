@@ -117,6 +117,7 @@ class Parsed:
     colors: Mapping[str, str] = field(default_factory=dict)
     category_ids: Mapping[str, int] = field(default_factory=dict)
     supercategories: Mapping[str, str] = field(default_factory=dict)
+    repeated: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     image_id: int | None = None
     coordinates: str = ""  # How they were read, for the note on an object outside the image
 
@@ -197,6 +198,10 @@ def build(parsed: Parsed, path: Path, image: ImageReference) -> Annotations:
         category_ids={words.get(name, name): one for name, one in parsed.category_ids.items()},
         supercategories={
             words.get(name, name): one for name, one in parsed.supercategories.items()
+        },
+        repeated={
+            number: (words.get(name, name), above)
+            for number, (name, above) in parsed.repeated.items()
         },
         image_id=parsed.image_id,
         notes=tuple(notes),

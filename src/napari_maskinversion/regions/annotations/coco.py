@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 import numpy as np
@@ -44,6 +44,8 @@ UNNAMED: Final = "unlabelled"
 BROUGHT: Final = "attributes of the regions"
 """Where files of ours list the attributes that are no results."""
 _NO_WORDS: Final = {"_background_", "__ignore__", "background"}  # unused categories of labelme's
+CATEGORY: Final = "category_id"
+"""The attribute that tells regions apart whose categories share a name."""
 
 
 class _Image(Record):
@@ -90,21 +92,39 @@ class Instance(_Segment):
         _RunLengths | list[list[FiniteFloat]] | list[FiniteFloat] | list[list[_Pair]]
     ] = None
     attributes: Loose[dict[str, Any]] = None
+    category_name: Loose[Name] = None  # Of SAHI
     image_id: Any = None
     area: Any = None
 
 
 def is_coco(page: Any) -> bool:
-    """Return whether JSON content is COCO instances."""
-    return isinstance(page, dict) and all(
-        isinstance(page.get(name), list) for name in ("images", "annotations")
+    """Return whether JSON content is COCO instances, or a list of COCO results."""
+    return is_results(page) or (
+        isinstance(page, dict)
+        and all(isinstance(page.get(name), list) for name in ("images", "annotations"))
     )
+
+
+def is_results(page: Any) -> bool:
+    """Return whether JSON content is annotations alone, as pycocotools loads them as results."""
+    first = page[0] if isinstance(page, list) and page else None
+    return isinstance(first, dict) and {"image_id", "category_id"} <= first.keys()
+
+
+def _as_page(results: list[Any]) -> dict[str, Any]:
+    """Return COCO JSON of results: images are called by file_name or by their ids."""
+    records = [one for one in results if isinstance(one, dict)]
+    names = {_key(one.get("image_id")): one.get("file_name") for one in records}
+    images = [{"id": key, "file_name": name or str(key)} for key, name in names.items()]
+    return {"images": images, "annotations": results}
 
 
 def is_panoptic(page: Any) -> bool:
     """Return whether JSON content is COCO panoptic."""
-    return is_coco(page) and any(
-        isinstance(one, dict) and "segments_info" in one for one in page["annotations"][:1]
+    return (
+        isinstance(page, dict)
+        and is_coco(page)
+        and any(isinstance(one, dict) and "segments_info" in one for one in page["annotations"][:1])
     )
 
 
@@ -116,6 +136,7 @@ class CocoPage:
     names: Mapping[Any, str]  # Of the categories that are words, by id
     category_ids: Mapping[str, int]
     supercategories: Mapping[str, str]
+    repeated: Mapping[str, tuple[str, str]]
     # For the key of an image: its annotations, each after what messages call it
     records: Mapping[Any, list[tuple[int, str, dict[str, Any]]]]
     notes: list[str]  # Annotations of no listed image
@@ -124,8 +145,12 @@ class CocoPage:
 
 def sorted_by_image(page: Any, path: Path) -> CocoPage:
     """Sort the annotations of COCO JSON by image."""
+    page = _as_page(page) if is_results(page) else page
     listed = _listed_images(page["images"], path)
     records: dict[Any, list[tuple[int, str, dict[str, Any]]]] = {one.key: [] for one in listed}
+    # Some programs put zeros before the ids of images, or write their names without the ending.
+    others = {str(one.key).lstrip("0"): one.key for one in listed}
+    others |= {PureWindowsPath(one.name).stem.lstrip("0"): one.key for one in listed}
     notes, used = [], set()
     for number, record in enumerate(page["annotations"], 1):
         members = record if isinstance(record, dict) else {}
@@ -133,6 +158,8 @@ def sorted_by_image(page: Any, path: Path) -> CocoPage:
         where = f"{path}, annotation {number if own is None else own}"
         for one in _segments(members) or [members]:
             used.add(_key(one.get("category_id")))
+        if image not in records and str(image).lstrip("0"):
+            image = others.get(str(image).lstrip("0"), image)
         if image in records:
             records[image].append((number, where, members))
             continue
@@ -178,16 +205,16 @@ def _categories(
 ) -> dict[str, Any]:
     """Return the names of categories by id, and number and supercategory of each name.
 
-    Of two with one name the number that is used counts. Unused headings of others are no words,
-    and Roboflow's, which are below none, need no note.
+    Of two with one name the number that is used counts; where both are used, the first one does,
+    and ``repeated`` has name and supercategory of the others. Unused headings of others are no
+    words, and Roboflow's, which are below none, need no note.
     """
-    records = page.get("categories")
-    if not isinstance(records, list):
+    records = page.get("categories") or _named_in(page["annotations"])
+    if not isinstance(records, list) or not records:
         notes.append(f"{path} has no list of categories, so its regions have no names.")
         records = []
     categories = [one for one in map(_Category.of, records) if one.id is not None]
     headings = {one.supercategory for one in categories if one.supercategory != one.name}
-    headings |= _NO_WORDS
     names: dict[Any, str] = {}
     for one in categories:
         name = str(one.id if one.name is None else one.name)
@@ -196,9 +223,14 @@ def _categories(
                 f"{path} has two categories with the id {one.id!r}: {names[one.id]!r} "
                 f"and {name!r}. Give each its own."
             )
-    words = {key: name for key, name in names.items() if key in used or name not in headings}
+    none = {key for key, name in names.items() if name.lower() in _NO_WORDS}
+    words = {
+        key: name
+        for key, name in names.items()
+        if key in used or (name not in headings and key not in none)
+    }
     dropped = [one for one in categories if one.id not in words and one.supercategory != "none"]
-    unused = [names[one.id] for one in dropped if names[one.id] not in _NO_WORDS]
+    unused = [names[one.id] for one in dropped if one.id not in none]
     if unused:
         notes.append(
             f"{path}: {', '.join(unused[:5])} has no region, is only the supercategory of others, "
@@ -207,13 +239,15 @@ def _categories(
     keys: dict[str, list[Any]] = {}
     for key in sorted(words, key=lambda key: key not in used):
         keys.setdefault(words[key], []).append(key)
+    supercategories = {one.id: one.supercategory or "" for one in categories}
+    repeated: dict[str, tuple[str, str]] = {}
     for name, some in keys.items():
         if len(both := [key for key in some if key in used]) > 1:
+            repeated |= {str(key): (name, supercategories[key]) for key in both[1:]}
             notes.append(
-                f"{path}: the categories {', '.join(map(str, both))} are called {name!r} and "
-                f"become one word with the number {both[0]}."
+                f"{path}: the categories {', '.join(map(str, both))} are called {name!r}; they are "
+                f"one word, and {CATEGORY} tells their regions apart."
             )
-    supercategories = {one.id: one.supercategory or "" for one in categories}
     numbers = {
         name: some[0]
         for name, some in keys.items()
@@ -225,7 +259,15 @@ def _categories(
         "supercategories": {
             name: above for name, some in keys.items() if (above := supercategories[some[0]])
         },
+        "repeated": repeated,
     }
+
+
+def _named_in(records: list[Any]) -> list[dict[str, Any]]:
+    """Return the categories that the annotations of a file without any name themselves."""
+    listed = [one for one in records if isinstance(one, dict) and one.get("category_name")]
+    names = {str(one.get("category_id")): one["category_name"] for one in listed}
+    return [{"id": key, "name": name} for key, name in names.items()]
 
 
 def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
@@ -236,6 +278,7 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
     records = [(*entry, one.position) for one in chosen for entry in page.records[one.key]]
     objects = []
     shares = shape is not None and _are_shares(page)
+    twins = {name for name, _ in page.repeated.values()}
     if shares:
         notes.append(f"{path}: its boxes and outlines were read as shares of the image.")
     for _, where, members, position in sorted(records, key=lambda entry: entry[0]):
@@ -244,6 +287,8 @@ def parse_coco(page: CocoPage, path: Path, image: ImageReference) -> Parsed:
         values = record.attributes or record.model_extra or {}
         if record.region is not None:  # a file of ours, with columns of results
             values = {name: value for name, value in values.items() if name in page.brought}
+        if page.names.get(record.category_id) in twins:
+            values = {**values, CATEGORY: record.category_id}
         objects.append(
             Drawn(
                 where=where,
@@ -295,6 +340,7 @@ def _parsed(
         colors={name: "" for name in page.names.values() if name not in ("", UNNAMED)},
         category_ids=page.category_ids,
         supercategories=page.supercategories,
+        repeated=page.repeated,
         image_id=keys[0] if len(keys) == len(chosen) == 1 else None,
     )
 

@@ -13,7 +13,7 @@ from ...base.identity import Position
 from ...base.regions import Region
 from . import rle
 from .annotation import Annotation, Annotations, binary_mask
-from .coco import BROUGHT, UNNAMED
+from .coco import BROUGHT, CATEGORY, UNNAMED
 from .json_files import to_json_types, write_json
 from .polygons import outline, polygons_of, without_holes
 
@@ -55,7 +55,9 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
     colors: dict[str, str] = {}
     category_ids: dict[str, int] = {}
     above: dict[str, str] = {}
+    repeated: dict[str, tuple[str, str]] = {}
     for _, part, _ in parts:
+        repeated = {**part.repeated, **repeated}
         above = {**part.supercategories, **above}
         colors |= {name: colors.get(name) or color for name, color in part.colors.items()}
         for name, category in part.category_ids.items():
@@ -63,6 +65,8 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
                 category_ids[name] = category
     words = Annotations(shape=(1, 1), items=items, colors=colors, category_ids=category_ids)
     numbers = _categories(words)
+    taken = set(map(str, numbers.values()))
+    repeated = {key: one for key, one in repeated.items() if key.isdigit() and key not in taken}
     source_ids = iter(_source_ids(items))
     own = {part.image_id for _, part, _ in parts if len(part.planes) <= 1}
     images: list[dict[str, Any]] = []
@@ -80,7 +84,7 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
             {
                 "id": next(source_ids, at),
                 "image_id": places[item.position],
-                "category_id": numbers[item.label or UNNAMED],
+                "category_id": _category(item, numbers, repeated),
                 **_record(item, part.shape, polygons=polygons),
             }
             for at, item in zip(ids, part.items, strict=True)
@@ -97,6 +101,10 @@ def _write(parts: Sequence[Part], about: Mapping[str, Any], path: Path, *, polyg
         "categories": [
             {"id": number, "name": name, "supercategory": above.get(name, "")}
             for name, number in numbers.items()
+        ]
+        + [
+            {"id": int(number), "name": name, "supercategory": heading}
+            for number, (name, heading) in repeated.items()
         ],
         "annotations": annotations,
     }
@@ -128,6 +136,16 @@ def _categories(annotations: Annotations) -> dict[str, int]:
         return numbers
     free = max(own.values())
     return {name: own.get(name, free + number) for name, number in numbers.items()}
+
+
+def _category(
+    item: Annotation, numbers: Mapping[str, int], repeated: Mapping[str, tuple[str, str]]
+) -> int:
+    """Return the number of an item's label: its own one, where several categories have the name."""
+    own = str(item.values.get(CATEGORY))
+    if own in repeated and repeated[own][0] == item.label:
+        return int(own)
+    return numbers[item.label or UNNAMED]
 
 
 def _source_ids(items: Sequence[Annotation]) -> list[int]:

@@ -36,12 +36,27 @@ _PLANE_AXES: Final = ("c", "z", "t")
 
 
 def is_geojson(page: Any) -> bool:
-    """Return whether JSON content is GeoJSON features, or QuPath's list of them."""
+    """Return whether JSON content is GeoJSON, or a list of it, as of QuPath and of lines."""
     if isinstance(page, list):
-        return bool(page) and all(
-            isinstance(item, dict) and item.get("type") == "Feature" for item in page
-        )
-    return isinstance(page, dict) and page.get("type") in ("FeatureCollection", "Feature")
+        return bool(page) and all(isinstance(item, dict) and is_geojson(item) for item in page)
+    kind = page.get("type") if isinstance(page, dict) else None
+    bare = kind in _AREAS and ("coordinates" in page or "geometries" in page)
+    return bare or kind in ("FeatureCollection", "Feature")
+
+
+def _features(page: Any, path: Path) -> list[Any]:
+    """Return the features of all that is GeoJSON; a geometry becomes one for each of its parts."""
+    if isinstance(page, dict) and page.get("type") == "FeatureCollection":
+        page = page.get("features")
+        if not isinstance(page, list):
+            raise InputError(f"{path} is not GeoJSON: its features are not a list.")
+        return page
+    if isinstance(page, dict) and page.get("type") == "GeometryCollection":
+        page = page.get("geometries")
+    if isinstance(page, list):
+        return [feature for one in page for feature in _features(one, path)]
+    bare = isinstance(page, dict) and "coordinates" in page
+    return [{"type": "Feature", "geometry": page}] if bare else [page]
 
 
 def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) -> None:
@@ -189,14 +204,12 @@ def parse_geojson(page: Any, path: Path, image: ImageReference) -> Parsed:
 
     `find_coordinates` tells pixels from world coordinates.
     """
-    head = page if isinstance(page, dict) else {}
-    features = page if isinstance(page, list) else head.get("features", [page])
-    if not isinstance(features, list):
-        raise InputError(f"{path} is not GeoJSON: its features are not a list.")
+    pages = page if isinstance(page, list) else [page]
+    head = next((one for one in pages if isinstance(one, dict)), {})
     ours = head.get(OURS)
     ours = ours if isinstance(ours, dict) else {}
     notes: list[str] = []
-    named = list(_with_children(features, path, notes))
+    named = list(_with_children(_features(page, path), path, notes))
     # Those without an area are left out below, and their planes do not count.
     areas = [one for _, one in named if (one.geometry or {}).get("type") in _AREAS]
     places = dict(zip(map(id, areas), _positions(areas, ours=bool(ours)), strict=True))

@@ -38,7 +38,8 @@ def _or_none(value: Any, validate: Any) -> Any:
         return None
 
 
-def _as_number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
+    """Return a whole number that is written as a text, or with a decimal point."""
     # Not "007" or "1_2", which are other ids than 7 and 12.
     if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,17}", value):
         return int(value)
@@ -51,7 +52,7 @@ def _as_text(value: Any) -> Any:
 
 Loose = Annotated[T | None, WrapValidator(_or_none)]
 """A value of a record; None for one of another kind, so that the rest of the record is read."""
-Id = Annotated[StrictInt | StrictStr, BeforeValidator(_as_number)]
+Id = Annotated[StrictInt | StrictStr, BeforeValidator(as_number)]
 """The id of a record: 2, also where a program writes "2"; "02" is a text."""
 Name = Annotated[StrictStr, BeforeValidator(_as_text)]
 """A name, as it was written: programs write numbers, too."""

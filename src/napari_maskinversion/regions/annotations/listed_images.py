@@ -21,6 +21,7 @@ from ...base.errors import (
 from ...base.identity import Position
 from ...base.units import Georeference
 from ...base.validation import composed
+from ...images.decoding import PICTURES
 
 NO_GEOREFERENCE: Final = "the image has no georeference"
 # Label Studio puts eight digits before names, and _ for spaces; Roboflow adds digits after them.
@@ -41,6 +42,7 @@ class ImageReference:
     shape: tuple[int, int] | None = None  # Pixels (H, W); None takes the size from the file
     geo: Georeference | None = None  # For files in world coordinates
     without: str = NO_GEOREFERENCE  # Why there is none, for messages
+    by_name: bool = False  # Whether a file about one image with another name is not about it
 
     @property
     def file(self) -> str:
@@ -115,12 +117,16 @@ def _likeness(one: str, other: str) -> float:
     first, second = PureWindowsPath(parts[-1]), PureWindowsPath(others[-1])
     if first.stem == second.stem and not (first.suffix and second.suffix):
         return _SAME_STEM
-    return _SAME_STEM / 2 if _uploaded(first.name, second.name) else 0
+    converted = {first.suffix.lower(), second.suffix.lower()} <= PICTURES
+    converted &= first.stem.casefold() == second.stem.casefold()
+    return _SAME_STEM / 2 if converted or _uploaded(first.name, second.name) else 0
 
 
 def _uploaded(listed: str, name: str) -> bool:
     """Return whether a listed name may be another one after an upload."""
     before, name = _SUFFIX.sub(r"\1.\2", _PREFIX.sub("", listed)).lower(), name.lower()
+    if listed.isdigit() and PureWindowsPath(name).stem.lstrip("0") == listed.lstrip("0"):
+        return True  # lists of results have a number for 000000000139.jpg
     return before in (name, re.sub(r"[^-\w.]", "", name.replace(" ", "_")))
 
 
@@ -152,9 +158,16 @@ def choose_images(
     best = max(likeness, default=0)
     chosen = [one for one, alike in zip(listed, likeness, strict=True) if alike == best]
     names = list(dict.fromkeys(one.name for one in chosen))
-    if len(names) == 1 and best < _SAME_STEM and _is_of_another(names[0], Path(image.name)):
-        fault = f"is about {names[0]}, which may be another file beside {image.file}."
-        raise NotListedError(f"{path} {fault}", _fitting(chosen, image.shape))
+    if len(names) == 1 and image.name and best < _SAME_STEM:
+        without_size = names[0] and image.shape is not None and chosen[0].size is None
+        fault = ""
+        if not best and (image.by_name or without_size):
+            fault = f"which may be another image than {image.file}."
+        elif _is_of_another(names[0], Path(image.name)):
+            fault = f"which may be another file beside {image.file}."
+        if fault:
+            what = names[0] or "an image without a name"
+            raise NotListedError(f"{path} is about {what}, {fault}", _fitting(chosen, image.shape))
     if len(names) != 1:
         some = ", ".join(names[:5]) or "none"
         fault = f"has {len(names)} images that may be {image.file} ({some})."

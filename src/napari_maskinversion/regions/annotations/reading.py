@@ -49,6 +49,8 @@ _OBJECTS: Final = "in QuPath, choose File > Export objects as GeoJSON"
 _IN_PIXELS: Final = "convert it to GeoJSON in pixels"
 _VIA: Final = ("a file of VGG Image Annotator", "in VIA, export as COCO")
 _TRACKMATE: Final = ("a file of TrackMate", "in TrackMate, choose the action Export label image")
+_LABEL_STUDIO: Final = ("a file of Label Studio", "export it as COCO or Pascal VOC")
+_TO_COCO: Final = "export or convert it to COCO JSON"
 _LABELBOX: Final = ("a file of Labelbox", "convert the export to COCO JSON")
 _BY_SUFFIX: Final = {
     ".qpdata": ("QuPath's own data", _OBJECTS),
@@ -81,17 +83,37 @@ _BY_CONTENT: Final[dict[tuple[str, ...] | str, tuple[str, str]]] = {
     ("filename", "regions"): _VIA,
     ("project", "attribute", "view"): _VIA,
     "region_shape_attributes": _VIA,
-    ("data", "annotations"): ("a file of Label Studio", "export it as COCO or Pascal VOC"),
+    ("data", "annotations"): _LABEL_STUDIO,
     ("data_row",): _LABELBOX,
     ("External ID", "Label"): _LABELBOX,
     ("item", "annotations"): ("a file of V7 Darwin", "export it as COCO"),
     ("objects", "size"): ("a file of Supervisely", "export it as COCO"),
     ("objects", "info"): ("a file of ISAT", "in ISAT, convert it to COCO or labelme"),
     ("objects", "imgWidth"): ("a file of Cityscapes", "use its ..._instanceIds.png"),
-    ("image_id", "category_id"): (
-        "a list of COCO results",
-        "put it under 'annotations' of a file with 'images' and 'categories'",
+    ("name", "class", "confidence"): (
+        "a list of results of ultralytics",
+        "save them by results.save_txt(FILE, save_conf=True)",
     ),
+    ("value", "label"): ("a list of labels of Grounded SAM", "use its picture of masks"),
+    ("image", "annotation_id"): _LABEL_STUDIO,
+    ("image", "annotations"): ("a file of Create ML", _TO_COCO),
+    ("asset", "regions"): ("a file of VoTT", _TO_COCO),
+    ("assets", "tags"): ("a project of VoTT", _TO_COCO),
+    ("metadata", "instances"): ("a file of SuperAnnotate", _TO_COCO),
+    ("description", "dataset"): ("a release of Segments.ai", _TO_COCO),
+    ("samples",): ("a data set of FiftyOne", "export it as COCODetectionDataset"),
+    ("items", "categories"): ("a file of Datumaro", _TO_COCO),
+    ("label_classes", "images"): ("a file of Hasty", _TO_COCO),
+    ("externalId", "labels"): ("a file of Kili", _TO_COCO),
+    ("label_hash", "data_units"): ("a file of Encord", _TO_COCO),
+    ("task_id", "response"): ("a file of Scale", _TO_COCO),
+    ("predictions", "image"): ("predictions of Roboflow", _TO_COCO),
+    ("bboxes", "labels"): ("predictions of MMDetection", _TO_COCO),
+    ("data_list", "metainfo"): ("a file of MMDetection", _TO_COCO),
+    ("name", "labels"): ("a file of BDD100K", _TO_COCO),
+    ("step_1",): ("a file of LabelBee", _TO_COCO),
+    ("mag", "nuc"): ("a file of HoVer-Net", "save inst_map of its .mat file as TIFF"),
+    ("categories", "annotations"): ("COCO without images", "add 'images' with ids and file names"),
     ("arcs",): ("TopoJSON", _VECTORS),
     ("spatialReference", "features"): ("Esri's JSON", _VECTORS),
     "ASAP_Annotations": ("a file of ASAP", _IN_PIXELS),
@@ -170,8 +192,12 @@ class AnnotationFile:
         series: int | None = None,
         geo: Georeference | None = None,
     ) -> Annotations:
-        """Return the regions of an image, as `read_annotations` does."""
-        return self.about(ImageReference(name=image, series=series, shape=shape, geo=geo))
+        """Return the regions of an image of many; a file of its name need not list it by name."""
+        own = rf"(.*[\W_])?{re.escape(Path(image).stem)}([\W_].*)?"
+        by_name = not re.fullmatch(own, self.path.stem)
+        return self.about(
+            ImageReference(name=image, series=series, shape=shape, geo=geo, by_name=by_name)
+        )
 
     def about(self, reference: ImageReference) -> Annotations:
         """Return the regions of an image."""

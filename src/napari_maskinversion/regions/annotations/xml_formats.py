@@ -78,11 +78,20 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     Programs that count from 0 write the edges of pixels; so do those with polygons or turned boxes.
     """
     notes, objects = [], []
+    sides = [
+        root.findtext(f"size/{side}") or root.findtext(f"imagesize/{of_labelme}")
+        for side, of_labelme in (("height", "nrows"), ("width", "ncols"))
+    ]
+    size = _size(*sides)
     entries = root.findall("object")
     corners = [corner for one in entries for corner in _first_corner(one)]
     whole = [int(one[1]) for one in map(_WHOLE.fullmatch, corners) if one]
     first, lowest = 1, min(whole, default=1)
-    if lowest < 1:
+    scale = _scale(entries, image.shape or size)
+    if scale != (1, 1):
+        first = 0
+        notes.append(f"{path}: its boxes were read as shares of the image.")
+    elif lowest < 1:
         first = 0
         notes.append(
             f"{path} has a box that begins at {lowest}; all boxes were read as counted from 0."
@@ -109,16 +118,12 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
         objects.append(
             Drawn(
                 where=where,
-                geometry=partial(_voc_geometry, item, first, turn or 0),
+                geometry=partial(_voc_geometry, item, first, turn or 0, scale),
                 label=label,
                 values=_set(values, "name"),
             )
         )
-    sides = [
-        root.findtext(f"size/{side}") or root.findtext(f"imagesize/{of_labelme}")
-        for side, of_labelme in (("height", "nrows"), ("width", "ncols"))
-    ]
-    listed = ListedImage(name=(root.findtext("filename") or "").strip(), size=_size(*sides))
+    listed = ListedImage(name=(root.findtext("filename") or "").strip(), size=size)
     return Parsed(objects=objects, images=[listed], notes=notes)
 
 
@@ -130,6 +135,16 @@ def _first_corner(item: Any) -> list[str]:
     except ValueError:
         return []
     return texts[:2] if x0 < x1 and y0 < y1 else []
+
+
+def _scale(entries: list[Any], shape: tuple[int, int] | None) -> tuple[int, int]:
+    """Return the pixels (x, y) of 1: those of the image, where no side of a box exceeds 1."""
+    texts = [entry.findtext(f"bndbox/{side}") or "" for entry in entries for side in _SIDES]
+    with suppress(ValueError):
+        sides = [float(text) for text in texts if text]
+        if sides and shape and max(sides) <= 1 and any(0 < side < 1 for side in sides):
+            return shape[1], shape[0]
+    return 1, 1
 
 
 def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
@@ -148,7 +163,7 @@ def _turn(text: str | None) -> float | None:
     return None
 
 
-def _voc_geometry(item: Any, first: int, turn: float) -> Geometry:
+def _voc_geometry(item: Any, first: int, turn: float, scale: tuple[int, int]) -> Geometry:
     """Return polygons (LabelMe, Roboflow), a turned box (roLabelImg, DIOR-R, CVAT) or a box."""
     if (item.findtext("deleted") or "").strip() == "1":
         raise LeftOut("is deleted")
@@ -160,7 +175,8 @@ def _voc_geometry(item: Any, first: int, turn: float) -> Geometry:
     outlines = item.findall("polygon") if turned is None else [turned]
     if outlines:
         return Outline([ring(_corners(one)) for one in outlines])
-    x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) for side in _SIDES)
+    sides = zip(_SIDES, scale * 2, strict=True)
+    x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) * by for side, by in sides)
     if turn:  # of CVAT
         return Outline([turned_box(x0 - first, y0 - first, x1, y1, turn)])
     return Box(y0 - first, x0 - first, y1, x1)

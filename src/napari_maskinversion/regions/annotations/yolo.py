@@ -15,11 +15,12 @@ import numpy as np
 from ...base.errors import InputError
 from ...base.reading import parse_yaml, read_bytes, read_text
 from .building import AnnotationFormat, Box, Drawn, Geometry, Outline, Parsed, left_out
+from .json_files import as_number
 from .listed_images import ImageReference
 from .polygons import ring
 from .yolo_layout import layout_of
 
-_NAMES: Final = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
+_NAMES: Final = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
 # Where names are looked for: of dataset/labels/train/a.txt, dataset is the third.
 _FOLDERS: Final = 4
 _MAX_NAMES_SIZE: Final = 1_000_000  # bytes
@@ -67,7 +68,7 @@ def parse_yolo(lines: list[str], path: Path, image: ImageReference) -> Parsed:
                 parsed.append(_parsed(text, where))
     files = [[one.numbers for one in parsed]]
     plain = all(len(one.numbers) == _BOX for one in parsed)
-    if source is not None and source.suffix == ".yaml" and not plain:  # a data set, of one kind
+    if source is not None and source.suffix.startswith(".y") and not plain:  # of a data set
         files += [[line.numbers for line in lines] for lines in _beside(path.absolute())]
     layout = layout_of(files, image.shape, points)
     if layout.text != "boxes":
@@ -151,11 +152,15 @@ def _geometry(numbers: list[float], shape: tuple[int, int], what: str) -> Geomet
 
 def _names(path: Path) -> tuple[dict[int, str], Path | None, Any]:
     """Return the names of classes, their file, and the points of its poses (``kpt_shape``)."""
-    for file in (folder / name for folder in path.absolute().parents[:_FOLDERS] for name in _NAMES):
+    folders = path.absolute().parents[:_FOLDERS]
+    files = [folder / name for folder in folders for name in _NAMES]
+    # A data set of ultralytics has a name of its own, such as coco8.yaml.
+    others = [file for folder in folders for file in sorted(folder.glob("*.y*ml"))]
+    for file in [*files, *others]:
         if not file.is_file() or file == path:
             continue
         try:
-            if file.suffix == ".yaml":
+            if file.suffix in (".yaml", ".yml"):
                 page = parse_yaml(read_bytes(file, "file of names", most=_MAX_NAMES_SIZE), file)
             else:
                 text = read_text(file, "file of names", most=_MAX_NAMES_SIZE)
@@ -165,7 +170,8 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, Any]:
                 pair = isinstance(points, list) and [type(one) for one in points] == [int, int]
                 return _by_class(page["names"], file), file, points if pair else None
         except InputError as error:
-            raise InputError(f"{error} It names the classes of {path}.") from None
+            if file in files:
+                raise InputError(f"{error} It names the classes of {path}.") from None
     return {}, None, None
 
 
@@ -176,6 +182,8 @@ def class_names(path: Path) -> dict[int, str]:
 
 def _by_class(names: Any, file: Path) -> dict[int, str]:
     pairs = dict(enumerate(names)) if isinstance(names, list) else names
+    if isinstance(pairs, dict):
+        pairs = {as_number(kind): name for kind, name in pairs.items()}
     if not isinstance(pairs, dict) or any(type(kind) is not int for kind in pairs):
         raise InputError(f"{file}: names are a list, or names by class; got {names!r}.")
     for kind, name in pairs.items():

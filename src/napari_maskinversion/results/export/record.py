@@ -106,6 +106,7 @@ class _Source(BaseModel):
 
     category_ids: dict[str, _Id] = {}
     supercategories: dict[str, str] = {}
+    repeated: dict[str, tuple[str, str]] = {}
     image_id: _Id | None = None
 
 

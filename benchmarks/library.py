@@ -1,0 +1,134 @@
+"""The region library at 10 thousand, 100 thousand and 1 million regions: time, memory, recall.
+
+    python benchmarks/library.py [--counts 10000 100000 1000000] [--width 512]
+
+Embeddings are those of image parts by the demo model (its own images and those of
+``NAPARI_MASKINVERSION_DATA``), projected at random to the width of a ViT-B/16 and repeated with
+jitter: the directions and clusters are real, their number is not. Recall is against single
+precision of the embeddings before they were stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import measuring
+import numpy as np
+from numpy.typing import NDArray
+
+JITTER = 0.15  # length of the noise that tells copies apart
+QUERIES = 20
+
+
+def real_embeddings(most: int) -> NDArray[np.float32]:
+    """Return unit embeddings (n, e) of tiles of images by the demo model."""
+    import napari_maskinversion as nmi
+
+    folders = [measuring.SAMPLE.parent, Path(os.environ.get("NAPARI_MASKINVERSION_DATA", "."))]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.[pj][np]g"))]
+    embedder, rows = nmi.region_embedder("crop", nmi.load_model("demo", device="cpu")), []
+    for file in files:
+        try:
+            image = nmi.read_image(file)
+        except nmi.errors.InputError:
+            continue
+        side = max(16, min(image.shape[:2]) // 6)
+        masks = [np.zeros(image.shape[:2], bool) for _ in range(16)]
+        for number, mask in enumerate(masks):
+            y, x = (number // 4) * side, (number % 4) * side
+            mask[y : y + side, x : x + side] = True
+        embedder.set_image(image)
+        rows.append(embedder.embed(np.stack(masks)))
+        if sum(map(len, rows)) >= most:
+            break
+    return np.concatenate(rows)
+
+
+def enlarged(real: NDArray[np.float32], count: int, width: int) -> NDArray[np.float32]:
+    """Return so many unit vectors around real ones, (count, width)."""
+    rng = np.random.default_rng(0)
+    real = real @ np.linalg.qr(rng.normal(size=(width, real.shape[1])))[0].T.astype(np.float32)
+    rows = np.empty((count, width), np.float32)
+    for start in range(0, count, 100_000):
+        part = real[rng.integers(len(real), size=len(rows[start : start + 100_000]))]
+        part = part + JITTER / width**0.5 * rng.standard_normal(part.shape, np.float32)
+        rows[start : start + len(part)] = part / np.linalg.norm(part, axis=1, keepdims=True)
+    return rows
+
+
+def measure(vectors: NDArray[np.float32], folder: Path) -> dict[str, Any]:
+    import torch
+
+    from napari_maskinversion import Library
+    from napari_maskinversion.library.spaces import Space
+    from napari_maskinversion.library.store import ImageRecord, Store
+
+    count, width = vectors.shape
+    library, store = Library.new(folder), Store(folder)
+    space = Space(about='{"architecture": null, "model": "demo", "space": "x"}', width=width)
+
+    def add(first: int, number: int) -> None:
+        box = {"y0": 0, "x0": 0, "y1": 9, "x1": 9, "area": 81.0, "confidence": 0.5}
+        texts = {"plane": "", "decision": "undecided", "date": "2026-11-27"}
+        rows = [
+            {"region": n, "label": f"w{n % 50}", "suggestion": f"w{n % 50}", **box, **texts}
+            for n in range(first, first + number)
+        ]
+        image = ImageRecord(path=f"/images/{first}.png", name=f"{first}.png", content=str(first))
+        store.write(space, image, rows, vectors[first : first + number])
+
+    seconds = measuring.timed(lambda: [add(n, 1000) for n in range(0, count - 1000, 1000)])
+    one_image = measuring.timed(lambda: add(count - 1000, 50))
+    add(count - 950, 950)
+    queries = vectors[:: max(1, count // QUERIES)][:QUERIES] + 0.02
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    library.search(like=[queries[0]])
+    times = [measuring.timed(lambda q=q: library.search(like=[q])) for q in queries]
+    filtered = [measuring.timed(lambda q=q: library.search(like=[q], label="w7")) for q in queries]
+    recall = []
+    for query in queries:
+        exact = torch.from_numpy(vectors).mv(torch.from_numpy(query)).topk(100).indices.tolist()
+        recall.append(len({n - 1 for n in library.search(like=[query])["id"]} & set(exact)) / 100)
+    with closing(sqlite3.connect(folder / "rows.db")) as database:
+        assert database.execute("SELECT count(*) FROM regions").fetchone()[0] == count
+    return {
+        "add_s": round(seconds, 1),
+        "add_50_ms": round(1000 * one_image, 1),
+        "search_ms": round(1000 * median(times), 1),
+        "search_of_one_class_ms": round(1000 * median(filtered), 1),
+        "recall_100": round(float(np.mean(recall)), 4),
+        "disk_mb": round(sum(f.stat().st_size for f in folder.iterdir()) / 1e6),
+        "mapped_mb": round(count * width * 2 / 1e6),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--width", type=int, default=512)
+    chosen = parser.parse_args()
+    real = real_embeddings(5000)
+    for count in chosen.counts:
+        folder = Path(tempfile.mkdtemp())
+        try:
+            row = measure(enlarged(real, count, chosen.width), folder / "library")
+        finally:
+            shutil.rmtree(folder)
+        row |= {"real_embeddings": len(real), "load": measuring.load(), **measuring.about()}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        row["peak_mb_with_the_float32_copy"] = peak
+        print(count, row)
+        measuring.keep(measuring.RESULTS / "library.json", str(count), row)
+
+
+if __name__ == "__main__":
+    main()

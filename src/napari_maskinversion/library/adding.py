@@ -1,0 +1,125 @@
+"""Results as regions of a library: rows, their image, thumbnails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import InputError, MaskInversionError
+from ..base.identity import Position, another_image, identify_image
+from ..base.reading import is_address
+from ..base.validation import encodable
+from ..images.opening import open_image
+from ..images.plane_source import PlaneSource
+from ..results.export.bundle import Bundle
+from ..review.decisions import now
+from ..review.reporting import decided_bundle
+from .spaces import Space
+from .store import ImageRecord, Store
+from .thumbnails import thumbnail
+
+
+def add_bundle(
+    store: Store,
+    bundle: Bundle,
+    image: Path | None,
+    planes: Mapping[Position, PlaneSource],
+) -> None:
+    """Add results; planes of the image are read from its file, unless they are open already."""
+    info, regions = bundle.results.info, bundle.results.regions
+    content, name = (str(bundle.image.get(key, "")) for key in ("content", "name"))
+    if image is None and not content:
+        raise InputError("These results do not say which image they are of; pass its file.")
+    with ExitStack() as opened:
+        if image is not None and not planes and not is_address(image):
+            stack = opened.enter_context(open_image(image, info.settings.series))
+            about = identify_image(image.name, stack.levels[0])
+            difference = another_image(bundle.image, about) if content else ""
+            if stack.shape != info.image_shape:
+                difference = f"planes of {info.image_shape} px; it has {stack.shape} px"
+            if difference:
+                raise InputError(f"{image} is not the image of these results ({difference}).")
+            content, channels = about.content, info.settings.channels
+            planes = {
+                position: stack.source(dict(position), channels and channels.split(","))
+                for position in dict.fromkeys(region.position for region in regions)
+            }
+        if image is not None and bundle.image and not bundle.columns:
+            bundle = decided_bundle(bundle, image)
+        file = image if image is None or is_address(image) else image.absolute()
+        record = ImageRecord(
+            path="" if file is None else encodable(file.as_posix()),
+            series=info.settings.series or 0,
+            name=encodable(name if file is None else file.name),
+            content=content,
+        )
+        masks = bundle.region_masks()
+
+        def picture(place: int) -> bytes | None:
+            region, mask = regions[place], masks[place]
+            if (plane := planes.get(region.position)) is None:
+                return None
+            return thumbnail(plane, region.bbox, None if mask is None else mask.unpack())
+
+        space = Space.of(bundle.results)
+        store.write(space, record, rows_of(bundle), bundle.results.embeddings, picture)
+
+
+def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
+    """Return regions as rows; the label of a rejected one is empty."""
+    rows, date = [], now()
+    for place, region in enumerate(bundle.results.regions):
+        state, accepted, decided_at = (
+            str(bundle.columns[name][place]) if name in bundle.columns else ""
+            for name in ("decision", "accepted_label", "decided_at")
+        )
+        y0, x0, y1, x1 = region.bbox
+        ranking, suggestion = region.ranking, region.suggestion or region.source_label
+        rows.append(
+            {
+                "plane": ",".join(f"{axis}={at}" for axis, at in region.position),
+                "region": region.id,
+                **{"y0": y0, "x0": x0, "y1": y1, "x1": x1},
+                "area": region.area,
+                "label": encodable(accepted or ("" if state == "rejected" else suggestion)),
+                "suggestion": encodable(suggestion),
+                "confidence": None if ranking is None else float(ranking.probabilities[0]),
+                "decision": state or "undecided",
+                "date": decided_at or date,
+            }
+        )
+    return rows
+
+
+def located(bundle: Bundle, archive: Path, folder: Path | None) -> Path | None:
+    """Return the image of results: below a folder, or else beside them or the working folder."""
+    about = bundle.source.get("image", {})
+    name = about.get("file") or about.get("folder") or str(bundle.image.get("name", ""))
+    below = () if folder is None else (path for path in folder.rglob("*") if path.name == name)
+    for path in below if folder is not None else (archive.parent / name, Path(name)):
+        if name and path.exists():
+            with suppress(MaskInversionError, OSError):
+                with open_image(path, bundle.results.info.settings.series) as stack:
+                    is_other = another_image(bundle.image, identify_image("", stack.levels[0]))
+                if not is_other:
+                    return path
+    return None
+
+
+def image_problem(path: str, series: int, name: str, content: str) -> str:
+    """Return in a line why an image of a library cannot be looked at again; "" if it can."""
+    if not path:
+        return f"{name}: it is not known where this image is; add its results again."
+    if is_address(path):
+        return ""
+    file = Path(path)
+    if not file.exists():
+        return f"{path}: the image is gone."
+    try:
+        with open_image(file, series) as stack:
+            changed = identify_image(name, stack.levels[0]).content != content
+    except (MaskInversionError, OSError) as error:
+        return f"{path}: the image cannot be read ({' '.join(str(error).split())})."
+    return f"{path}: the image has changed since its regions were added." if changed else ""

@@ -1,0 +1,64 @@
+"""Which regions of a library are meant: filters, as a condition of SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, TypedDict
+
+from ..base.errors import ConfigError, InputError
+from ..review.decisions import STATUSES
+
+
+class Where(TypedDict, total=False):
+    """Filters; a region has to fit all of them."""
+
+    ids: Sequence[int]  # In the library
+    label: str | Sequence[str]  # Any of these classes
+    decision: str | Sequence[str]  # Any of these: accepted, rejected...
+    image: str  # Name, path, or the end of a path; * and ? stand for anything
+    smallest: float  # Covered pixels, inclusive
+    largest: float
+    since: str  # Date of the decision, else of the run (ISO 8601), inclusive
+    before: str  # Exclusive
+    space: int  # Number of the space, see `Library.info`
+
+
+_TERMS: Final = {
+    "ids": "regions.id IN (SELECT value FROM json_each(:ids))",
+    "label": "label IN (SELECT value FROM json_each(:label))",
+    "decision": "decision IN (SELECT value FROM json_each(:decision))",
+    "image": "(name GLOB :image OR path GLOB :image OR path GLOB '*/' || :image)",
+    "smallest": "area >= :smallest",
+    "largest": "area <= :largest",
+    "since": "date >= :since",
+    "before": "date < :before",
+    "space": "space = :space",
+}
+
+
+def condition(where: Where) -> tuple[str, dict[str, Any]]:
+    """Return filters as a condition about regions and images, and its values by name."""
+    values: dict[str, Any] = {}
+    for name, value in where.items():
+        if name not in _TERMS:
+            raise ConfigError(f"There is no filter {name!r}; use {', '.join(_TERMS)}.")
+        if name in ("since", "before"):
+            _check_date(str(value))
+        if name in ("ids", "label", "decision"):
+            several = [value] if isinstance(value, str | int) else list(value)  # type: ignore[call-overload]
+            if name == "decision" and (wrong := set(several) - set(STATUSES)):
+                raise InputError(
+                    f"There is no decision {wrong.pop()!r}; choose from {', '.join(STATUSES)}."
+                )
+            value = json.dumps([int(one) if name == "ids" else str(one) for one in several])
+        values[name] = value
+    return " AND ".join(_TERMS[name] for name in values) or "1", values
+
+
+def _check_date(text: str) -> None:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no date; write it as 2026-11-30.") from None

@@ -1,0 +1,441 @@
+"""The library: regions of many images, added, searched and removed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import InputError
+from ..base.identity import Position
+from ..base.reading import as_path
+from ..base.targets import check_targets
+from ..images.ome_zarr import is_zarr
+from ..images.plane_source import PlaneSource
+from ..language.labels.presets import vocabulary_of
+from ..language.labels.vocabulary import Vocabulary
+from ..language.text import embed_vocabulary
+from ..results.export.archive import open_archive
+from ..results.export.bundle import Bundle
+from ..results.results import Results
+from ..review.reporting import with_decisions
+from .adding import add_bundle, image_problem, located
+from .exchange import read_parquet, write_parquet
+from .filters import Where, condition
+from .searching import direction, nearest
+from .spaces import Space
+from .store import ROWS, Store
+from .thumbnails import decoded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..engine.models.backbone import Backbone
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+NOT: Final = "not "
+COLUMNS: Final = (
+    *("id", "image", "series", "plane", "region", "label", "suggestion", "confidence"),
+    *("decision", "date", "area", "y0", "x0", "y1", "x1", "space"),
+)
+_FROM: Final = "FROM regions JOIN images ON images.id = regions.image"
+_IDS: Final = "id IN (SELECT value FROM json_each(:ids))"
+_OTHERWISE: Final = {"image": "CASE path WHEN '' THEN name ELSE path END", "series": "series"}
+_SELECTED: Final = ", ".join(_OTHERWISE.get(name, f"regions.{name}") for name in COLUMNS)
+
+
+class Library:
+    """Embedded regions of many images, in one folder.
+
+    Make one with `Library.new`, open one with `Library.open`. Threads may share a library to read
+    it. Several programs may write to it: each waits for the one before.
+
+    Filters of `rows`, `search`, `export` and `remove`, all optional:
+
+    - ``ids``: numbers of regions in the library.
+    - ``label``, ``decision``: one or several. The label is the word that was accepted, else
+      suggested; a decision is accepted, rejected, skipped or undecided.
+    - ``image``: name, path, or the end of a path, with ``*`` and ``?``.
+    - ``smallest``, ``largest``: pixels that a region covers.
+    - ``since``, ``before``: date of the decision, else of the run, as ``"2026-11-30"``.
+    - ``space``: number of an embedding space, see `info`.
+
+    Errors are `InputError`: a folder that is no library, is damaged, of a newer version, or on a
+    full disk. What was in the library stays.
+
+    Examples
+    --------
+    >>> library = Library.new("cells")
+    >>> library.add("results/results.npz")
+    >>> library.search("a dividing cell", "not debris", image="*.tif", top=20)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._store = Store(folder)
+        self._model: Backbone | None = None  # The one loaded for words
+        # By space: changes of the library when its rows were read, and they, if some are gone.
+        self._live: dict[int, tuple[int, IntArray | None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Library: {self.folder}>"
+
+    @classmethod
+    def new(cls, folder: str | Path) -> Self:
+        """Make an empty library in a new or empty folder."""
+        place = as_path(folder, "library")
+        Store.create(place)
+        return cls(place)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, create: bool = False) -> Self:
+        """Open a library; with ``create``, make it if there is none."""
+        place = as_path(folder, "library")
+        if create and not (place / ROWS).exists():
+            return cls.new(place)
+        Store(place).check()
+        return cls(place)
+
+    def add(
+        self,
+        source: Results | Bundle | str | Path,
+        *,
+        image: str | Path | None = None,
+        planes: Mapping[Position, PlaneSource] | None = None,
+    ) -> int:
+        """Add regions; those that the library has already of an image are replaced.
+
+        Regions of an image that has changed since they were added are removed. Decisions are those
+        of the image's review, else those saved with the results.
+
+        Parameters
+        ----------
+        source : Results, Bundle, str or Path
+            Results, a ``results.npz``, or a Parquet file that `export` wrote.
+        image : str or Path, optional
+            File of the image, or a folder in which to look for it. By default it is looked for
+            beside ``results.npz`` and in the current folder; without it there are no thumbnails.
+        planes : mapping, optional
+            Planes of the image that are open already, by position.
+
+        Returns
+        -------
+        int
+            How many regions were added or replaced.
+        """
+        file = None if image is None else as_path(image, "image")
+        if isinstance(source, Results):
+            source = Bundle(results=source)
+        elif not isinstance(source, Bundle):
+            path = as_path(source, "results")
+            if path.suffix.lower() == ".parquet":
+                return sum(self._store.write(*part) for part in read_parquet(path))
+            source = open_archive(path)
+            if file is None or (file.is_dir() and not is_zarr(file)):
+                file = located(source, path, file)
+            source = with_decisions(source, str(path)) if file is None else source
+        if len(source.results):
+            add_bundle(self._store, source, file, planes or {})
+        return len(source.results)
+
+    def info(self) -> dict[str, Any]:
+        """Return what the library holds.
+
+        Returns
+        -------
+        dict
+            The number of ``regions``, ``images``, ``holes`` (vectors of regions that are gone) and
+            ``bytes``, of regions by ``decisions``, and ``spaces``: by number, what embeddings were
+            computed with, and how many regions they are.
+        """
+        with self._store.reading() as database:
+            spaces = self._store.spaces(database)
+            by_space, decisions = (
+                dict(database.execute(f"SELECT {name}, count(*) FROM regions GROUP BY {name}"))
+                for name in ("space", "decision")
+            )
+            (images,) = database.execute("SELECT count(*) FROM images").fetchone()
+        regions = sum(by_space.values())
+        return {
+            "regions": regions,
+            "images": images,
+            "decisions": decisions,
+            "holes": sum(space.count for space in spaces) - regions,
+            "bytes": sum(file.stat().st_size for file in self.folder.iterdir()),
+            "spaces": {
+                space.id: {"regions": by_space.get(space.id, 0), **space.values} for space in spaces
+            },
+        }
+
+    def rows(self, **where: Unpack[Where]) -> pd.DataFrame:
+        """Return regions as a table, in the order in which they were added.
+
+        Parameters
+        ----------
+        **where
+            Filters, see `Library`.
+
+        Returns
+        -------
+        DataFrame
+            ``id`` (in the library), ``image``, ``series``, ``plane``, ``region``, ``label``,
+            ``suggestion``, ``confidence``, ``decision``, ``date``, ``area`` in pixels, the box
+            (``y0``, ``x0``, ``y1``, ``x1``, end exclusive) and ``space``.
+        """
+        term, values = condition(where)
+        query = f"SELECT {_SELECTED} {_FROM} WHERE {term} ORDER BY regions.id"
+        with self._store.reading() as database:
+            return _frame([tuple(row) for row in database.execute(query, values)])
+
+    def search(
+        self,
+        *words: str,
+        like: Sequence[int | FloatArray] = (),
+        unlike: Sequence[int | FloatArray] = (),
+        top: int = 100,
+        model: Backbone | None = None,
+        templates: Sequence[str] = (),
+        **where: Unpack[Where],
+    ) -> pd.DataFrame:
+        """Return the regions most similar to words, to regions, or to both.
+
+        What is looked for is the mean of the unit embeddings of all words and regions, minus the
+        mean of those to be avoided. The search is exact.
+
+        Parameters
+        ----------
+        *words : str
+            ``"red cell"``, or ``"not debris"`` for what is to be avoided.
+        like, unlike : sequence of int or ndarray
+            Numbers of regions in the library, which are not among the answers, or embeddings of
+            others, (e,), float32.
+        top : int
+            How many regions to return, at least 1.
+        model : Backbone, optional
+            The model for the words; default: that of the library, loaded by its name.
+        templates : sequence of str
+            Prompts for the words; default: ``"photo"``.
+        **where
+            Filters, see `Library`.
+
+        Returns
+        -------
+        DataFrame
+            As `rows`, with ``similarity`` (cosine, -1 to 1), best first. Similarities to words are
+            lower than those to regions: compare them only with one another.
+
+        Raises
+        ------
+        InputError
+            If there is nothing to look for, or the model is another one than the library's.
+        """
+        if top < 1:
+            raise InputError(f"top must be at least 1; got {top}.")
+        own = [int(one) for one in (*like, *unlike) if not isinstance(one, np.ndarray)]
+        space = self.space(own, model, where.get("space"))
+        wanted, unwanted = self._embedded(words, space, model, templates)
+        with self._store.reading() as database:
+            space = next(one for one in self._store.spaces(database) if one.id == space.id)
+            vectors = self._store.vectors(space)
+            at = dict(database.execute(f"SELECT id, row FROM regions WHERE {_IDS}", _ids(own)))
+            for several, into in ((like, wanted), (unlike, unwanted)):
+                for one in several:
+                    vector = one if isinstance(one, np.ndarray) else vectors[at[int(one)]]
+                    into.append(_unit(vector, space))
+            query, rows = direction(wanted, unwanted), self._rows(database, space, where)
+            places, similarities = nearest(vectors, query, top + len(at), rows)
+            best = dict(zip(places.tolist(), similarities.tolist(), strict=True))
+            chosen = [row for row in best if row not in at.values()][:top]
+            answers = {
+                row[0]: tuple(row)[1:]
+                for row in database.execute(
+                    f"SELECT row, {_SELECTED} {_FROM} WHERE space = :space AND row IN"
+                    " (SELECT value FROM json_each(:rows))",
+                    {"space": space.id, "rows": json.dumps(chosen)},
+                )
+            }
+        return _frame([(*answers[row], best[row]) for row in chosen], "similarity")
+
+    def space(
+        self, ids: Sequence[int] = (), model: Backbone | None = None, number: int | None = None
+    ) -> Space:
+        """Return the space to search in: that of regions or of a model, else that of most regions.
+
+        Regions of other spaces are not searched, and a warning says so.
+        """
+        with self._store.reading() as database:
+            query = f"SELECT id, space FROM regions WHERE {_IDS}"
+            of_ids = dict(database.execute(query, _ids(ids)))
+            spaces = self._store.spaces(database)
+        if not spaces:
+            raise InputError(f"The library {self.folder} has no regions; add results to it.")
+        if missing := set(ids) - of_ids.keys():
+            raise InputError(f"There is no region {min(missing)} in the library {self.folder}.")
+        several = sorted(set(of_ids.values()))
+        if len(several) > 1:
+            raise InputError(
+                "These regions were embedded by several models, methods or settings (spaces "
+                f"{', '.join(map(str, several))}) and cannot be compared; choose regions of one."
+            )
+        fitting = [
+            space
+            for space in spaces
+            if number in (None, space.id)
+            and several in ([], [space.id])
+            and (model is None or model.fingerprint == space.fingerprint)
+        ]
+        if not fitting:
+            of_model = "" if model is None else f" of the model {model.name} as it is here"
+            there = "; ".join(f"{space.id} ({space.model})" for space in spaces)
+            raise InputError(
+                f"The library {self.folder} has no such embeddings{of_model}; its spaces are "
+                f"{there}."
+            )
+        if len(spaces) > 1 and number is None and not ids:
+            others = ", ".join(str(space.id) for space in spaces if space != fitting[0])
+            warnings.warn(
+                f"Only space {fitting[0].id} is searched: embeddings of other models, methods or "
+                f"settings (space {others}) cannot be compared with it.",
+                stacklevel=3,
+            )
+        return fitting[0]
+
+    def _embedded(
+        self, words: Sequence[str], space: Space, model: Backbone | None, templates: Sequence[str]
+    ) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Return the embeddings of the words looked for, and of those to be avoided."""
+        if not words:
+            return [], []
+        if model is None and self._model is None:
+            from ..engine.models.loading import load_where_it_fits
+
+            self._model = load_where_it_fits(space.model, architecture=space.architecture).model
+        model = model or self._model
+        assert model is not None
+        if model.fingerprint != space.fingerprint:
+            raise InputError(
+                f"The model {model.name} here is not the one of the library's embeddings, so words "
+                "cannot be compared with them; load the same weights."
+            )
+        avoided = [word.strip().lower().startswith(NOT) for word in words]
+        names = [
+            word.strip()[len(NOT) * no :].strip() for word, no in zip(words, avoided, strict=True)
+        ]
+        vocabulary = vocabulary_of(Vocabulary(tuple(dict.fromkeys(names))), templates)
+        vectors = dict(zip(vocabulary.labels, embed_vocabulary(model, vocabulary), strict=True))
+        wanted, unwanted = (
+            [vectors[name] for name, no in zip(names, avoided, strict=True) if no == unwanted]
+            for unwanted in (False, True)
+        )
+        return wanted, unwanted
+
+    def _rows(self, database: sqlite3.Connection, space: Space, where: Where) -> IntArray | None:
+        """Return the rows of a space that fit filters; None if these are all vectors."""
+        (changes,) = database.execute("SELECT count FROM changes").fetchone()
+        is_filtered = bool(where.keys() - {"space"})
+        if not is_filtered and self._live.get(space.id, (-1, None))[0] == changes:
+            return self._live[space.id][1]
+        query, values = "SELECT row FROM regions WHERE space = :space", {"space": space.id}
+        if is_filtered:
+            term, values = condition({**where, "space": space.id})
+            query = f"SELECT row {_FROM} WHERE {term}"
+        rows = np.fromiter((row for (row,) in database.execute(query, values)), np.int64)
+        every = None if len(rows) == space.count else rows
+        if not is_filtered:
+            self._live[space.id] = (changes, every)
+        return every
+
+    def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
+        """Return a small picture of a region.
+
+        Parameters
+        ----------
+        id : int
+            Number of the region in the library.
+
+        Returns
+        -------
+        ndarray, shape (h, w, 4), uint8, or None
+            RGB, and the region's mask as opacity, at most 96 pixels a side. None if the image was
+            not there when the region was added.
+        """
+        with self._store.reading() as database:
+            query = "SELECT picture FROM thumbnails WHERE id = ?"
+            row = database.execute(query, (int(id),)).fetchone()
+        return None if row is None else decoded(row[0])
+
+    def export(self, path: str | Path, *, overwrite: bool = False, **where: Unpack[Where]) -> int:
+        """Write regions with embeddings and thumbnails to a Parquet file, which `add` reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+        overwrite : bool
+            Replace a file.
+        **where
+            Filters, see `Library`.
+
+        Returns
+        -------
+        int
+            How many regions were written.
+        """
+        file = as_path(path, "Parquet file")
+        check_targets([file], overwrite=overwrite)
+        term, values = condition(where)
+        with self._store.reading() as database:
+            spaces = {space.id: space for space in self._store.spaces(database)}
+            vectors = {number: self._store.vectors(space) for number, space in spaces.items()}
+            rows = database.execute(
+                f"SELECT regions.*, path, series, name, content, picture {_FROM} LEFT JOIN"
+                f" thumbnails ON thumbnails.id = regions.id WHERE {term}"
+                " ORDER BY space, regions.image, regions.id",
+                values,
+            )
+            return write_parquet(file, rows, spaces, vectors)
+
+    def remove(self, **where: Unpack[Where]) -> int:
+        """Remove regions by at least one filter; return how many. `compact` drops their vectors."""
+        if not where:
+            raise InputError("Name what to remove: an image, a label, ids or another filter.")
+        return self._store.remove(*condition(where))
+
+    def compact(self) -> int:
+        """Rewrite the files without what was removed or replaced; return how many vectors went."""
+        return self._store.compact()
+
+    def verify(self) -> Iterator[str]:
+        """Yield lines about damage, and about images that are gone or have changed since."""
+        yield from self._store.problems()
+        with self._store.reading() as database:
+            images = database.execute("SELECT path, series, name, content FROM images").fetchall()
+        yield from filter(None, (image_problem(*image) for image in images))
+
+
+def _ids(ids: Sequence[int]) -> dict[str, str]:
+    return {"ids": json.dumps([int(one) for one in ids])}
+
+
+def _unit(vector: npt.NDArray[Any], space: Space) -> FloatArray:
+    values = np.asarray(vector, np.float32)
+    length = float(np.linalg.norm(values))
+    if values.shape != (space.width,) or not 0 < length < np.inf:
+        raise InputError(
+            f"An embedding of this library has {space.width} finite numbers; got an array of "
+            f"shape {values.shape}."
+        )
+    return values / length
+
+
+def _frame(cells: Sequence[Sequence[Any]], *more: str) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(cells, columns=[*COLUMNS, *more])

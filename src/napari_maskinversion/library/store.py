@@ -1,0 +1,440 @@
+"""The folder of a library: ``rows.db``, and a file of vectors for each space.
+
+A write appends vectors and syncs them before it commits their rows to SQLite. So what a killed
+process leaves are vectors without rows: those at the end of a file are cut by the next write, and
+the file of a `compact` that was not committed is deleted. SQLite keeps a rollback journal, which
+also works on network drives, and syncs everything at each commit (``synchronous=EXTRA``), since
+`compact` deletes the old file then.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import warnings
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.atomic_files import sync_folder
+from ..base.errors import InputError
+from ..base.locks import Lock
+from .spaces import Space
+
+FloatArray = npt.NDArray[np.float32]
+HalfArray = npt.NDArray[np.float16]
+VERSION: Final = 1
+ROWS: Final = "rows.db"
+LOCK: Final = ".lock"
+_PATIENCE: Final = 60.0  # seconds to wait for a commit of another program
+HALF: Final = np.dtype("<f2")
+_APPLICATION: Final = 0x4D494C62  # "MILb": tells our databases from others
+_COPIED: Final = 65_536  # vectors at once
+_SCHEMA: Final = f"""
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {VERSION};
+CREATE TABLE changes (count INTEGER NOT NULL);
+INSERT INTO changes VALUES (0);
+CREATE TABLE spaces (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, about TEXT NOT NULL UNIQUE, width INTEGER NOT NULL,
+  file TEXT NOT NULL, count INTEGER NOT NULL);
+CREATE TABLE images (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, series INTEGER NOT NULL,
+  name TEXT NOT NULL, content TEXT NOT NULL);
+CREATE INDEX by_path ON images (path, series);
+CREATE TABLE regions (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, image INTEGER NOT NULL REFERENCES images,
+  plane TEXT NOT NULL, region INTEGER NOT NULL,
+  space INTEGER NOT NULL REFERENCES spaces, row INTEGER NOT NULL,
+  y0 INTEGER NOT NULL, x0 INTEGER NOT NULL, y1 INTEGER NOT NULL, x1 INTEGER NOT NULL,
+  area REAL NOT NULL, label TEXT NOT NULL, suggestion TEXT NOT NULL, confidence REAL,
+  decision TEXT NOT NULL, date TEXT NOT NULL,
+  UNIQUE (image, plane, region, space), UNIQUE (space, row));
+CREATE INDEX by_label ON regions (label, decision);
+CREATE TABLE thumbnails (
+  id INTEGER PRIMARY KEY REFERENCES regions ON DELETE CASCADE, picture BLOB NOT NULL);
+"""
+# Columns of a region that the caller of `write` brings.
+FACTS: Final = (
+    *("plane", "region", "y0", "x0", "y1", "x1", "area"),
+    *("label", "suggestion", "confidence", "decision", "date"),
+)
+_COLUMNS: Final = ("image", "space", "row", *FACTS)
+_UPSERT: Final = (
+    f"INSERT INTO regions ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{c}' for c in _COLUMNS)})"
+    " ON CONFLICT (image, plane, region, space) DO UPDATE SET "
+    + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS[2:]))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecord:
+    """An image of a library."""
+
+    path: str  # Absolute, with forward slashes; an address; "" if it is not known
+    series: int = 0  # Its number in a file with several
+    name: str
+    content: str = ""  # Hash of its pixels, see `identify_image`; "" if it is not known
+
+
+class Store:
+    """A folder that is there; each call opens the database for itself, so threads may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(cls, folder: Path) -> Store:
+        """Make an empty library in a folder that is new or empty."""
+        store = cls(folder)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file; choose a new folder for the library.")
+        with store._told("made"):
+            folder.mkdir(parents=True, exist_ok=True)
+            with store._locked():
+                if (folder / ROWS).exists():
+                    raise InputError(f"{folder} is a library already; choose another folder.")
+                if any(not file.name.startswith(".") for file in folder.iterdir()):
+                    raise InputError(f"{folder} has other files; choose a new folder.")
+                part = folder / f".{ROWS}.part"  # until it is whole
+                part.unlink(missing_ok=True)
+                with closing(sqlite3.connect(part)) as database:
+                    database.executescript(_SCHEMA)
+                part.replace(folder / ROWS)
+                sync_folder(folder)
+        return store
+
+    def check(self) -> None:
+        """Refuse what is no library, or one of a newer version."""
+        with self.reading():
+            pass
+
+    @contextmanager
+    def reading(self) -> Generator[sqlite3.Connection, None, None]:
+        """Let a block read the database as it is at one time."""
+        with self._told("read"), self._connected() as database:
+            database.execute("BEGIN")
+            yield database
+
+    @contextmanager
+    def writing(self, done: str = "changed") -> Generator[sqlite3.Connection, None, None]:
+        """Let a block change the library, all of it or nothing; one program at a time."""
+        with self._told(done), self._locked(), self._connected() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                self._tidy(database)
+                yield database
+                database.execute("UPDATE changes SET count = count + 1")
+                database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # SQLite may have done it
+                    database.execute("ROLLBACK")
+                raise
+
+    def _locked(self) -> Lock:
+        """Take the right to change the library; wait for other programs, and say so."""
+        lock = Lock(self.folder / LOCK)
+        lock.wait(f"The library {self.folder}", partial(warnings.warn, stacklevel=6))
+        return lock
+
+    @contextmanager
+    def _connected(self) -> Generator[sqlite3.Connection, None, None]:
+        file = self.folder / ROWS
+        if not file.is_file():
+            what = "holds no library" if self.folder.is_dir() else "does not exist"
+            raise InputError(f"{self.folder} {what}; 'library new {self.folder}' makes one.")
+        address = f"{file.resolve().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(address, _PATIENCE, isolation_level=None, uri=True)) as base:
+            base.row_factory = sqlite3.Row
+            application, version = (
+                base.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("application_id", "user_version")
+            )
+            if application != _APPLICATION:
+                raise InputError(f"{file} is a database of another program; choose another folder.")
+            if version > VERSION:
+                raise InputError(
+                    f"The library {self.folder} was written by a newer version of this program "
+                    f"(format {version}; this one reads up to {VERSION}); update the program."
+                )
+            base.executescript("PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON;")
+            yield base
+
+    @contextmanager
+    def _told(self, done: str) -> Generator[None, None, None]:
+        """Turn errors of disk and database into a line."""
+        name = f"The library {self.folder}"
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"{name} could not be {done} ({error.strerror or error}); nothing in it was lost. "
+                "Make room, or check the disk, and repeat."
+            ) from error
+        except sqlite3.OperationalError as error:  # full, read-only, locked, a disk that is gone
+            raise InputError(
+                f"{name} could not be {done} ({error}); nothing in it was lost. "
+                "Make room, or check the disk, and repeat."
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise InputError(
+                f"{name} is damaged ({ROWS}: {error}); take it from a copy, or add its images to a "
+                "new library."
+            ) from error
+
+    # -- vectors ---------------------------------------------------------------------------------
+
+    def spaces(self, database: sqlite3.Connection) -> list[Space]:
+        """Return the spaces, those with most vectors first."""
+        rows = database.execute("SELECT * FROM spaces ORDER BY count DESC, id")
+        return [Space(**row) for row in rows]
+
+    def vectors(self, space: Space) -> HalfArray:
+        """Return the vectors of a space (count, width) without reading them.
+
+        Copy-on-write: torch takes no arrays that cannot be written to.
+        """
+        self._check_length(space)
+        shape = (space.count, space.width)
+        if not space.count:
+            return np.zeros(shape, HALF)
+        return np.memmap(self.folder / space.file, HALF, "c", shape=shape)
+
+    def _check_length(self, space: Space) -> None:
+        file = self.folder / space.file
+        size = file.stat().st_size if file.exists() else 0
+        if size < _bytes(space):
+            raise InputError(
+                f"The library {self.folder} is damaged: {file.name} has {size:,} bytes of "
+                f"{_bytes(space):,}; take it from a copy, or add its images to a new library."
+            )
+
+    def _append(self, space: Space, vectors: HalfArray) -> None:
+        """Write vectors behind those that have rows, and wait until the disk has them."""
+        file = self.folder / space.file
+        is_new = not file.exists()
+        with file.open("wb" if is_new else "r+b") as opened:
+            opened.seek(_bytes(space))
+            opened.write(vectors.tobytes())
+            opened.flush()
+            os.fsync(opened.fileno())
+        if is_new:
+            sync_folder(self.folder)
+
+    def _tidy(self, database: sqlite3.Connection) -> None:
+        """Cut vectors without rows, and delete files of vectors that no space has."""
+        spaces = {space.file: space for space in self.spaces(database)}
+        for file in self.folder.glob("vectors-*-*.f16"):
+            with suppress(OSError):  # Windows, while another program reads it
+                if file.name not in spaces:
+                    file.unlink()
+                elif file.stat().st_size > _bytes(spaces[file.name]):
+                    os.truncate(file, _bytes(spaces[file.name]))
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def write(
+        self,
+        space: Space,
+        image: ImageRecord,
+        rows: Sequence[Mapping[str, Any]],
+        vectors: FloatArray,
+        picture: Callable[[int], bytes | None] = lambda _: None,
+    ) -> int:
+        """Add regions of an image; those that it has already in this space are replaced.
+
+        ``rows`` have the columns `FACTS`; ``picture`` returns the thumbnail of one of them, if it
+        needs a new one. If the image has changed, its regions of other pixels go, and a warning
+        says so. Returns how many rows there were. Shapes: vectors (rows, width), of length 1.
+        """
+        halves = np.ascontiguousarray(vectors, HALF)
+        with self.writing("added to") as database:
+            space = self._space(database, space)
+            number, gone = self._image(database, image)
+            known = {
+                (plane, region): (row, has_picture)
+                for plane, region, row, has_picture in database.execute(
+                    "SELECT plane, region, row, thumbnails.id IS NOT NULL FROM regions LEFT JOIN"
+                    " thumbnails USING (id) WHERE image = ? AND space = ?",
+                    (number, space.id),
+                )
+            }
+            stored = self.vectors(space)
+            places: list[int] = []
+            fresh: list[int] = []
+            pictures: list[tuple[bytes, int, int]] = []
+            for place, row in enumerate(rows):
+                at, has_picture = known.get((row["plane"], row["region"]), (-1, False))
+                if at < 0 or stored[at].tobytes() != halves[place].tobytes():
+                    at, has_picture = space.count + len(fresh), False
+                    fresh.append(place)
+                places.append(at)
+                if not has_picture and (made := picture(place)):
+                    pictures.append((made, space.id, at))
+            del stored
+            if fresh:
+                self._append(space, halves[fresh])
+            whose = {"image": number, "space": space.id}
+            database.executemany(
+                _UPSERT,
+                ({**row, **whose, "row": at} for row, at in zip(rows, places, strict=True)),
+            )
+            database.executemany(
+                "INSERT OR REPLACE INTO thumbnails SELECT id, ? FROM regions WHERE space = ?"
+                " AND row = ?",
+                pictures,
+            )
+            database.execute(
+                "UPDATE spaces SET count = ? WHERE id = ?", (space.count + len(fresh), space.id)
+            )
+        if gone:
+            warnings.warn(
+                f"{image.name} has changed: {gone} regions of its earlier pixels were removed.",
+                stacklevel=4,
+            )
+        return len(rows)
+
+    def _space(self, database: sqlite3.Connection, space: Space) -> Space:
+        """Return a space as it is here, with its file; it is added if it is new."""
+        query = "SELECT * FROM spaces WHERE about = ?"
+        if (row := database.execute(query, (space.about,)).fetchone()) is None:
+            database.execute(
+                "INSERT INTO spaces (about, width, file, count) VALUES (?, ?, '', 0)",
+                (space.about, space.width),
+            )
+            database.execute(
+                "UPDATE spaces SET file = printf('vectors-%d-1.f16', id) WHERE file = ''"
+            )
+            row = database.execute(query, (space.about,)).fetchone()
+        here = Space(**row)
+        if here.width != space.width:
+            raise InputError(
+                f"Embeddings of {space.width} numbers do not fit those of {here.width} that "
+                f"{self.folder} has of the same model."
+            )
+        return here
+
+    def _image(self, database: sqlite3.Connection, image: ImageRecord) -> tuple[int, int]:
+        """Return the number of an image, and how many of its regions went with other pixels.
+
+        One whose path is not known is the one of the same name and pixels.
+        """
+        same = "SELECT id, path, content FROM images WHERE name = ? AND series = ? AND content = ?"
+        here = database.execute(
+            "SELECT id, path, content FROM images WHERE path = ? AND series = ? AND path <> ''",
+            (image.path, image.series),
+        ).fetchone()
+        if here is None and image.content:
+            about = (image.name, image.series, image.content)
+            rows = database.execute(same, about).fetchall()
+            here = next((row for row in rows if not (image.path and row["path"])), None)
+        values = (image.path, image.series, image.name, image.content)
+        if here is None:
+            cursor = database.execute(
+                "INSERT INTO images (path, series, name, content) VALUES (?, ?, ?, ?)",
+                values,
+            )
+            return int(cursor.lastrowid or 0), 0
+        gone = 0
+        if here["content"] and image.content and here["content"] != image.content:
+            gone = database.execute("DELETE FROM regions WHERE image = ?", (here["id"],)).rowcount
+        database.execute(
+            "UPDATE images SET path = ?, content = ? WHERE id = ?",
+            (image.path or here["path"], image.content or here["content"], here["id"]),
+        )
+        return int(here["id"]), gone
+
+    def remove(self, condition: str, values: Mapping[str, Any]) -> int:
+        """Remove regions by a condition about regions and images; return how many."""
+        with self.writing("removed from") as database:
+            database.execute(
+                "CREATE TEMP TABLE gone AS SELECT regions.id FROM regions JOIN images"
+                f" ON images.id = regions.image WHERE {condition}",
+                values,
+            )
+            count = database.execute(
+                "DELETE FROM regions WHERE id IN (SELECT id FROM gone)"
+            ).rowcount
+            database.execute("DELETE FROM images WHERE id NOT IN (SELECT image FROM regions)")
+        return int(count)
+
+    def compact(self) -> int:
+        """Rewrite files of vectors without those of regions that are gone; return how many went."""
+        dropped, old = 0, []
+        with self.writing("compacted") as database:
+            for space in self.spaces(database):
+                at = [
+                    row
+                    for (row,) in database.execute(
+                        "SELECT row FROM regions WHERE space = ? ORDER BY row", (space.id,)
+                    )
+                ]
+                if len(at) == space.count:
+                    continue
+                old.append(space.file)
+                new = replace(space, file=_next_file(space.file), count=0)
+                stored = self.vectors(space)
+                for start in range(0, len(at), _COPIED):
+                    part = stored[at[start : start + _COPIED]]
+                    self._append(new, part)
+                    new = replace(new, count=new.count + len(part))
+                dropped += space.count - len(at)
+                del stored
+                # In ascending order: the new place of a row is free, or its own.
+                database.executemany(
+                    "UPDATE regions SET row = ? WHERE space = ? AND row = ?",
+                    ((to, space.id, was) for to, was in enumerate(at) if to != was),
+                )
+                if at:
+                    database.execute(
+                        "UPDATE spaces SET file = ?, count = ? WHERE id = ?",
+                        (new.file, new.count, space.id),
+                    )
+                else:
+                    database.execute("DELETE FROM spaces WHERE id = ?", (space.id,))
+        for name in old:
+            with suppress(OSError):  # Windows, while another program reads it: the next write does
+                (self.folder / name).unlink()
+        with self._told("compacted"), self._connected() as database:
+            database.execute("VACUUM")
+        return dropped
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong with the files, one line each."""
+        with self.reading() as database:
+            for (text,) in database.execute("PRAGMA quick_check"):
+                if text != "ok":
+                    yield f"{ROWS}: {text}"
+            for space in self.spaces(database):
+                try:
+                    stored = self.vectors(space)
+                except InputError as error:
+                    yield str(error)
+                    continue
+                query = "SELECT count(*) FROM regions WHERE space = ? AND row >= ?"
+                (beyond,) = database.execute(query, (space.id, space.count)).fetchone()
+                if beyond:
+                    yield f"{beyond} regions have no vector in {space.file}."
+                bad = 0
+                for start in range(0, space.count, _COPIED):
+                    part = stored[start : start + _COPIED].astype(np.float32)
+                    lengths = np.linalg.norm(part, axis=1)
+                    bad += int((~(np.abs(lengths - 1) < 0.01)).sum())  # NaN is none
+                if bad:
+                    yield f"{bad} vectors of {space.file} do not have length 1: they were changed."
+
+
+def _bytes(space: Space) -> int:
+    """Return the size of the vectors that have rows."""
+    return space.count * space.width * HALF.itemsize
+
+
+def _next_file(name: str) -> str:
+    head, number = name.removesuffix(".f16").rsplit("-", 1)
+    return f"{head}-{int(number) + 1}.f16"

@@ -1,0 +1,68 @@
+"""Small pictures of regions with their masks."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.regions import Region
+from ..images.plane_source import PlaneSource, read_reduced
+
+SIDE: Final = 96  # pixels of the longer side, at most
+_CONTEXT: Final = 1.5  # side of the picture, relative to the longer one of the region
+_LEAST: Final = 24  # plane pixels of a side: what a few pixels are shows around them
+_QUALITY: Final = 80  # of WebP: 1 to 3 kB a picture
+
+
+def thumbnail(source: PlaneSource, box: tuple[int, int, int, int], region: Region | None) -> bytes:
+    """Return a region of a plane as WebP; its mask is the opacity."""
+    from PIL import Image
+
+    (y0, x0, y1, x1), (height, width) = box, source.shape
+    half = max(_LEAST, _CONTEXT * max(y1 - y0, x1 - x0)) / 2
+    y, x = (y0 + y1) / 2, (x0 + x1) / 2
+    top, left = max(0, int(y - half)), max(0, int(x - half))
+    bottom, right = min(height, int(y + half) + 1), min(width, int(x + half) + 1)
+    level = max(
+        number
+        for number, one in enumerate(source.levels)
+        if not number or 2 * half / max(one.step) >= SIDE
+    )
+    down, across = source.levels[level].step
+    high, wide = source.levels[level].shape  # may be rounded
+    begin = min(int(top / down), high - 1), min(int(left / across), wide - 1)
+    edges = (*begin, -int(-bottom // down), -int(-right // across))
+    reduce = max(1, int(2 * half / max(down, across)) // (2 * SIDE))
+    pixels = _as_bytes(read_reduced(source, level, edges, reduce))
+    share = SIDE / max(bottom - top, right - left)
+    size = (max(1, round((right - left) * share)), max(1, round((bottom - top) * share)))
+    if share > 1:
+        size = (pixels.shape[1], pixels.shape[0])
+    picture = Image.fromarray(pixels).convert("RGB").resize(size)
+    mask = np.zeros((bottom - top, right - left), np.uint8)
+    inside = mask[y0 - top : y1 - top, x0 - left : x1 - left]
+    inside[...] = 255 if region is None else np.asarray(255 * region.mask, np.uint8)
+    picture.putalpha(Image.fromarray(mask).resize(size))
+    file = BytesIO()
+    picture.save(file, "WEBP", quality=_QUALITY, method=2, exact=True)
+    return file.getvalue()
+
+
+def decoded(picture: bytes) -> npt.NDArray[np.uint8]:
+    """Return the pixels (h, w, 4) of a thumbnail."""
+    from PIL import Image
+
+    with Image.open(BytesIO(picture), formats=("WEBP",)) as opened:
+        return np.asarray(opened.convert("RGBA"))
+
+
+def _as_bytes(pixels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return pixels as a source has them (8 bits, or 0 to 1) with 8 bits, without opacity."""
+    pixels = pixels[..., :3] if pixels.ndim == 3 else pixels
+    pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+    if pixels.dtype == np.uint8:
+        return np.ascontiguousarray(pixels)
+    return np.asarray(np.clip(np.nan_to_num(pixels, nan=0.0), 0, 1) * 255, np.uint8)

@@ -1,0 +1,76 @@
+"""The commands for libraries, and regions that run and batch add."""
+
+import pytest
+
+from napari_maskinversion import Library
+from tests.library.made import bundle
+from tests.scenes import demo_model, write_scene
+
+FAST = ("--labels", "car,dog", "--steps", 1, "--resolution", 64)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, fine):
+    """A library that a run made, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    write_scene(tmp_path, 4)
+    run = ("run", "image.png", "masks.png", *FAST, "--format", "npz")
+    said = fine(*run, "--out", "out", "--library", "cells")
+    assert "Added 4 regions to cells, which has 4 now" in said
+    return tmp_path / "cells"
+
+
+def test_a_run_adds_its_regions_and_words_find_them(place, call):
+    library = Library.open(place)
+    assert all(library.thumbnail(number) is not None for number in range(1, 5))
+    code, out, err = call("library", "search", "cells", "a car", "not dog", "--top", 2)
+    assert code == 0, err
+    answers = library.search("a car", "not dog", top=2, model=demo_model())
+    assert all(f"{row.similarity:.3f}" in out for row in answers.itertuples())
+    code, out, err = call("library", "similar", "cells", 2, "--unlike", 3, "--image", "im*.png")
+    assert (code, out.count("image.png")) == (0, 2), err
+    code, out, err = call("library", "info", "cells")
+    assert "4 regions (4 undecided) of 1 images" in out
+
+
+def test_the_library_is_exported_and_smaller_where_regions_go(place, call, fine, refused):
+    assert "Wrote 4 regions in all.parquet" in fine("library", "export", "cells", "all.parquet")
+    assert "Name what to remove" in refused("library", "remove", "cells")
+    assert "Removed 1 regions" in fine("library", "remove", "cells", "--region", 2)
+    assert "Dropped 1 vectors" in fine("library", "compact", "cells")
+    assert "Added 4 regions" in fine("library", "add", "cells", "all.parquet")
+    assert "Added 4 regions" in fine("library", "add", "cells", "out")
+    assert len(Library.open(place).rows()) == 4
+    assert call("library", "verify", "cells")[0] == 0
+    (place.parent / "image.png").unlink()
+    code, out, _ = call("library", "verify", "cells")
+    assert (code, "the image is gone" in out) == (1, True)
+
+
+def test_bad_folders_files_and_models_are_refused_in_a_line(place, call, refused):
+    assert "holds no library" in refused("library", "info", ".")
+    run = ("run", "image.png", "masks.png", *FAST, "--out", "new", "--library", "out")
+    assert "holds no library" in refused(*run)  # before any work
+    (place.parent / "other.npz").write_bytes(b"x")
+    code, _, err = call("library", "add", "cells", "other.npz", "out")
+    assert code == 2
+    assert "other.npz holds no results" in err
+    assert "1 of 2 files could not be added" in err
+    Library.new(place.parent / "more").add(bundle())
+    assert "no such embeddings of the model demo" in refused(
+        "library", "search", "more", "x", "--model", "demo"
+    )
+
+
+def test_a_batch_adds_to_the_library_of_its_project(tmp_path, monkeypatch, fine):
+    monkeypatch.chdir(tmp_path)
+    write_scene(tmp_path, 2)
+    files = ("--images", "image.png", "--regions", "masks.png")
+    fine("project", "new", ".", *files, *FAST, "--library", "cells")
+    assert "Added 1 image to the library" in fine("batch", ".", "--out", "out")
+    library = Library.open(tmp_path / "cells")
+    assert library.rows()["image"].tolist() == [(tmp_path / "image.png").as_posix()] * 2
+    fine("batch", ".", "--out", "out")
+    assert library.info()["holes"] == 0
+    Library.new(tmp_path / "other")
+    assert "Added 2 regions" in fine("library", "add", "other", "out")

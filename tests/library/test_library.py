@@ -1,0 +1,326 @@
+"""A library: what is added comes back, filtered and searched; nothing else is touched."""
+
+import sqlite3
+import threading
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from napari_maskinversion import errors
+from napari_maskinversion.base.locks import Lock
+from napari_maskinversion.library.library import Library
+from napari_maskinversion.library.store import LOCK, ROWS
+from tests.disk import full_after
+
+from .made import WIDTH, bundle, vectors, write_image
+
+
+@pytest.fixture
+def library(tmp_path):
+    """Two images with five regions each; of the first one, some are decided."""
+    made = Library.new(tmp_path / "cells")
+    states = ("accepted", "rejected", "skipped", "undecided", "undecided")
+    made.add(bundle(seed=0, decisions=states), image=write_image(tmp_path, 0))
+    made.add(bundle(seed=1), image=write_image(tmp_path, 1))
+    return made
+
+
+def ids(table):
+    return table["id"].tolist()
+
+
+def test_rows_have_place_words_and_decisions(library, tmp_path):
+    rows = library.rows()
+    assert rows["image"].tolist() == [
+        (tmp_path / f"image-{n // 5}.png").as_posix() for n in range(10)
+    ]
+    assert rows["label"].tolist()[:5] == ["dust", "", "red cell", "white cell", "red cell"]
+    assert rows["suggestion"].tolist()[:2] == ["red cell", "white cell"]
+    first = rows.iloc[0]
+    assert (first["decision"], first["date"]) == ("accepted", "2026-01-02T03:04:05.678Z")
+    assert first["confidence"] == pytest.approx(0.7)
+    region = bundle().results.regions[0]
+    assert tuple(first[["y0", "x0", "y1", "x1"]]) == region.bbox
+    assert first["area"] == region.area
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({"label": "dust"}, [1]),
+        ({"label": ("dust", "white cell")}, [1, 4, 7, 9]),
+        ({"decision": ["skipped", "rejected"]}, [2, 3]),
+        ({"image": "image-1.png"}, [6, 7, 8, 9, 10]),
+        ({"image": "*-1.*", "label": "red cell"}, [6, 8, 10]),
+        ({"before": "2026-01-03"}, [1, 2, 3, 4, 5]),
+        ({"since": "2026-01-03", "ids": [5, 6]}, [6]),
+        ({"largest": 5}, []),
+        ({"smallest": 5, "space": 1}, list(range(1, 11))),
+    ],
+)
+def test_filters(library, where, expected):
+    assert ids(library.rows(**where)) == expected
+    answers = library.search(like=[vectors(1, 7)[0]], **where)
+    assert sorted(ids(answers)) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ({"colour": "red"}, "no filter 'colour'"),
+        ({"decision": "maybe"}, "no decision 'maybe'"),
+        ({"since": "yesterday"}, "'yesterday' is no date"),
+    ],
+)
+def test_filters_that_cannot_be_are_refused(library, where, said):
+    with pytest.raises(errors.MaskInversionError, match=said):
+        library.rows(**where)
+
+
+def test_an_image_that_is_added_again_replaces_its_regions(library, tmp_path):
+    before = library.rows(image="image-0.png")
+    file = tmp_path / "cells" / "vectors-1-1.f16"
+    size = file.stat().st_size
+    library.add(bundle(seed=0), image=tmp_path / "image-0.png")
+    after = library.rows(image="image-0.png")
+    assert ids(after) == ids(before)
+    assert set(after["decision"]) == {"undecided"}
+    assert file.stat().st_size == size  # the same vectors are not written again
+    changed = vectors(5, 0)
+    changed[2] = vectors(1, 9)[0]
+    library.add(bundle(seed=0, rows=changed), image=tmp_path / "image-0.png")
+    assert ids(library.rows(image="image-0.png")) == ids(before)
+    assert file.stat().st_size == size + 2 * WIDTH
+    assert library.info()["holes"] == 1
+    assert ids(library.search(like=[vectors(1, 9)[0]], top=1)) == [3]
+
+
+def test_regions_of_other_pixels_go_and_a_line_says_so(library, tmp_path):
+    path = tmp_path / "image-0.png"
+    write_image(tmp_path, 5).replace(path)
+    with pytest.warns(UserWarning, match=r"image-0.png has changed: 5 regions of its earlier"):
+        library.add(bundle(3, seed=5), image=path)
+    assert len(library.rows(image="image-0.png")) == 3
+    with pytest.raises(errors.InputError, match="is not the image of these results"):
+        library.add(bundle(seed=0), image=path)
+
+
+def test_an_image_without_a_path_is_known_by_its_pixels(tmp_path):
+    library = Library.new(tmp_path / "cells")
+    library.add(bundle(seed=0))
+    library.add(bundle(seed=0))
+    assert set(library.rows()["image"]) == {"image-0.png"}
+    assert library.thumbnail(1) is None
+    library.add(bundle(seed=0), image=write_image(tmp_path, 0))
+    assert len(library.rows()) == 5
+    assert library.thumbnail(1) is not None
+
+
+def test_a_thumbnail_shows_the_region_and_its_mask(library):
+    picture = library.thumbnail(1)
+    assert picture.dtype == np.uint8
+    assert picture.shape[2] == 4
+    assert max(picture.shape) <= 96
+    y0, x0, y1, x1 = library.rows(ids=[1]).iloc[0][["y0", "x0", "y1", "x1"]]
+    share = (y1 - y0) * (x1 - x0) / (picture.shape[0] * picture.shape[1])
+    assert (picture[..., 3] > 127).mean() == pytest.approx(share, abs=0.05)
+    assert library.thumbnail(99) is None
+
+
+def test_more_like_this_leaves_the_example_out(library):
+    rows = np.concatenate([vectors(5, 0), vectors(5, 1)])
+    answers = library.search(like=[3, 8], unlike=[4], top=8)
+    assert not set(ids(answers)) & {3, 4, 8}
+    query = (rows[2] + rows[7]) / 2 - rows[3]
+    expected = rows @ (query / np.linalg.norm(query))
+    at = np.array(ids(answers)) - 1
+    np.testing.assert_allclose(answers["similarity"], expected[at], atol=2e-3)
+    assert len(answers) == 7
+    assert (np.diff(answers["similarity"]) <= 0).all()
+
+
+def test_spaces_never_mix_and_a_line_says_so(library, tmp_path):
+    library.add(bundle(3, seed=2, fingerprint="other"))
+    spaces = library.info()["spaces"]
+    assert {number: one["regions"] for number, one in spaces.items()} == {1: 10, 2: 3}
+    with pytest.warns(UserWarning, match="Only space 1 is searched"):
+        answers = library.search(like=[vectors(1)[0]])
+    assert set(answers["space"]) == {1}
+    assert set(library.search(like=[12])["space"]) == {2}
+    assert set(library.search(like=[vectors(1)[0]], space=2)["space"]) == {2}
+    with pytest.raises(errors.InputError, match=r"spaces 1, 2\) and cannot be compared"):
+        library.search(like=[1, 12])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"like": [99]}, "no region 99 in the library"),
+        ({"unlike": [1]}, "Name a word or a region to look for"),
+        ({"like": [1], "unlike": [1]}, "are the same"),
+        ({"like": [np.zeros(WIDTH)]}, "16 finite numbers"),
+        ({"like": [np.ones(3)]}, "16 finite numbers"),
+        ({"like": [1], "space": 7}, "no such embeddings"),
+        ({"like": [1], "top": 0}, "at least 1"),
+    ],
+)
+def test_searches_that_cannot_be_are_refused(library, arguments, said):
+    with pytest.raises(errors.InputError, match=said):
+        library.search(**arguments)
+
+
+def test_removed_regions_are_not_found_and_compact_drops_them(library, tmp_path):
+    other = Library.open(tmp_path / "cells")
+    query = vectors(5, 0)[1]
+    assert ids(other.search(like=[query], top=1)) == [2]
+    assert library.remove(ids=[2]) == 1
+    assert ids(other.search(like=[query], top=1)) != [2]  # the other one sees it
+    assert library.remove(image="image-1.png") == 5
+    assert library.info()["images"] == 1
+    before = other.search(like=[query])
+    assert library.compact() == 6
+    assert library.info()["holes"] == 0
+    assert (tmp_path / "cells" / "vectors-1-2.f16").stat().st_size == 4 * 2 * WIDTH
+    assert not (tmp_path / "cells" / "vectors-1-1.f16").exists()
+    assert other.search(like=[query]).equals(before)
+    assert library.compact() == 0
+    with pytest.raises(errors.InputError, match="Name what to remove"):
+        library.remove()
+    assert list(library.verify()) == []
+
+
+def test_an_export_is_read_back(library, tmp_path):
+    library.add(bundle(3, seed=2, fingerprint="other"))
+    file = tmp_path / "cells.parquet"
+    assert library.export(file) == 13
+    with pytest.raises(errors.InputError, match="already has"):
+        library.export(file)
+    copy = Library.new(tmp_path / "copy")
+    assert copy.add(file) == 13
+    assert copy.rows().equals(library.rows())
+    assert (copy.thumbnail(7) == library.thumbnail(7)).all()
+    assert copy.search(like=[1]).equals(library.search(like=[1]))
+    assert library.export(tmp_path / "some.parquet", label="dust") == 1
+
+
+def test_an_export_that_is_cut_is_refused(library, tmp_path):
+    file = tmp_path / "cells.parquet"
+    library.export(file)
+    file.write_bytes(file.read_bytes()[:-100])
+    before = library.rows()
+    with pytest.raises(errors.InputError, match=r"cells.parquet is damaged"):
+        library.add(file)
+    assert library.rows().equals(before)
+
+
+def test_folders_that_are_no_library_are_refused(library, tmp_path):
+    with pytest.raises(errors.InputError, match="holds no library; 'library new"):
+        Library.open(tmp_path)
+    with pytest.raises(errors.InputError, match="does not exist; 'library new"):
+        Library.open(tmp_path / "elsewhere")
+    with pytest.raises(errors.InputError, match="is a library already"):
+        Library.new(tmp_path / "cells")
+    with pytest.raises(errors.InputError, match="has other files"):
+        Library.new(tmp_path)
+    with pytest.raises(errors.InputError, match=r"image-0.png is a file"):
+        Library.new(tmp_path / "image-0.png")
+    assert len(Library.open(tmp_path / "new", create=True).rows()) == 0
+
+
+def edited(library, sql):
+    with closing(sqlite3.connect(library.folder / ROWS)) as database:
+        database.execute(sql)
+
+
+def test_other_databases_and_newer_versions_are_left_alone(library):
+    edited(library, "PRAGMA user_version = 2")
+    content = (library.folder / ROWS).read_bytes()
+    for use in (library.rows, lambda: library.add(bundle()), lambda: Library.open(library.folder)):
+        with pytest.raises(errors.InputError, match=r"newer version .*\(format 2; .* up to 1\)"):
+            use()
+    edited(library, "PRAGMA user_version = 1")
+    edited(library, "PRAGMA application_id = 5")
+    with pytest.raises(errors.InputError, match="database of another program"):
+        library.rows()
+    edited(library, "PRAGMA application_id = 0x4D494C62")
+    assert len(library.rows()) == 10
+    assert len(content) == (library.folder / ROWS).stat().st_size
+
+
+def test_damage_is_said_in_a_line(library):
+    file = library.folder / "vectors-1-1.f16"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    for use in (lambda: library.search(like=[1]), lambda: library.add(bundle(seed=2))):
+        with pytest.raises(errors.InputError, match=r"vectors-1-1.f16 has 319 bytes of 320"):
+            use()
+    assert "319 bytes of 320" in next(library.verify())
+    file.write_bytes(b"\xff" * 64 + whole[64:])
+    assert list(library.verify()) == [
+        "2 vectors of vectors-1-1.f16 do not have length 1: they were changed."
+    ]
+    database = library.folder / ROWS
+    database.write_bytes(database.read_bytes()[:100] + b"\xff" * 9000)
+    with pytest.raises(errors.InputError, match=r"is damaged \(rows.db: "):
+        library.rows()
+
+
+def test_images_that_are_gone_or_have_changed_are_told(library, tmp_path):
+    (tmp_path / "image-0.png").unlink()
+    write_image(tmp_path, 3).replace(tmp_path / "image-1.png")
+    gone, changed = library.verify()
+    assert "image-0.png: the image is gone" in gone
+    assert "image-1.png: the image has changed" in changed
+    assert len(library.search(like=[1])) == 9
+
+
+@pytest.mark.parametrize("size", [300, 9000, 40_000])
+def test_nothing_is_lost_on_a_full_disk(library, size):
+    before = library.rows()
+
+    def fill():
+        for seed in range(10, 50):
+            library.add(bundle(12, seed=seed, rows=vectors(12, seed)))
+
+    with full_after(size, file=0), pytest.raises(errors.InputError, match="nothing in it was lost"):
+        fill()
+    kept = library.rows()
+    assert kept[: len(before)].equals(before)
+    assert all("not known where this image is" in line for line in library.verify())
+    library.add(bundle(12, seed=3))
+    assert len(library.rows()) == len(kept) + 12
+
+
+def test_a_second_writer_waits_and_says_for_whom(library):
+    lock = Lock(library.folder / LOCK)
+    assert lock.acquire()
+    timer = threading.Timer(0.3, lock.release)
+    timer.start()
+    with pytest.warns(UserWarning, match=r"The library .*cells is in use by process \d+ .*waiting"):
+        library.add(bundle(2, seed=4))
+    timer.join()
+    assert len(library.rows()) == 12
+
+
+def test_threads_read_while_another_writes(library):
+    problems = []
+
+    def read():
+        try:
+            for _ in range(20):
+                assert len(library.search(like=[1], top=3)) == 3
+                assert library.thumbnail(1) is not None
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for seed in range(2, 8):
+        library.add(bundle(3, seed=seed))
+        library.remove(image=f"image-{seed}.png")
+        library.compact()
+    for thread in threads:
+        thread.join()
+    assert problems == []

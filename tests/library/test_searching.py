@@ -1,0 +1,59 @@
+"""The search against plain numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies
+from hypothesis.extra.numpy import arrays
+
+from napari_maskinversion.library.searching import direction, nearest
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
+
+
+@strategies.composite
+def cases(draw):
+    """Clustered unit vectors, often equal ones, a query, and the rows that count."""
+    count, width = draw(strategies.integers(1, 60)), draw(strategies.integers(2, 24))
+    rng = np.random.default_rng(draw(strategies.integers(0, 2**32)))
+    centres = rng.normal(size=(draw(strategies.integers(1, 4)), width))
+    spread = draw(strategies.sampled_from([0, 1e-4, 0.01, 1]))
+    rows = centres[rng.integers(len(centres), size=count)]
+    rows = unit(rows + spread * rng.normal(size=(count, width))).astype(np.float16)
+    query = unit(rows[0].astype(np.float32) + spread * rng.normal(size=width))
+    chosen = draw(strategies.none() | arrays(bool, count))
+    return rows, query, None if chosen is None else np.flatnonzero(chosen)
+
+
+@given(cases(), strategies.integers(1, 70))
+def test_the_best_are_those_of_single_precision(case, top):
+    vectors, query, rows = case
+    places, similarities = nearest(vectors, query, top, rows)
+    counting = np.arange(len(vectors)) if rows is None else rows
+    exact = vectors[counting].astype(np.float32) @ query
+    best = np.sort(exact)[::-1][:top]
+    assert len(set(places.tolist())) == len(places) == len(best)
+    assert set(places.tolist()) <= set(counting.tolist())
+    np.testing.assert_allclose(similarities, best, atol=1e-6)
+    np.testing.assert_allclose(vectors[places].astype(np.float32) @ query, similarities, atol=1e-6)
+
+
+def test_vectors_that_only_single_precision_tells_apart_are_told_apart():
+    rng = np.random.default_rng(0)
+    centre = rng.normal(size=64)
+    rows = unit(centre + 2 * rng.normal(size=(20_000, 64))).astype(np.float16)
+    query = unit(centre + 2 * rng.normal(size=64))
+    exact = rows.astype(np.float32) @ query
+    order = np.argsort(-exact)
+    for top in range(1, 2000, 5):
+        places, _ = nearest(rows, query, top)
+        assert exact[places].min() >= exact[order[top - 1]] - 1e-7
+
+
+def test_a_direction_is_the_mean_minus_what_is_to_be_avoided():
+    a, b, c = np.eye(3, dtype=np.float32)
+    np.testing.assert_allclose(direction([a, b]), [0.5**0.5, 0.5**0.5, 0], atol=1e-6)
+    np.testing.assert_allclose(direction([a, b], [c]), np.array([1, 1, -2]) / 6**0.5, atol=1e-6)
+    with pytest.raises(ValueError, match="Name a word or a region"):
+        direction([], [a])
