@@ -20,6 +20,7 @@ MACROS = (
     figures.demo_figures,
     figures.figure,
     figures.flags,
+    figures.found,
     figures.gpu_models,
     figures.gpu_times,
     figures.learning,

@@ -26,6 +26,8 @@ EARLIER = (
 # What of a command says where its figures went, not what was measured.
 TARGETS = re.compile(r" --(?:into|plots|json|write|out) [^\s`-][^\s`]*| --overwrite| --plots")
 
+_FOUND = ("precision", "recall")
+
 
 @cache
 def kept(name):
@@ -258,6 +260,23 @@ def rows(name, columns, titles=None):
     commands = dict.fromkeys(row.get("command", page.get("command")) for row in chosen)
     shown = ", ".join(f"`{TARGETS.sub('', command)}`" for command in commands if command)
     return table(["", *columns.values()], lines) + f"\n\n{_small(shown)}"
+
+
+def found():
+    """Return how much of what is on images without regions `find` and crops of a grid find."""
+    sets = {
+        "drawn scenes": "scenes",
+        "nuclei": "nuclei",
+        "blood": "blood",
+        "aerial": "aerial",
+        "photographs": "coco",
+    }
+    parts = [kept("find")[part]["sets"] for part in ("find", "grid")]
+    body = [
+        [title, *(f"{100 * part[name][one]:.0f} %" for part in parts for one in _FOUND)]
+        for title, name in sets.items()
+    ]
+    return table(["", "precision", "recall", "precision of a grid of crops", "its recall"], body)
 
 
 def gpu_times():
