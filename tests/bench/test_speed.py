@@ -106,8 +106,18 @@ def test_there_are_as_many_items_as_a_first_timing_says(clock: list[float]) -> N
     row = plan()._many(work, 100, 20.0)
     assert (row["items"], row["of"], row["ms_each"]) == (10, 100, 1000)
     assert plan()._many(work, 100, 1000.0)["items"] == 100
-    busy = plan()._many(lambda count: work(count**2), 100, 1000.0)["busy_percent"]
-    assert busy == 50 / torch.get_num_threads()
+
+
+def test_how_busy_the_device_is_is_measured_with_all_items(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(count: int) -> None:
+        clock[0] += count
+        worked[0] += count if count == 100 else 0
+
+    worked = [0.0]
+    monkeypatch.setattr(speed.time, "process_time", lambda: worked[0])
+    assert plan()._many(work, 100, 1000.0)["busy_percent"] == 100 / torch.get_num_threads()
     assert plan()._many(work, 100, 1.0)["items"] == 1
 
 

@@ -171,16 +171,28 @@ class Watched(ArrayPlane):
 
 
 def test_a_plane_is_asked_whether_it_is_known_when_no_thread_reads_it(monkeypatch):
-    planes = [Watched(0.02) for _ in range(3)]
+    gate = threading.Event()  # opened when it is the second plane's turn
+
+    class Late(Watched):
+        def read(self, level, box):
+            assert threading.current_thread() is threading.main_thread() or gate.wait(10)
+            return super().read(level, box)
+
+    def turn(news):
+        if isinstance(news, Progress) and (news.stage, news.done) == ("encoding", 3):
+            gate.set()
 
     def ask(source, _):
         source.read(0, (0, 0, 8, 8))
         return False
 
     monkeypatch.setattr(window_runner, "is_unknown", ask)
-    tasks = [replace(task(z), source=source) for z, source in enumerate(planes)]
-    run(tasks, chunk_size=4)
-    assert [source.most for source in planes] == [1, 1, 1]
+    planes = [Late(0.05), Late(0.05)]
+    tasks = [replace(task(z, 3), source=source) for z, source in enumerate(planes)]
+    settings = RunSettings.of(InversionConfig(steps=1), chunk_size=3)
+    with listening(turn):
+        run_planes(demo_model(), tasks, WORDS, settings)
+    assert [source.most for source in planes] == [1, 1]
 
 
 def test_who_waits_for_a_window_can_stop_meanwhile(monkeypatch):
