@@ -257,7 +257,7 @@ def _new_layer(viewer: Any, session: Session, image: Any, plane: Plane, words: s
 
 
 def _name(layer: Labels, names: dict[int, str]) -> None:
-    """Give labels their words; other features stay."""
+    """Set the words of labels; other features stay."""
     frame = with_labels(with_index(layer.features), names)
     for column in {"label", "source_id"} - set(frame):
         frame[column] = ""
