@@ -297,6 +297,8 @@ def write_all(folder, call):
     assert call("captions", "build", "captions.txt", "--out", "bank")[0] == 0
     assert call(*RESUME)[0] == 0
     shutil.copy("kept.json", "figures.json")
+    assert call("library", "new", "library")[0] == 0
+    assert call("library", "add", "library", "results.npz")[0] == 0
     assert call(*PROJECT)[0] == 0
     assert call("batch", "project", *FAST, "--out", "batched")[0] == 0
 

@@ -50,7 +50,9 @@ def cases():
     attacks = Counter()
     for name, places in sorted(sharing.items(), key=lambda item: len(item[1])):
         fewest = sorted(places, key=lambda place: attacks[place[0].name])
-        for command, parameter in fewest[:SHARED]:
+        # And those that have nothing else to attack.
+        others = [place for place in fewest[SHARED:] if not attacks[place[0].name]]
+        for command, parameter in (*fewest[:SHARED], *others):
             attacks[command.name] += 1
             values = values_of(parameter)
             chance = random.Random(f"{command.name} {name}")

@@ -74,6 +74,8 @@ SILENT = (
     *("project add", "project status", "project check"),
     *("models list", "models where", "models clear", "models fetch", "models check"),
     *("models calibrate", "labels list", "labels show", "captions search", "bench datasets"),
+    *("library new", "library add", "library info", "library search", "library similar"),
+    *("library remove", "library compact", "library verify"),
 )
 WRITING = [
     command
