@@ -147,17 +147,17 @@ class Found:
     how: str
 
 
-def named(found: Found, model: Backbone, words: Vocabulary) -> Found:
+def named(fitting: Found, model: Backbone, words: Vocabulary) -> Found:
     """Return found regions with what they were found by as their label, as a run gives it."""
     unknown, one = unknown_to(model, words), np.ones(1, np.float32)
     regions = [
         replace(
             region, ranking=Ranking(words.labels, similarity[None], one, words.threshold, unknown)
         )
-        for region, similarity in zip(found.results.regions, found.similarities, strict=True)
+        for region, similarity in zip(fitting.results.regions, fitting.similarities, strict=True)
     ]
-    info = replace(found.results.info, vocabulary=words)
-    return replace(found, results=Results(info, tuple(regions)))
+    info = replace(fitting.results.info, vocabulary=words)
+    return replace(fitting, results=Results(info, tuple(regions)))
 
 
 def words_of(query: str, templates: Sequence[str], threshold: float) -> Vocabulary:
@@ -230,8 +230,8 @@ def find_regions(
         else:
             wanted = _example(loaded, source, query, chosen)
         hits = candidates.search(loaded, wanted)
-    found = candidates.found(hits, least)
-    return found if words is None else named(found, loaded, words)
+    fitting = candidates.found(hits, least)
+    return fitting if words is None else named(fitting, loaded, words)
 
 
 def _example(
