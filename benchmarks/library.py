@@ -17,6 +17,7 @@ import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +28,8 @@ from numpy.typing import NDArray
 
 JITTER = 0.15  # length of the noise that tells copies apart
 QUERIES = 20
+REAL = 1000  # embeddings of image parts
+MASKS = ("labels", "panoptic", "annotations")  # folders without images
 
 
 def real_embeddings(most: int) -> NDArray[np.float32]:
@@ -34,7 +37,11 @@ def real_embeddings(most: int) -> NDArray[np.float32]:
     import napari_maskinversion as nmi
 
     folders = [measuring.SAMPLE.parent, Path(os.environ.get("NAPARI_MASKINVERSION_DATA", "."))]
-    files = [file for folder in folders for file in sorted(folder.rglob("*.[pj][np]g"))]
+    by_folder: dict[Path, list[Path]] = {}
+    for file in (file for folder in folders for file in sorted(folder.rglob("*.[pj][np]g"))):
+        if "_regions" not in file.name and file.parent.name not in MASKS:
+            by_folder.setdefault(file.parent, []).append(file)
+    files = [file for some in zip_longest(*by_folder.values()) for file in some if file]
     embedder, rows = nmi.region_embedder("crop", nmi.load_model("demo", device="cpu")), []
     for file in files:
         try:
@@ -48,7 +55,10 @@ def real_embeddings(most: int) -> NDArray[np.float32]:
             mask[y : y + side, x : x + side] = True
         embedder.set_image(image)
         rows.append(embedder.embed(np.stack(masks)))
-        if sum(map(len, rows)) >= most:
+        count = 16 * len(rows)
+        if count % 320 == 0:
+            print(f"{count} of {most} real embeddings", flush=True)
+        if count >= most:
             break
     return np.concatenate(rows)
 
@@ -116,8 +126,9 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--width", type=int, default=512)
     chosen = parser.parse_args()
-    real = real_embeddings(5000)
+    real = real_embeddings(REAL)
     for count in chosen.counts:
+        print(f"{count} regions: adding, searching", flush=True)
         folder = Path(tempfile.mkdtemp())
         try:
             row = measure(enlarged(real, count, chosen.width), folder / "library")

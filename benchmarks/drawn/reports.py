@@ -19,7 +19,6 @@ from napari_maskinversion.bench.reports.tables import (
     markdown_table,
     paper_tables,
     percent,
-    percents,
 )
 from napari_maskinversion.demo_model.sprites import UNSEEN_STYLE
 
@@ -63,6 +62,11 @@ def write_into(document: Path, kind: str, text: str) -> None:
         raise InputError(f"{document} needs one line '{begin}' and one '{end}' after it.")
     with atomic_path(document) as part:
         part.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")
+
+
+def percents(title: str, figures: Iterable[dict[str, float]]) -> list[str]:
+    """Return a row of shares."""
+    return [title, *map(percent, figures)]
 
 
 def left_out(page: Page) -> list[str]:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from napari_maskinversion.bench.measures import speed
 from napari_maskinversion.engine.compute import matmul
@@ -66,6 +67,11 @@ def test_ctrl_c_leaves_what_is_measured(
     [
         (("--masks", "5,none"), "--masks takes numbers of masks, such as 5,10; got '5,none'"),
         (("--architecture", "ViT-X"), "--architecture must be one of open_clip's, or demo"),
+        (("--side", 100), "--side must be a multiple of 16 from 32 to 3072; got 100"),
+        (("--side", 16), "--side must be a multiple of 16 from 32 to 3072; got 16"),
+        (("--minutes", "inf"), "--minutes must be a number above 0; got inf"),
+        (("--minutes", "nan"), "--minutes must be a number above 0; got nan"),
+        (("--minutes", 0), "--minutes must be a number above 0; got 0"),
         (("--images", 0), "--images must be at least 1; got 0"),
         (("--plots", "plots"), "bench speed draws no plots"),
     ],
@@ -100,6 +106,18 @@ def test_there_are_as_many_items_as_a_first_timing_says(clock: list[float]) -> N
     row = plan()._many(work, 100, 20.0)
     assert (row["items"], row["of"], row["ms_each"]) == (10, 100, 1000)
     assert plan()._many(work, 100, 1000.0)["items"] == 100
+
+
+def test_how_busy_the_device_is_is_measured_with_all_items(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(count: int) -> None:
+        clock[0] += count
+        worked[0] += count if count == 100 else 0
+
+    worked = [0.0]
+    monkeypatch.setattr(speed.time, "process_time", lambda: worked[0])
+    assert plan()._many(work, 100, 1000.0)["busy_percent"] == 100 / torch.get_num_threads()
     assert plan()._many(work, 100, 1.0)["items"] == 1
 
 
@@ -121,6 +139,16 @@ def test_a_row_that_takes_too_long_is_left_out(
     row = plan()._whole(1000.0, 10, "float32", print)
     speed._first.cache_clear()
     assert (row["calls"], row["ms"], row["ms_again"]) == (5, 10_000, 10_000)
+
+
+def test_the_warm_up_of_a_device_says_nothing_of_how_long_a_mask_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = iter([(50.0, 5.0, ""), (4.0, 1.0, "")])
+    monkeypatch.setattr(speed, "_call", lambda *_: next(calls))
+    speed._first.cache_clear()
+    assert speed._first("demo", "cpu", 64, "float32") == 1.0
+    speed._first.cache_clear()
 
 
 def test_regions_of_the_large_image_lie_in_it_and_the_first_are_as_dense_as_all() -> None:

@@ -3,21 +3,23 @@
 import json
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 import skimage.io
 
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.base.progress import listening
-from napari_maskinversion.cli import captions, find
+from napari_maskinversion.cli import captions, find, running
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.captions.bank import CaptionBank, open_bank
 from napari_maskinversion.pipeline import job
 from napari_maskinversion.pipeline import run as pipeline
+from napari_maskinversion.pipeline.estimate import estimate
 from napari_maskinversion.pipeline.inputs import origin
 from tests.engine.tiny import tiny_clip
 from tests.listeners import at
-from tests.scenes import picture
+from tests.scenes import demo_model, picture
 
 from .conftest import ok
 
@@ -218,7 +220,7 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
         (("--alpha", 0), "alpha 5.0 instead of 0.0"),
         (("--window", 30), "other windows"),
         (("--square",), "other windows"),
-        (("--resolution", 64), "another resolution than 64"),
+        (("--resolution", 64), "regions seen at 128 px instead of 64"),
         (("--only", "1,2"), "other regions"),
     ):
         err = refused(*start, *again, *more)
@@ -232,6 +234,32 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
     skimage.io.imsave(files / "image.png", picture()[::-1], check_contrast=False)
     assert "another image" in refused(*start, *again)
     assert "image.png" in refused(*start, "--results", files / "image.png")
+
+
+def test_regions_are_found_again_if_each_was_seen_as_a_run_would_see_it_now(
+    fine, refused, tmp_path, monkeypatch, all_known
+):
+    """A region in a window is seen at the model's own resolution, one on the whole image is not."""
+    image, masks, sides = tmp_path / "image.png", tmp_path / "masks.png", []
+    skimage.io.imsave(image, picture(300, 400), check_contrast=False)
+    labels = np.zeros((300, 400), np.uint8)
+    labels[20:44, 20:44], labels[100:200, 150:250] = 1, 2
+    skimage.io.imsave(masks, labels, check_contrast=False)
+
+    def estimating(*tasks, **known):
+        sides.append(known.get("native"))
+        return estimate(*tasks, **known)
+
+    monkeypatch.setattr(demo_model(), "working_resolution", 256)  # as CLIP does
+    monkeypatch.setattr(running, "estimate", estimating)
+    for out, more in (("auto", ()), ("native", ("--resolution", 128))):
+        few = ("--labels", "car", "--steps", 1, "--alpha", 5, "--format", "npz")
+        fine("run", image, masks, *few, "--out", tmp_path / out, *more)
+    assert sides == [128, None]
+    start = ("find", image, masks, "apple", "--steps", 1, "--results")
+    fine(*start, tmp_path / "auto/results.npz")
+    says = "regions seen at 128 px instead of 256"
+    assert says in refused(*start, tmp_path / "native/results.npz")
 
 
 @pytest.mark.parametrize(

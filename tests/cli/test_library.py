@@ -1,8 +1,11 @@
 """The commands for libraries, and regions that run and batch add."""
 
+import shutil
+
 import pytest
 
 from napari_maskinversion import Library
+from napari_maskinversion.base.errors import InputError
 from tests.library.made import bundle
 from tests.scenes import demo_model, write_scene
 
@@ -51,6 +54,10 @@ def test_bad_folders_files_and_models_are_refused_in_a_line(place, call, refused
     assert "holds no library" in refused("library", "info", ".")
     run = ("run", "image.png", "masks.png", *FAST, "--out", "new", "--library", "out")
     assert "holds no library" in refused(*run)  # before any work
+    for out in ("fresh", "fresh/results"):
+        run = ("run", "image.png", "masks.png", *FAST, "--out", out, "--library", "fresh")
+        assert "would be in the library" in refused(*run)
+    assert not (place.parent / "fresh").exists()
     (place.parent / "other.npz").write_bytes(b"x")
     code, _, err = call("library", "add", "cells", "other.npz", "out")
     assert code == 2
@@ -67,10 +74,40 @@ def test_a_batch_adds_to_the_library_of_its_project(tmp_path, monkeypatch, fine)
     write_scene(tmp_path, 2)
     files = ("--images", "image.png", "--regions", "masks.png")
     fine("project", "new", ".", *files, *FAST, "--library", "cells")
-    assert "Added 1 image to the library" in fine("batch", ".", "--out", "out")
+    assert "Added 2 regions to cells, which has 2 now" in fine("batch", ".", "--out", "out")
     library = Library.open(tmp_path / "cells")
     assert library.rows()["image"].tolist() == [(tmp_path / "image.png").as_posix()] * 2
-    fine("batch", ".", "--out", "out")
-    assert library.info()["holes"] == 0
+    library.remove(ids=[1])
+    said = fine("batch", ".", "--out", "out")
+    assert "Added 0 regions to cells, which has 1 now" in said
+    assert "Not added: 1 image, kept" in said
+    assert "'library add cells out' adds all" in said
+    assert library.rows()["id"].tolist() == [2]
     Library.new(tmp_path / "other")
     assert "Added 2 regions" in fine("library", "add", "other", "out")
+
+
+def test_results_are_said_and_the_rest_is_done_if_the_library_fails(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    write_scene(tmp_path, 2)
+    (tmp_path / "image.png").rename(tmp_path / "a.png")
+    (tmp_path / "masks.png").rename(tmp_path / "a_mask.png")
+    for name in ("a", "a_mask"):
+        shutil.copy(f"{name}.png", f"{name.replace('a', 'b', 1)}.png")
+    add = Library.add
+
+    def fails_for_a(library, source, *, image, **more):
+        if image.name == "a.png":
+            raise InputError("The disk is full.")
+        return add(library, source, image=image, **more)
+
+    monkeypatch.setattr(Library, "add", fails_for_a)
+    files = ("--images", "[ab].png", "--regions", "{name}_mask.png")
+    batch = ("batch", *files, *FAST, "--out", "out", "--library", "cells")
+    code, out, err = call(*batch)
+    assert code == 1, err
+    assert "a.png was not added to the library: The disk is full." in out + err
+    assert "Wrote 2 images in out" in out + err
+    assert "Added 2 regions to cells" in out + err
+    code, out, err = call("run", "a.png", "a_mask.png", *FAST, "--out", "run", "--library", "cells")
+    assert (code, "Wrote" in out + err, "The disk is full" in err) == (2, True, True)

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from napari_maskinversion import errors
 from napari_maskinversion.base.locks import Lock
 from napari_maskinversion.library.library import Library
+from napari_maskinversion.library.spaces import Space
 from napari_maskinversion.library.store import LOCK, ROWS
+from napari_maskinversion.results.export.archive import save_archive
 from tests.disk import full_after
 
 from .made import WIDTH, bundle, vectors, write_image
@@ -54,6 +57,9 @@ def test_rows_have_place_words_and_decisions(library, tmp_path):
         ({"image": "image-1.png"}, [6, 7, 8, 9, 10]),
         ({"image": "*-1.*", "label": "red cell"}, [6, 8, 10]),
         ({"before": "2026-01-03"}, [1, 2, 3, 4, 5]),
+        ({"before": "20260101"}, []),
+        ({"before": "2026-01-02T03:04:06+00:00"}, [1, 2, 3, 4, 5]),
+        ({"before": "2026-01-02T04:04:05+01:00"}, []),
         ({"since": "2026-01-03", "ids": [5, 6]}, [6]),
         ({"largest": 5}, []),
         ({"smallest": 5, "space": 1}, list(range(1, 11))),
@@ -94,6 +100,54 @@ def test_an_image_that_is_added_again_replaces_its_regions(library, tmp_path):
     assert file.stat().st_size == size + 2 * WIDTH
     assert library.info()["holes"] == 1
     assert ids(library.search(like=[vectors(1, 9)[0]], top=1)) == [3]
+
+
+def test_regions_that_an_image_has_no_more_go_unless_a_part_of_it_was_run(library, tmp_path):
+    path, part = tmp_path / "image-0.png", bundle(2, seed=0)
+    info = part.results.info
+    only = replace(info, settings=info.settings.model_copy(update={"only": "1,2"}))
+    library.add(replace(part, results=replace(part.results, info=only)), image=path)
+    assert len(library.rows(image="image-0.png")) == 5
+    file = tmp_path / "some.parquet"
+    library.export(file, ids=[1])
+    library.add(file)
+    assert len(library.rows(image="image-0.png")) == 5
+    library.add(part, image=path)
+    assert ids(library.rows()) == [1, 2, 6, 7, 8, 9, 10]
+
+
+def test_an_image_is_one_by_whatever_path_and_may_be_moved(library, tmp_path):
+    (tmp_path / "new").mkdir()
+    library.add(bundle(seed=0), image=tmp_path / "new" / ".." / "image-0.png")
+    assert library.info()["images"] == 2
+    moved = (tmp_path / "image-0.png").rename(tmp_path / "new" / "image-0.png")
+    library.add(bundle(seed=0), image=moved)
+    assert library.rows(image=moved.as_posix())["id"].tolist() == [1, 2, 3, 4, 5]
+    assert library.info()["images"] == 2
+    library.add(bundle(seed=0), image=write_image(tmp_path, 0))  # a copy is another image
+    assert library.info()["images"] == 3
+
+
+def test_undecided_regions_have_the_date_of_the_run(tmp_path):
+    library, saved = Library.new(tmp_path / "cells"), bundle(2)
+    info = replace(saved.results.info, created="2026-01-02T03:04:05+00:00")
+    saved = replace(saved, results=replace(saved.results, info=info))
+    save_archive(saved, tmp_path / "results.npz")
+    library.add(tmp_path / "results.npz")
+    assert set(library.rows()["date"]) == {"2026-01-02T03:04:05.000Z"}
+
+
+def test_embeddings_that_are_no_numbers_are_refused_and_hide_no_others(library):
+    bad = vectors(5, 3)
+    bad[1] = np.nan
+    with pytest.raises(errors.InputError, match=r"of image-3.png are not finite numbers"):
+        library.add(bundle(seed=3, rows=bad))
+    file = library.folder / "vectors-1-1.f16"
+    file.write_bytes(b"\xff" * 64 + file.read_bytes()[64:])
+    for top in (3, 20):
+        answers = library.search(like=[vectors(5, 0)[4]], top=top)
+        assert ids(answers)[0] == 5
+        assert len(answers) == min(top, 10)
 
 
 def test_regions_of_other_pixels_go_and_a_line_says_so(library, tmp_path):
@@ -153,6 +207,19 @@ def test_spaces_never_mix_and_a_line_says_so(library, tmp_path):
         library.search(like=[1, 12])
 
 
+def test_a_space_does_not_depend_on_the_windows_of_an_image():
+    def seen_at(side, chosen=None):
+        results = bundle(2).results
+        settings = results.info.settings.model_copy(update={"resolution": chosen})
+        first, *rest = results.regions
+        first = replace(first, window=replace(first.window, resolution=side))
+        info = replace(results.info, settings=settings)
+        return Space.of(replace(results, info=info, regions=(first, *rest))).about
+
+    assert seen_at(32) == seen_at(448) != seen_at(64, 64)
+    assert seen_at(64, 64) != seen_at(32, 64)  # memory ran out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -202,6 +269,10 @@ def test_an_export_is_read_back(library, tmp_path):
     assert (copy.thumbnail(7) == library.thumbnail(7)).all()
     assert copy.search(like=[1]).equals(library.search(like=[1]))
     assert library.export(tmp_path / "some.parquet", label="dust") == 1
+    for name in (ROWS, "vectors-1-1.f16"):
+        with pytest.raises(errors.InputError, match="which is an input"):
+            library.export(library.folder / name, overwrite=True)
+    assert len(library.search(like=[1], space=1)) == 9
 
 
 def test_an_export_that_is_cut_is_refused(library, tmp_path):

@@ -1,6 +1,7 @@
 """Windows that are encoded and inverted together, and read ahead: one by one they are the same."""
 
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -124,18 +125,97 @@ def test_windows_that_do_not_fit_together_are_halved(batches, monkeypatch, where
     np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-5)
 
 
-class Watched(ArrayPlane):
-    """A plane that notes in which thread it is read."""
+def test_constants_of_fewer_windows_are_tried_before_a_smaller_input(batches, monkeypatch):
+    """Of a batch that was encoded, all constants fill the memory, whatever is inverted of it."""
+    original = ImageBatch.invert
 
-    def __init__(self):
+    def invert(self, masks, first=0):
+        if len(self.embeddings) > 2:
+            raise MemoryError
+        return original(self, masks, first)
+
+    monkeypatch.setattr(ImageBatch, "invert", invert)
+    _, results = run([task()])
+    assert batches[0] == 5
+    assert set(batches[1:]) <= {2, 3}
+    assert {row.window.resolution for row in results.regions} == {demo_model().working_resolution}
+    expected = alone(monkeypatch, [task()])
+    np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-5)
+
+
+def test_planes_of_one_batch_are_known_or_not_each_for_itself(batches, monkeypatch):
+    tasks = [task(count=3), task(1, 3)]
+    monkeypatch.setattr(window_runner, "is_unknown", lambda source, _: source is tasks[0].source)
+    _, results = run(tasks)
+    assert batches == [4]
+    assert [row.window.unknown for row in results.regions] == [True] * 3 + [False] * 3
+
+
+class Watched(ArrayPlane):
+    """A plane that notes in which thread it is read, and how many read it at once."""
+
+    def __init__(self, seconds=0.0):
         super().__init__(IMAGE)
-        self.threads, self.error = [], None
+        self.threads, self.error, self.seconds = [], None, seconds
+        self.now = self.most = 0
 
     def read(self, level, box):
         self.threads.append(threading.current_thread().name)
         if self.error is not None and len(self.threads) > 2:
             raise self.error
+        self.now += 1
+        self.most = max(self.most, self.now)
+        time.sleep(self.seconds)
+        self.now -= 1
         return super().read(level, box)
+
+
+def test_a_plane_is_asked_whether_it_is_known_when_no_thread_reads_it(monkeypatch):
+    gate = threading.Event()  # opened when it is the second plane's turn
+
+    class Late(Watched):
+        def read(self, level, box):
+            assert threading.current_thread() is threading.main_thread() or gate.wait(10)
+            return super().read(level, box)
+
+    def turn(news):
+        if isinstance(news, Progress) and (news.stage, news.done) == ("encoding", 3):
+            gate.set()
+
+    def ask(source, _):
+        source.read(0, (0, 0, 8, 8))
+        return False
+
+    monkeypatch.setattr(window_runner, "is_unknown", ask)
+    planes = [Late(0.05), Late(0.05)]
+    tasks = [replace(task(z, 3), source=source) for z, source in enumerate(planes)]
+    settings = RunSettings.of(InversionConfig(steps=1), chunk_size=3)
+    with listening(turn):
+        run_planes(demo_model(), tasks, WORDS, settings)
+    assert [source.most for source in planes] == [1, 1]
+
+
+def test_who_waits_for_a_window_can_stop_meanwhile(monkeypatch):
+    monkeypatch.setattr(window_runner, "_PATIENCE", 0.01)
+    read, source = threading.Event(), ArrayPlane(IMAGE)
+    take, said = source.read, []
+
+    def slow(level, box):
+        if threading.current_thread() is not threading.main_thread():
+            assert read.wait(10)
+        return take(level, box)
+
+    def stop(news):
+        if isinstance(news, Progress) and news.done == 2 and news.stage == "encoding":
+            said.append(news)
+            if len(said) > 3:
+                read.set()
+
+    monkeypatch.setattr(source, "read", slow)
+    settings = RunSettings.of(InversionConfig(steps=1), chunk_size=2)
+    with listening(stop):
+        run_planes(demo_model(), [replace(task(), source=source)], WORDS, settings)
+    assert read.is_set()
 
 
 def test_the_next_windows_are_read_meanwhile_and_no_thread_is_left():

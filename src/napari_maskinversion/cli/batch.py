@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ..base.errors import InputError
+from ..base.errors import InputError, MaskInversionError
 from ..base.locks import hold
 from ..batch.decided import archive_file
 from ..batch.executors import TaskExecutor, Work
@@ -22,11 +22,12 @@ from ..batch.image_task import DATA_SET, ImageTask, Report
 from ..batch.opened import OpenProject
 from ..batch.project import Project, project_file, project_images
 from ..batch.running import FAILED, Plan, check_out, listed, plan, write_failed
+from ..library.library import Library
 from ..results.export.catalogue import FORMATS
 from ..results.settings import GROUPS
 from .captions import CaptionSource, Words
-from .console import INTERRUPTED, ProgressBar, say
-from .library import Into, add_to, check_library
+from .console import INTERRUPTED, say
+from .library import Into, added, check_library
 from .many_images import BatchProgress, ManyImages, Where, counted, follow, problems_of
 from .options import split_names, with_option_groups, with_settings
 from .running import load
@@ -90,7 +91,7 @@ def batch_command(
     inputs += project.project.files(project.folder)
     check_out(work.tasks, out, overwrite=overwrite, inputs=inputs)
     into = into or project.library
-    check_library(into)
+    check_library(into, out)
     try:
         with where.executor(work.tasks) as executor:
             if executor.about:
@@ -102,28 +103,17 @@ def batch_command(
                 remove(out, work.others)
                 names = listed(work.others)
                 say(f"Removed the results of images that are not in this batch: {names}.")
+            if into is not None:
+                batch.adding = _Adding(Library.open(into, create=True), project)
             batch.run(is_here=where.is_here)
-        if into is not None:
-            _add_to_library(into, project)
     except KeyboardInterrupt:
         # Images that were being written when it came are complete by now.
         finished = len(look().done) - len(work.done)
         say(f"Stopped: {_kept(finished, work.tasks, out)}; run the same command to continue.")
         raise typer.Exit(INTERRUPTED) from None
     batch.say_after()
-    if batch.problems:
+    if batch.problems or (batch.adding and batch.adding.failed):
         raise typer.Exit(INCOMPLETE)
-
-
-def _add_to_library(into: Path, project: OpenProject) -> None:
-    """Add all finished images; those that are there already cost little."""
-    archives = {name: archive_file(project, name) for name in project.by_name}
-    done = {name: file for name, file in archives.items() if file is not None}
-    with ProgressBar(remaining=True) as bar:
-        for number, (name, file) in enumerate(done.items()):
-            bar.show("Library", number, len(done))
-            add_to(into, file, project.path(name))
-    say(f"Added {counted(len(done))} to the library {into}")
 
 
 def _project(place: Path | None, many: ManyImages, words: Words) -> OpenProject:
@@ -172,6 +162,33 @@ def _kept(finished: int, tasks: Sequence[ImageTask], out: Path) -> str:
 
 
 @dataclass(slots=True)
+class _Adding:
+    """Adds images to a library as soon as they are computed, so that a killed batch did, too."""
+
+    library: Library
+    project: OpenProject
+    count: int = 0
+    failed: int = 0
+
+    def add(self, name: str) -> str:
+        """Add an image; return why it could not be added."""
+        try:
+            if (file := archive_file(self.project, name)) is not None:
+                self.count += self.library.add(file, image=self.project.path(name))
+        except MaskInversionError as error:
+            self.failed += 1
+            return f"{name} was not added to the library: {' '.join(str(error).split())}"
+        return ""
+
+    def say_after(self, kept: int) -> None:
+        """Say what was added, and how images that were kept are."""
+        say(added(self.library, self.count))
+        if left := kept + self.failed:
+            add = f"library add {self.library.folder} {self.project.out}"
+            say(f"Not added: {counted(left)}, kept from before or named above; '{add}' adds all.")
+
+
+@dataclass(slots=True)
 class _Batch:
     """A batch that is carried out."""
 
@@ -183,6 +200,7 @@ class _Batch:
     problems: dict[str, str] = field(default_factory=dict)  # Why images failed, by name
     bare: set[str] = field(default_factory=set)  # Names of images without regions
     finished: int = 0
+    adding: _Adding | None = None
 
     def check(self) -> None:
         """Say which images cannot be run."""
@@ -239,6 +257,8 @@ class _Batch:
             self.finished += 1
             for note in report.notes:
                 progress.say(f"{report.name}: {note}")
+            if self.adding is not None:
+                progress.say(self.adding.add(report.name))
             return
         if report.bare:
             progress.say(f"{report.name} is left out: {report.problem}")
@@ -259,6 +279,8 @@ class _Batch:
             say(f"Their older results stay: {listed(older)}.")
         say(f"Wrote {counted(self.finished)} in {self.out}")
         say(f"The table of all images: {self.out / DATA_SET}")
+        if self.adding is not None:
+            self.adding.say_after(len(self.plan.done))
         write_failed(self.problems, self.out)
 
 

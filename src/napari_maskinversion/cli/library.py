@@ -96,18 +96,18 @@ def add_command(
     """Add regions; those that the library has already of an image are replaced."""
     opened = Library.open(place)
     files = list(_files(sources))
-    added = failed = 0
+    count = failed = 0
     with ProgressBar(remaining=True) as bar:
         for number, file in enumerate(files):
             bar.show("Adding results", number, len(files))
             try:
-                added += opened.add(file, image=images)
+                count += opened.add(file, image=images)
             except MaskInversionError as error:
                 if len(files) == 1:
                     raise
                 failed += 1
                 say(" ".join(str(error).split()))
-    say(_added(opened, added))
+    say(added(opened, count))
     if failed:
         raise InputError(f"{failed} of {len(files)} files could not be added; see above.")
 
@@ -263,19 +263,18 @@ def verify_command(place: Place) -> None:
     echo(f"{place}: no problems")
 
 
-def check_library(place: Path | None) -> None:
+def check_library(place: Path | None, out: Path) -> None:
     """Refuse a folder that cannot be a library, before any work."""
-    if place is not None and place.exists() and any(place.iterdir() if place.is_dir() else "x"):
+    if place is None:
+        return
+    if out.resolve().is_relative_to(place.resolve()):
+        raise InputError(f"The results {out} would be in the library; choose another --library.")
+    if place.exists() and any(place.iterdir() if place.is_dir() else "x"):
         Library.open(place)
-    elif place is not None:
+    else:
         check_folder(place)
 
 
-def _added(opened: Library, count: int) -> str:
+def added(opened: Library, count: int) -> str:
+    """Return in a line how many regions were added."""
     return f"Added {count} regions to {opened.folder}, which has {opened.info()['regions']} now"
-
-
-def add_to(place: Path, source: Any, image: Path, **more: Any) -> str:
-    """Add results to a library, which may be new; return a line about it."""
-    opened = Library.open(place, create=True)
-    return _added(opened, opened.add(source, image=image, **more))

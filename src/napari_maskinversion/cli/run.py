@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ..base.errors import InputError
+from ..library.library import Library
 from ..pipeline.job import Job, open_job
 from ..regions.annotations.reading import is_annotations
 from ..results.agreement import agreement_of
@@ -14,7 +15,7 @@ from ..results.printing import print_results
 from ..results.settings import GROUPS, RunSettings
 from .captions import Words
 from .console import say
-from .library import Into, add_to, check_library
+from .library import Into, added, check_library
 from .options import (
     ImageFile,
     MaskFiles,
@@ -49,7 +50,7 @@ def run_command(
     vocabulary, sentences = words.vocabulary(settings.threshold), words.sentences()
     read = (image, masks, words.labels, words.captions, settings.model)
     _held = output.begin(*read, settings.method.weights)  # until this function returns
-    check_library(into)
+    check_library(into, output.out)
     with open_job(image, masks, settings, say) as job:
         if vocabulary is None:
             vocabulary = job.named(words.template or ())
@@ -65,21 +66,20 @@ def run_command(
         bank = None if sentences is None else sentences.bank(model)
         results, finished = invert(model, job, vocabulary, bank)
         bundle = job.bundle(results)
-        written, added = output.write(bundle), ""
+        written = output.write(bundle)
+        print_results(results)
+        agreement = agreement_of(results)
+        compared = "" if agreement is None else agreement.text
+        for note in (compared, settings.method.lacks, results.info.flags_note):
+            if note:
+                say(note)
+        say(written)
+        if not finished:
+            say_unfinished(results, job)
         if into is not None:
             planes = {task.position: task.source for task in job.tasks}
-            added = add_to(into, bundle, image, planes=planes)
-    print_results(results)
-    agreement = agreement_of(results)
-    compared = "" if agreement is None else agreement.text
-    for note in (compared, settings.method.lacks, results.info.flags_note):
-        if note:
-            say(note)
-    say(written)
-    if added:
-        say(added)
-    if not finished:
-        say_unfinished(results, job)
+            opened = Library.open(into, create=True)
+            say(added(opened, opened.add(bundle, image=image, planes=planes)))
 
 
 def _say_names(job: Job) -> None:

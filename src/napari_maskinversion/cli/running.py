@@ -18,6 +18,7 @@ from ..base.progress import BYTES, Tick, listening
 from ..base.progress_words import STARTING, fetching
 from ..images.known_images import unknown_image_note
 from ..images.plane_source import brightness_note
+from ..images.windows import plan_windows
 from ..language.captions.bank import CaptionBank
 from ..language.labels.presets import taught_by, unknown_words_note
 from ..language.labels.vocabulary import Vocabulary
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..pipeline.captions import CaptionRequest
     from ..regions.sam.checkpoints import CheckpointSpec
     from ..results.results import Results
+    from ..results.settings import RunSettings
 
 
 Loaded = TypeVar("Loaded")
@@ -126,6 +128,7 @@ def invert(
         config=settings.inversion,
         window=settings.window,
         method=settings.method,
+        native=_native(model, settings),
     )
     unknown = unknown_words_note(() if words is None else words.full_labels, taught_by(model))
     notes = [
@@ -208,10 +211,28 @@ def _differences(bundle: Bundle, job: Job, model: Backbone) -> Iterator[str]:
             yield f"{setting.name} {before} instead of {now}"
     if (info.window, info.keep_aspect) != (settings.window, settings.keep_aspect):
         yield "other windows"
-    side = settings.resolution or model.working_resolution
-    sides = (side, model.native_resolution if settings.uses_native_windows else side)
-    if any(region.window.resolution not in sides for region in bundle.results.regions):
-        yield f"regions seen at another resolution than {side}"
+    sides = {
+        (task.position, task.regions[member].id): window.resolution
+        for task in job.tasks
+        for window in plan_windows(
+            task.regions,
+            task.source.levels,
+            resolution=settings.resolution or model.working_resolution,
+            patch=model.patch_size,
+            config=settings.window,
+            native=_native(model, settings),
+        )
+        for member in window.members
+    }
+    for one in bundle.results.regions:
+        before, now = one.window.resolution, sides.get((one.position, one.id))
+        if now not in (None, before):  # as planned then, or since memory ran out
+            yield f"regions seen at {before} px instead of {now}"
+            break
+
+
+def _native(model: Backbone, settings: RunSettings) -> int | None:
+    return model.native_resolution if settings.uses_native_windows else None
 
 
 def _content(source: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,8 +15,8 @@ from ..base.validation import encodable
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource
 from ..results.export.bundle import Bundle
-from ..review.decisions import now
 from ..review.reporting import decided_bundle
+from .filters import utc
 from .spaces import Space
 from .store import ImageRecord, Store
 from .thumbnails import thumbnail
@@ -48,7 +49,7 @@ def add_bundle(
             }
         if image is not None and bundle.image and not bundle.columns:
             bundle = decided_bundle(bundle, image)
-        file = image if image is None or is_address(image) else image.absolute()
+        file = image if image is None or is_address(image) else Path(os.path.abspath(image))  # noqa: PTH100
         record = ImageRecord(
             path="" if file is None else encodable(file.as_posix()),
             series=info.settings.series or 0,
@@ -64,12 +65,13 @@ def add_bundle(
             return thumbnail(plane, region.bbox, None if mask is None else mask.unpack())
 
         space = Space.of(bundle.results)
-        store.write(space, record, rows_of(bundle), bundle.results.embeddings, picture)
+        embeddings, is_part = bundle.results.embeddings, bool(info.settings.only)
+        store.write(space, record, rows_of(bundle), embeddings, picture, is_part=is_part)
 
 
 def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
     """Return regions as rows; the label of a rejected one is empty."""
-    rows, date = [], now()
+    rows, date = [], utc(bundle.results.info.created)
     for place, region in enumerate(bundle.results.regions):
         state, accepted, decided_at = (
             str(bundle.columns[name][place]) if name in bundle.columns else ""

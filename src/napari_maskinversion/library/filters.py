@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
 from ..base.errors import ConfigError, InputError
@@ -20,7 +20,7 @@ class Where(TypedDict, total=False):
     image: str  # Name, path, or the end of a path; * and ? stand for anything
     smallest: float  # Covered pixels, inclusive
     largest: float
-    since: str  # Date of the decision, else of the run (ISO 8601), inclusive
+    since: str  # Date of the decision, else of the run (ISO 8601, UTC), inclusive
     before: str  # Exclusive
     space: int  # Number of the space, see `Library.info`
 
@@ -45,7 +45,7 @@ def condition(where: Where) -> tuple[str, dict[str, Any]]:
         if name not in _TERMS:
             raise ConfigError(f"There is no filter {name!r}; use {', '.join(_TERMS)}.")
         if name in ("since", "before"):
-            _check_date(str(value))
+            value = utc(str(value))
         if name in ("ids", "label", "decision"):
             several = [value] if isinstance(value, str | int) else list(value)  # type: ignore[call-overload]
             if name == "decision" and (wrong := set(several) - set(STATUSES)):
@@ -57,8 +57,11 @@ def condition(where: Where) -> tuple[str, dict[str, Any]]:
     return " AND ".join(_TERMS[name] for name in values) or "1", values
 
 
-def _check_date(text: str) -> None:
+def utc(text: str) -> str:
+    """Return a date of any ISO form as the library has it, which can be compared as text."""
     try:
-        datetime.fromisoformat(text)
-    except ValueError:
+        date = datetime.fromisoformat(text)
+        date = date.replace(tzinfo=date.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise InputError(f"{text!r} is no date; write it as 2026-11-30.") from None
+    return date.isoformat(timespec="milliseconds").replace("+00:00", "Z")

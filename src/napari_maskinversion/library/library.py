@@ -389,7 +389,8 @@ class Library:
             How many regions were written.
         """
         file = as_path(path, "Parquet file")
-        check_targets([file], overwrite=overwrite)
+        # its own files are no targets
+        check_targets([file], overwrite=overwrite, inputs=self._store.files())
         term, values = condition(where)
         with self._store.reading() as database:
             spaces = {space.id: space for space in self._store.spaces(database)}

@@ -57,12 +57,13 @@ def nearest(
     top = min(top, len(scores))
     if top < 1:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
+    scores = scores.nan_to_num(nan=-torch.inf)  # of vectors that are damaged
     least = scores.topk(top).values[-1] - 2 * MARGIN
     near = (scores >= least).nonzero()[:, 0]
     near = near if places is None else places[near]
     exact = torch.cat(
         [all_vectors[part].float().mv(exact_query) for part in torch.split(near, _COPIED)]
     )
-    order = exact.argsort(descending=True, stable=True)[:top]
+    order = exact.nan_to_num(nan=-torch.inf).argsort(descending=True, stable=True)[:top]
     end_threads()
     return near[order].numpy(), exact[order].numpy()

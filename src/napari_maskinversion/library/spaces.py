@@ -51,8 +51,10 @@ class Space:
         """Return the space of results."""
         info = results.info
         groups = ("inversion",) * info.method.uses_inversion + ("input", "window")
-        # What the model saw, whether it was chosen or the model's own.
-        side = max((one.resolution for one in results.windows), default=0)
+        # None is the model's own, whatever the windows of an image are; where one was chosen,
+        # smaller ones mean that memory ran out.
+        side = info.settings.resolution
+        seen = [one.resolution for one in results.windows if one.resolution]
         about: dict[str, Any] = {
             "model": info.model,
             "architecture": info.settings.architecture,
@@ -62,6 +64,6 @@ class Space:
                 for one in fields_of(*groups)
                 if one.key not in _NO_DIFFERENCE
             },
-            "resolution": side or info.settings.resolution,
+            "resolution": side and min([side, *seen]),
         }
         return cls(about=json.dumps(about, sort_keys=True), width=info.embed_dim)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from ..base.atomic_files import sync_folder
 from ..base.errors import InputError
 from ..base.locks import Lock
+from ..base.reading import is_address
 from .spaces import Space
 
 FloatArray = npt.NDArray[np.float32]
@@ -32,6 +33,7 @@ HalfArray = npt.NDArray[np.float16]
 VERSION: Final = 1
 ROWS: Final = "rows.db"
 LOCK: Final = ".lock"
+_VECTORS: Final = "vectors-*-*.f16"
 _PATIENCE: Final = 60.0  # seconds to wait for a commit of another program
 HALF: Final = np.dtype("<f2")
 _APPLICATION: Final = 0x4D494C62  # "MILb": tells our databases from others
@@ -109,6 +111,10 @@ class Store:
                 part.replace(folder / ROWS)
                 sync_folder(folder)
         return store
+
+    def files(self) -> list[Path]:
+        """Return the files that hold regions."""
+        return [self.folder / ROWS, *self.folder.glob(_VECTORS)]
 
     def check(self) -> None:
         """Refuse what is no library, or one of a newer version."""
@@ -230,7 +236,7 @@ class Store:
     def _tidy(self, database: sqlite3.Connection) -> None:
         """Cut vectors without rows, and delete files of vectors that no space has."""
         spaces = {space.file: space for space in self.spaces(database)}
-        for file in self.folder.glob("vectors-*-*.f16"):
+        for file in self.folder.glob(_VECTORS):
             with suppress(OSError):  # Windows, while another program reads it
                 if file.name not in spaces:
                     file.unlink()
@@ -246,13 +252,21 @@ class Store:
         rows: Sequence[Mapping[str, Any]],
         vectors: FloatArray,
         picture: Callable[[int], bytes | None] = lambda _: None,
+        *,
+        is_part: bool = True,
     ) -> int:
         """Add regions of an image; those that it has already in this space are replaced.
 
         ``rows`` have the columns `FACTS`; ``picture`` returns the thumbnail of one of them, if it
-        needs a new one. If the image has changed, its regions of other pixels go, and a warning
-        says so. Returns how many rows there were. Shapes: vectors (rows, width), of length 1.
+        needs a new one. Unless ``is_part``, other regions of their planes go. If the image has
+        changed, its regions of other pixels go, and a warning says so. Returns how many rows there
+        were. Shapes: vectors (rows, width), of length 1.
         """
+        if not (np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01).all():  # NaN is none
+            raise InputError(
+                f"Embeddings of {image.name} are not finite numbers of length 1, so they cannot be "
+                "found; compute it again."
+            )
         halves = np.ascontiguousarray(vectors, HALF)
         with self.writing("added to") as database:
             space = self._space(database, space)
@@ -265,6 +279,13 @@ class Store:
                     (number, space.id),
                 )
             }
+            if not is_part:
+                new = {(row["plane"], row["region"]) for row in rows}
+                planes = {plane for plane, _ in new}
+                database.executemany(
+                    "DELETE FROM regions WHERE (image, space, plane, region) = (?, ?, ?, ?)",
+                    ((number, space.id, *key) for key in known.keys() - new if key[0] in planes),
+                )
             stored = self.vectors(space)
             places: list[int] = []
             fresh: list[int] = []
@@ -323,7 +344,7 @@ class Store:
     def _image(self, database: sqlite3.Connection, image: ImageRecord) -> tuple[int, int]:
         """Return the number of an image, and how many of its regions went with other pixels.
 
-        One whose path is not known is the one of the same name and pixels.
+        One whose path is not known, or that was moved, is the one of the same name and pixels.
         """
         same = "SELECT id, path, content FROM images WHERE name = ? AND series = ? AND content = ?"
         here = database.execute(
@@ -333,7 +354,16 @@ class Store:
         if here is None and image.content:
             about = (image.name, image.series, image.content)
             rows = database.execute(same, about).fetchall()
-            here = next((row for row in rows if not (image.path and row["path"])), None)
+            moved = bool(image.path) and Path(image.path).exists()
+            here = next(
+                (
+                    row
+                    for row in rows
+                    if not (image.path and row["path"])
+                    or (moved and not is_address(row["path"]) and not Path(row["path"]).exists())
+                ),
+                None,
+            )
         values = (image.path, image.series, image.name, image.content)
         if here is None:
             cursor = database.execute(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees too little
 _MIN_TOKENS: Final = 4  # along a side of the smallest input
+_PATIENCE: Final = 0.5  # seconds until a run that waits tells so again
 _FEW: Final = 16  # regions: a window with more keeps a device busy by itself
 
 
@@ -58,6 +59,7 @@ class WindowWork:
     pixels: npt.NDArray[Any] | None = None
     # The model's input at a resolution, (1, 3, H, W), if it was made ahead
     tensor: tuple[int, Tensor] | None = None
+    unknown: bool = False  # The model knows no image of this kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,6 @@ class WindowRunner:
         self._before = 0, 0  # windows and regions that were done before these
         self._records: list[WindowRecord] = []
         self._batch: ImageBatch | None = None  # of several windows; one has an inverter
-        self._source: PlaneSource | None = None
-        self._unknown = False  # the model knows no image of this kind
         self._reader = ThreadPoolExecutor(1, "windows") if encoded is None else None
         self._reading: dict[int, Future[None]] = {}
         self._read_from: PlaneSource | None = None
@@ -143,6 +143,9 @@ class WindowRunner:
         for work in group:
             tell(self._progress("encoding", 0, self._model.num_layers))
             self._read_now(work)
+        self._wait(self._reading.values())  # sources need not bear two readers
+        for work in group:
+            work.unknown = is_unknown(work.source, self._model)
         self._read_ahead()
         self._encode()
         if self._encoded is not None and self._undisturbed:
@@ -202,12 +205,15 @@ class WindowRunner:
     def _read_now(self, work: WindowWork) -> None:
         reading = self._reading.pop(work.number, None)
         if reading is not None:
+            self._wait([reading])
             reading.result()
         elif work.pixels is None:
             self._read(work, None)
-        if work.source is not self._source:
-            # Here, since no thread reads now, and sources need not bear two.
-            self._source, self._unknown = work.source, is_unknown(work.source, self._model)
+
+    def _wait(self, readings: Iterable[Future[None]]) -> None:
+        """Wait for windows that are being read; the run can be stopped meanwhile."""
+        while wait(readings, timeout=_PATIENCE).not_done:
+            tell(self._progress("encoding", 0, self._model.num_layers))
 
     def _read_ahead(self) -> None:
         """Have the next windows read while these are worked on."""
@@ -258,9 +264,8 @@ class WindowRunner:
             return []
 
         def work() -> list[Inverted]:
-            now, record = self._fallback.now, self._records[0]
-            side = self._side(self._work[self._place])
-            if (side, now.device) != (record.resolution, record.device):
+            now, seen = self._fallback.now, [(r.resolution, r.device) for r in self._records[:1]]
+            if seen != [(self._side(self._work[self._place]), now.device)]:
                 self._encode()
             return self._invert(self._next())
 
@@ -371,7 +376,7 @@ class WindowRunner:
             resolution=self._side(work),
             device=now.device,
             image_norm=norm,
-            unknown=self._unknown,
+            unknown=work.unknown,
         )
 
     def _invert(self, chunks: list[tuple[WindowWork, slice]]) -> list[Inverted]:
@@ -416,11 +421,12 @@ class WindowRunner:
         self._note, self._undisturbed = now.note, False
         if self._encoded is not None:
             self._encoded.clear()
+        if self._batch is not None:  # fewer windows, whose constants may fit, are encoded again
+            self._batch, self._records = None, []
         if now.device == before.device:
             self._inverter.spare_memory()
         else:
             self._inverter.release()
-            self._batch = None
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
             if not has_precision(self._config.precision, self._model.device):

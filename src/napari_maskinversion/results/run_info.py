@@ -89,6 +89,9 @@ class RunInfo:
     calibration: Calibration | None = None
     # The same in all files of a run
     run_id: str = field(default_factory=lambda: uuid4().hex, compare=False)
+    created: str = field(
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), compare=False
+    )
 
     @property
     def model(self) -> str:
@@ -149,7 +152,7 @@ class RunInfo:
         method = self.method
         return {
             "run": self.run_id,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "created": self.created,
             "software": {name: _version(name) for name in _SOFTWARE}
             | {"python": platform.python_version()},
             "model": {"name": self.model, "fingerprint": self.fingerprint, "device": self.device},

@@ -56,6 +56,22 @@ def test_every_mask_is_inverted_on_its_own_image(images, settings):
         )
 
 
+def test_in_half_precision_every_image_has_a_scale_of_its_own(images):
+    """As large as its own values ask for: those of a flat image are larger than others."""
+    model = demo_model()
+    pictures = [images[0], images[2] // 16 + 100, np.full_like(images[0], 77)]
+    tensors = torch.cat([model.preprocess(image) for image in pictures])
+    chosen = [regions(2, height=60, width=80)] * 3
+    exact, half = (
+        ImageBatch(model, tensors, [(60, 80)] * 3, config).invert(chosen)
+        for precision in ("float32", "bfloat16")
+        for config in [InversionConfig(steps=3, layers=3, alpha=2.0).changed(precision=precision)]
+    )
+    for one, other in zip(half, exact, strict=True):
+        assert one.grid_maps.max() == pytest.approx(other.grid_maps.max(), rel=0.2)
+        assert (one.embeddings * other.embeddings).sum(1).min() > 0.98
+
+
 def test_images_may_be_inverted_a_few_at_a_time(images):
     config = InversionConfig(steps=2)
     together = batch(images, config)

@@ -60,13 +60,9 @@ class Entry:
 
 def methods(names: str, inversion: InversionConfig, weights: Path | None = None) -> list[Entry]:
     """Return rows of methods by name, separated by commas; ``all`` is every method."""
-    every = names.strip() == "all"
-    if every:
-        chosen = [spec.name for spec in list_methods()]
-    else:
-        chosen = [name for name in (part.strip() for part in names.split(",")) if name]
-    rows = []
-    for name in dict.fromkeys(chosen):
+    every, rows = names.strip() == "all", []
+    chosen = [spec.name for spec in list_methods()] if every else map(str.strip, names.split(","))
+    for name in dict.fromkeys(filter(None, chosen)):
         method = Method(name, weights)
         needy = every and weights is None and any(part.weights for part in method.parts)
         if not needy:

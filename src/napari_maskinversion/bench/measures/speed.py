@@ -128,25 +128,25 @@ class SpeedPlan:
         return {"model": name, "precision": precision} | self._many(work, self.images, share)
 
     def _many(self, work: Callable[[int], None], total: int, share: float) -> Figures:
-        """Time as many items as a first timing says fit, and how busy the device is with few."""
+        """Time as many items as a first timing says fit, and how busy the device is with them."""
         begun = time.perf_counter()
         work(1)  # warms up
         few = min(FEW, total, max(1, int(0.3 * share / (time.perf_counter() - begun))))
-        begun, worked = time.perf_counter(), time.process_time()
-        work(few)
-        first, worked = time.perf_counter() - begun, time.process_time() - worked
-        count = min(total, max(few, int(0.5 * share * few / first)))
         begun = time.perf_counter()
+        work(few)
+        first, part = time.perf_counter() - begun, 0.35 if "cuda" in self.device else 0.5
+        count = min(total, max(few, int(part * share * few / first)))
+        begun, worked = time.perf_counter(), time.process_time()
         work(count)
-        seconds = time.perf_counter() - begun
+        seconds, worked = time.perf_counter() - begun, time.process_time() - worked
         row: Figures = {"items": count, "of": total, "s": seconds, "ms_each": 1e3 * seconds / count}
         if self.device == "cpu":
-            row["busy_percent"] = 100 * worked / first / torch.get_num_threads()
+            row["busy_percent"] = 100 * worked / seconds / torch.get_num_threads()
         if "cuda" in self.device:  # apart, since profiling takes time itself
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-                work(few)
+                work(count)
             kernels = [e.time_range for e in seen.events() if e.device_type.name == "CUDA"]
-            row["busy_percent"] = sum(kernel.elapsed_us() for kernel in kernels) / 1e4 / first
+            row["busy_percent"] = sum(kernel.elapsed_us() for kernel in kernels) / 1e4 / seconds
         return row
 
 
@@ -164,7 +164,8 @@ def _call(name: str, device: str, side: int, precision: str, count: int) -> Any:
 
 @cache
 def _first(name: str, device: str, side: int, precision: str) -> float:
-    """Return the seconds that a mask takes in a first call, which warms up, too."""
+    """Return the seconds that a mask takes in a second call; the first one warms up."""
+    _call(name, device, side, precision, 5)
     return float(sum(_call(name, device, side, precision, 5)[:2]) / 5)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from ...engine.methods.registry import METHODS
@@ -14,7 +14,27 @@ INTERVALS: Final = "In brackets: 95 % interval, from 2,000 resamplings of whole"
 
 def markdown(page: Page) -> str:
     """Return the figures of a command on a data set as Markdown."""
-    return joined(_methods(page))
+    s, parts = page["settings"], page["parts"].values()
+    shown = "the whole image" if s["context"] is None else f"a window of {s['context']:g} boxes"
+    left = f" ({small} that are too small left out)" if (small := page.get("small", 0)) else ""
+    blocks = [
+        f"{s['data']}: {len(s['classes'])} classes, {page['images']} images, {page['regions']} "
+        f"regions{left}; the model sees {shown}; {inversion_words(s)}; {page['date'][:10]}, "
+        f"`{page['command']}`. {INTERVALS} images."
+    ]
+    for model in s["models"]:
+        if mine := [part for part in parts if part["model"] == model]:
+            blocks.append(_model(page, model, mine))
+    said = [
+        [f"{part['title']}, {part['model']}", *map(percent, figures), str(one["count"])]
+        for part in parts
+        if (one := part.get("expressions"))
+        for figures in [[one[name] for name in ("acc1", "miou", "oiou")]]
+    ]
+    head = ["regions found by words, %", "Acc@1", "mIoU", "oIoU", "expressions"]
+    blocks.append(markdown_table(head, said) if said else "")
+    blocks.append(listed_out(page["skipped"].values()))
+    return joined([*blocks, paper_tables(page["kind"], s["data"])])
 
 
 def joined(blocks: Iterable[str]) -> str:
@@ -34,46 +54,9 @@ def percent(figure: dict[str, float]) -> str:
     return f"{100 * figure['value']:.1f} ({low:.0f}–{high:.0f})"
 
 
-def percents(title: str, figures: Iterable[dict[str, float]]) -> list[str]:
-    """Return a row of shares."""
-    return [title, *map(percent, figures)]
-
-
-def listed_out(skipped: Iterable[str]) -> str:
+def listed_out(skipped: Collection[str]) -> str:
     """Return what was left out as a list."""
-    lines = [f"- {why}" for why in skipped]
-    return "Left out:\n\n" + "\n".join(lines) if lines else ""
-
-
-# -- methods, maps and masks on a data set ----------------------------------------------------
-
-
-def _methods(page: Page) -> list[str]:
-    s, parts = page["settings"], page["parts"].values()
-    shown = "the whole image" if s["context"] is None else f"a window of {s['context']:g} boxes"
-    small = page.get("small", 0)
-    left = f" ({small} that are too small left out)" if small else ""
-    blocks = [
-        f"{s['data']}: {len(s['classes'])} classes, {page['images']} images, {page['regions']} "
-        f"regions{left}; the model sees {shown}; {inversion_words(s)}; {page['date'][:10]}, "
-        f"`{page['command']}`. {INTERVALS} images."
-    ]
-    for model in s["models"]:
-        if mine := [part for part in parts if part["model"] == model]:
-            blocks.append(_model(page, model, mine))
-    said = [
-        [
-            *percents(
-                f"{part['title']}, {part['model']}", (one[k] for k in ("acc1", "miou", "oiou"))
-            ),
-            str(one["count"]),
-        ]
-        for part in parts
-        if (one := part.get("expressions"))
-    ]
-    head = ["regions found by words, %", "Acc@1", "mIoU", "oIoU", "expressions"]
-    blocks.append(markdown_table(head, said) if said else "")
-    return [*blocks, listed_out(page["skipped"].values()), paper_tables(page["kind"], s["data"])]
+    return "Left out:\n\n" + "\n".join(f"- {why}" for why in skipped) if skipped else ""
 
 
 def _model(page: Page, model: str, mine: Sequence[Page]) -> str:
@@ -87,7 +70,7 @@ def _model(page: Page, model: str, mine: Sequence[Page]) -> str:
     for part in mine:
         row = [part["title"], part.get("lacks", "")]
         if "lacks" not in part:
-            row = percents(part["title"], (part[name] for name in columns))
+            row = [part["title"], *(percent(part[name]) for name in columns)]
             row += [f"{part['iou']['value']:.2f}" if "iou" in part else ""] * overlaps
             row.append(f"{1000 * part['seconds']:.0f}")
         rows.append(row)

@@ -15,7 +15,7 @@ from ..measures.figures_file import RecordStore
 from ..measures.measuring import MeasuringPlan
 from ..measures.statistics import share
 from ..paper.tables import CONVERGED, LAST_STEP, TABLES, Cell, Figure, Table
-from .tables import markdown_table
+from .tables import joined, markdown_table
 
 _STEPS: Final = {row.point: row.values for row in TABLES["steps"].rows if row.point is not None}
 PAPER_ACCURACY: Final = _STEPS[CONVERGED]["voc", "acc1"]
@@ -174,27 +174,21 @@ def cells_of(curves: Sequence[Curve], model: str) -> list[Cell]:
 
 def tuning_markdown(curves: Sequence[Curve], settings: dict[str, Any], command: str) -> str:
     """Return the curves and what they say as Markdown."""
-    steps = list(curves[0].points)
     rows = []
-    for step in steps:
+    for step in curves[0].points:
         cells = [curve.points[step] for curve in curves]
         shown = [f"{c['value']:.1f} ({c['low']:.1f}–{c['high']:.1f})" for c in cells]
         printed = f"{PAPER_ACCURACY:g}" if step in (CONVERGED, LAST_STEP) else ""
         rows.append([str(step), *shown, printed])
-    drifts = [curve.drift for curve in curves]
-    if all(drift is not None for drift in drifts):
-        words = [f"{d['value']:+.1f} ({d['low']:+.1f}–{d['high']:+.1f})" for d in drifts if d]
+    drifts = [curve.drift for curve in curves if curve.drift is not None]
+    if len(drifts) == len(curves):
+        words = [f"{d['value']:+.1f} ({d['low']:+.1f}–{d['high']:+.1f})" for d in drifts]
         rows.append([f"change from {CONVERGED}", *words, "0"])
     head = ["step: Acc@1, %", *(f"rate {curve.rate:g}" for curve in curves), "paper, B/16"]
     chosen = best_of(curves)
     best = "No setting names a region right: there is nothing to choose."
     if chosen is not None:
-        count = f"{chosen.steps} step{'s' * (chosen.steps != 1)}"
-        best = (
-            f"Best here: {count} ({chosen.point['value']:.1f} %) with {rates_text(chosen.rates)}."
-        )
+        count, value = f"{chosen.steps} step{'s' * (chosen.steps != 1)}", chosen.point["value"]
+        best = f"Best here: {count} ({value:.1f} %) with {rates_text(chosen.rates)}."
     about = ", ".join(f"{name} {value}" for name, value in settings.items())
-    return (
-        "\n\n".join([f"{about}; `{command}`.", markdown_table(head, rows), best, verdict(curves)])
-        + "\n"
-    )
+    return joined([f"{about}; `{command}`.", markdown_table(head, rows), best, verdict(curves)])

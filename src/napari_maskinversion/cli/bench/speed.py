@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 from ...base.errors import InputError
 from ...engine.models.specs import DEMO
+from ...pipeline.estimate import patch_of
 from ..options import with_option_groups
 from . import paper
 from .shared import REPORTS, Device, Output, at_least_one, bench, follow
@@ -49,6 +51,11 @@ def speed_command(
     if not re.fullmatch(r"\s*[1-9]\d*(\s*,\s*[1-9]\d*)*\s*", masks):
         raise InputError(f"--masks takes numbers of masks, such as 5,10; got {masks!r}.")
     at_least_one(regions=regions, images=images)
+    patch = patch_of(architecture)
+    if side % patch or not 32 <= side <= 3072:
+        raise InputError(f"--side must be a multiple of {patch} from 32 to 3072; got {side}.")
+    if not 0 < minutes < math.inf:
+        raise InputError(f"--minutes must be a number above 0; got {minutes}.")
     output.check(_KIND)
     import open_clip
     import torch

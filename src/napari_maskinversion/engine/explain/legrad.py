@@ -245,7 +245,7 @@ class MapLayer:
     weight: float = 0.0
     first_weight: float = 0.0  # Weight of the first query
     prefix: int = 1  # Number of first tokens that are no places on the map
-    scale: Tensor | float = 1.0  # (). Factor of every p; maps are divided by it.
+    scale: Tensor | float = 1.0  # () or (M, 1). Factor of every p; maps are divided by it.
     # A cheaper route to nearly the same p, for the vector-Jacobian product
     backward: ProjectionRoute | None = None
 

@@ -153,8 +153,9 @@ def _prepared(layer: LayerConstants, start: Tensor, dtype: torch.dtype | None) -
     largest = start.abs().flatten(-2).amax(-1).clamp_min(torch.finfo(start.dtype).tiny)
     scale = torch.exp2(-largest.log2().round())
     factor = scale[..., None, None]
-    # Of several images: for maps (M, tokens).
-    return layer.stored_as(dtype, factor), start * factor, scale if scale.ndim == 0 else factor[0]
+    # Of several images: each mask's own, for maps (M, tokens).
+    of_maps = scale[:, None] if scale.ndim else scale
+    return layer.stored_as(dtype, factor), start * factor, of_maps
 
 
 def decomposed_bytes(layer: LayerConstants, dtype: torch.dtype | None = None) -> int:

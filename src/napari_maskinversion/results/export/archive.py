@@ -12,6 +12,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,7 +144,9 @@ def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
 
 
 def _to_bundle(record: RunRecord, arrays: Mapping[str, Array]) -> Bundle:
-    info, rows = record.info, record.regions
+    # Older results have the time of saving only.
+    created = str(record.provenance.get("created", record.info.created))
+    info, rows = replace(record.info, created=created), record.regions
     embeddings = _floats(arrays, "embeddings", (len(rows), info.embed_dim))
     losses = _split(_floats(arrays, "losses"), [row.losses for row in rows])
     maps = _split(_floats(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
