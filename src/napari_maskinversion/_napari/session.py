@@ -461,6 +461,7 @@ class Session(EventedModel):
         """Remember for which image the panel has made layers: they belong to it."""
         for layer in layers:
             self._made.setdefault(layer, []).append(_reference(image))
+            self._owners.setdefault(layer, _reference(image))
 
     def is_made_for(self, layer: Any, images: Sequence[Any]) -> bool:
         """Return whether the panel has made a layer for one of some images."""
@@ -524,7 +525,7 @@ class Session(EventedModel):
 
     def _still(self, name: str, now: Any, layers: Sequence[Any], added: Any) -> Any:
         there = _among(now, layers)
-        if not there:
+        if not there and not self._keeping:
             self._chosen.discard(name)
         waits = there and name == "regions" and self._waiting is not None
         if _among(added, layers) and name not in self._chosen and not waits:

@@ -53,6 +53,12 @@ _WHY: Final = (
     "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, "
     "56 % at 5, 21 % at 20."
 )
+_ABOUT: Final = "Describe one region and what is around it."
+_LIKE: Final = (
+    "Find all that looks like the selected region, also where no region is; without a "
+    "selected region, as on another image, like that of the last search"
+)
+_LIKE_WHAT: Final = "Suggest words first, and select a region in the table"
 _COLUMNS: Final = (
     ("Place", "Rank; 1 fits the words best"),
     ("Region", "Label value or shape row, and the plane"),
@@ -100,14 +106,10 @@ class FindSection(ProgressSection):
             "Regions are proposed in the whole image, as where there are none at all"
         )
         self.like = QPushButton("All like this one")
-        self.like.setToolTip(
-            "Find all that looks like the selected region, also where no region is; without a "
-            "selected region, as on another image, like that of the last search"
-        )
         self.hits = HitsRow(shared)
         self.estimate = Note(name="What finding would take")
         self.estimate.hide()
-        self.about = Note("Describe one region and what is around it.")
+        self.about = Note(_ABOUT)
         self.model = MatchesModel(self)
         self.table = table_view(self.model, "Regions by how well the words fit them")
         self._build()
@@ -116,6 +118,8 @@ class FindSection(ProgressSection):
         self.estimator.ready.connect(self.estimate.say)
         self.form.changed.connect(self.estimator.later)
         self.whole.toggled.connect(self.estimator.later)
+        self.anywhere.toggled.connect(self._show_rows)
+        self.anywhere.toggled.connect(self.estimator.later)
         self.words.returnPressed.connect(self.run)
         self.find.clicked.connect(lambda _=False: self.run())
         self.like.clicked.connect(lambda _=False: self._run_like())
@@ -143,7 +147,8 @@ class FindSection(ProgressSection):
             self.whole,
             self.estimate,
         ]
-        stack(self, form(rows))
+        self._rows = form(rows)
+        stack(self, self._rows)
 
     def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
         """Ask for an estimate when the widget is shown."""
@@ -156,35 +161,66 @@ class FindSection(ProgressSection):
         """Follow the session."""
         super().bind()
         self.after("layers settings scope live", self.estimator.later)
+        self.after("layers", self._layers_changed)
+        self.after("layers region_count", self._show_rows)
         self.after("edits", self._edited)
         self.after("tab", self._turned)
         self.after("row", self._row_changed)
         self.after("record row", self.refresh)
+        self._show_rows()
 
     def stop(self) -> None:
         """Follow the session no more, and release image and results."""
         super().stop()
         self.estimator.stop()
-        self._shown = self._next = self._proposed = self._example = None
-        self.hits.clear()
-        self._show_finding(None)
+        self._next = self._proposed = self._example = None
+        self._forget()
 
     def refresh(self, _: object = None) -> None:
         """Show what can be done now."""
         self.find.setEnabled(not self.worker.busy)
-        self.like.setEnabled(not self.worker.busy and self._example_now() is not None)
+        example = self._example_now()
+        self.like.setEnabled(not self.worker.busy and example is not None)
+        self.like.setToolTip(_LIKE_WHAT if example is None else _LIKE)
 
     def ended(self) -> None:
         """Estimate the next search."""
         super().ended()
         self.estimator.later()
 
+    def _layers_changed(self, _: object = None) -> None:
+        """Show nothing of an image that is no longer chosen."""
+        if self._shown is not None and self._shown[1] is not self._session.image:
+            self._forget()
+            if self._canvas.foreign:  # not what the new image's selected row shows
+                self._canvas.blank()
+            self.about.setText(_ABOUT)
+
+    def _forget(self) -> None:
+        self._shown = None
+        self.hits.clear()
+        self._show_finding(None)
+
+    def _show_rows(self, _: object = None) -> None:
+        """Hide what says how drawn regions are embedded where these are not ranked."""
+        ranked = self._ranks_drawn
+        self._rows.layout().setRowVisible(self.alpha, ranked)
+        self.whole.setVisible(ranked)
+        if not ranked:
+            self.estimate.say("")
+
+    @property
+    def _ranks_drawn(self) -> bool:
+        session = self._session
+        there = session.regions is not None and session.region_count != 0
+        return there and not self.anywhere.isChecked()
+
     def _edited(self, _: int) -> None:
         if not self._session.live:  # each stroke is answered anyway
             self.estimator.later()
 
     def _estimation(self) -> Work | None:
-        if not self.isVisible() or self.worker.busy:
+        if not self.isVisible() or self.worker.busy or not self._ranks_drawn:
             return None
         return estimate_of(self._viewer, self._session, self._store, self._how)
 
@@ -250,13 +286,17 @@ class FindSection(ProgressSection):
         if self._next is None:
             return
         image = self._next[0]
+        if isinstance(answer, Anywhere):
+            self._proposed = answer.proposed
+        if image is not self._session.image:
+            self._next = None
+            return
         finding = answer if isinstance(answer, Finding) else _finding(answer)
         self._shown, self._next = (finding, *self._next), None
         if isinstance(answer, Finding):
             self.hits.clear()
             self._show_finding(answer)
         else:
-            self._proposed = answer.proposed
             self.hits.show_hits(answer, image)
 
     def _cut(self, count: int) -> None:
@@ -265,12 +305,12 @@ class FindSection(ProgressSection):
             finding = self._shown[0]
             self._show_finding(replace(finding, matches=finding.matches[:count]))
 
-    def _made(self, count: int) -> None:
+    def _made(self, count: int, covered: int) -> None:
         """Show that hits have become regions."""
-        self._shown = None
-        self._show_finding(None)
+        self._forget()
         self._canvas.blank()
-        self.about.setText(f"Made {count:,} region{'s' * (count != 1)}.")
+        others = f"; {covered:,} more lie on regions that are there" if covered else ""
+        self.about.setText(f"Made {count:,} region{'s' * (count != 1)}{others}.")
 
     def _show_finding(self, finding: Finding | None) -> None:
         """Show a ranking and select its best; None clears it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 from napari.layers import Labels
 from napari.utils.colormaps import DirectLabelColormap
 
@@ -15,7 +16,7 @@ from ...base.regions import Region
 from ...regions.sam.checkpoints import on_disk
 from ...results.export.bundle import compress_masks
 from ..layers.coordinates import Plane, ViewPoint, plane_of
-from ..layers.label_layers import layer_of_regions
+from ..layers.label_layers import layer_of_regions, with_index, with_labels
 from ..layers.layers import OURS, is_shapes
 from ..layers.overlays import COLOR
 from ..layers.pictures import Picture, copy_picture
@@ -166,59 +167,103 @@ class HitsLayer(LayerHolder[Labels]):
     """Shows the outlines of hits in a Labels layer of our own."""
 
     kind = "found"
+    _ranks: Any = None  # Outlines of all hits, which are numbered from the best
 
     def show(self, image: Any, plane: Plane, regions: Sequence[Region]) -> None:
-        """Draw regions on an image's plane."""
-        pixels, _, placed = _layer_of(image, plane, regions)
+        """Draw hits, best first, on an image's plane; `cut` shows the best of them."""
+        pixels, _, placed = _layer_of(image, plane)
+        on_plane = np.moveaxis(pixels, plane.cut.axes, (-2, -1))[(0,) * (pixels.ndim - 2)]
+        # The best on top: what is cut off lies below what is shown.
+        for rank, region in reversed(list(enumerate(regions, 1))):
+            y0, x0, y1, x1 = region.bbox
+            on_plane[y0:y1, x0:x1][_outline(region.mask > 0)] = rank
         layer = self.fitting(image)
         if layer is not None and layer.data.shape == pixels.shape:
             self.follow(placed)
-            layer.data = pixels
-            return
-        self.remove()
-        layer = Labels(
-            pixels,
-            name=f"found: {image.name}",
-            colormap=DirectLabelColormap(color_dict={None: COLOR, 0: "transparent"}),
-            opacity=1.0,
-            metadata={OURS: self.kind},
-            **placed,
-        )
-        layer.contour, layer.editable = _CONTOUR, False
-        self.insert(layer, image)
+        else:
+            self.remove()
+            layer = Labels(
+                np.zeros_like(pixels),
+                name=f"found: {image.name}",
+                colormap=DirectLabelColormap(color_dict={None: COLOR, 0: "transparent"}),
+                opacity=1.0,
+                metadata={OURS: self.kind},
+                **placed,
+            )
+            layer.editable = False
+            self.insert(layer, image)
+        self._ranks = pixels
+
+    def cut(self, count: int) -> None:
+        """Show so many of the hits."""
+        if self.layer is not None:
+            self.layer.data = np.where(self._ranks <= count, self._ranks, 0)
+
+    def forget(self) -> None:
+        """Leave the layer, and let go of the outlines."""
+        super().forget()
+        self._ranks = None
+
+
+def _outline(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return the pixels near the edge; napari's own contours of a large image take a second."""
+    wide, far = np.pad(mask, _CONTOUR), 2 * _CONTOUR
+    rows, columns = wide[:, _CONTOUR:-_CONTOUR], wide[_CONTOUR:-_CONTOUR]
+    inside = rows[:-far] & rows[far:] & columns[:, :-far] & columns[:, far:]
+    return np.asarray(mask & ~inside)
 
 
 def make_regions(
     viewer: Any, session: Session, image: Any, plane: Plane, regions: Sequence[Region]
-) -> None:
-    """Add regions to the image's Labels layer in one step to undo, else as a new layer.
+) -> int:
+    """Add regions to the image's Labels layer, else to a new one, in one step to undo.
 
-    Pixels that belong to other regions stay as they are.
+    Pixels that belong to other regions stay as they are. Returns how many regions found room.
     """
+    if image not in viewer.layers:
+        raise InputError("The image of these hits was closed; search again.")
     layer = session.regions if session.image is image else None
-    if layer is not None and _takes(layer, image, len(regions)):
-        highest = int(layer.data.max(initial=0))
-        rows, columns = plane.cut.axes
-        with layer.block_history():
-            for number, region in enumerate(regions, highest + 1):
-                y, x = np.nonzero(region.mask > 0)
-                index: list[Any] = [np.full(len(y), at) for at in plane.cut.index]
-                index[rows], index[columns] = y + region.bbox[0], x + region.bbox[1]
-                free = layer.data[tuple(index)] == 0
+    if layer is None or not _takes(layer, image, len(regions)):
+        layer = _new_layer(viewer, session, image, plane, regions[0].name or "like one")
+    highest, names = int(layer.data.max(initial=0)), dict[int, str]()
+    rows, columns = plane.cut.axes
+    with layer.block_history():
+        for region in regions:
+            y, x = np.nonzero(region.mask > 0)
+            places = zip(plane.cut.index, layer.data.shape, strict=True)
+            index: list[Any] = [np.full(len(y), min(at, side - 1)) for at, side in places]
+            index[rows], index[columns] = y + region.bbox[0], x + region.bbox[1]
+            free = layer.data[tuple(index)] == 0
+            if free.any():
+                number = highest + len(names) + 1
+                names[number] = region.name
                 layer.data_setitem(tuple(axis[free] for axis in index), number, refresh=False)
-        layer.refresh()
-        return
-    pixels, about, placed = _layer_of(image, plane, regions)
-    with selection_kept(viewer), session.kept_choice():
-        layer = viewer.add_labels(
-            pixels,
-            name=f"{regions[0].name or 'like one'} (found)",
-            opacity=REGIONS_OPACITY,
-            **about,
-            **placed,
-        )
-    session.made_for(image, layer)
+    if not names:
+        raise InputError("All hits lie on regions that are there.")
+    _name(layer, names)
+    layer.refresh()
     session.choose_for(image, layer)
+    return len(names)
+
+
+def _new_layer(viewer: Any, session: Session, image: Any, plane: Plane, words: str) -> Labels:
+    """Add a layer without regions: what is painted there later can be undone."""
+    pixels, about, placed = _layer_of(image, plane)
+    layer = Labels(pixels, name=f"{words} (found)", opacity=REGIONS_OPACITY, **about, **placed)
+    session.made_for(image, layer)
+    with selection_kept(viewer), session.kept_choice():
+        viewer.add_layer(layer)
+    return layer
+
+
+def _name(layer: Labels, names: dict[int, str]) -> None:
+    """Set the words of labels; other features stay."""
+    frame = with_labels(with_index(layer.features), names)
+    for column in {"label", "source_id"} - set(frame):
+        frame[column] = ""
+    rows = zip(frame["index"], frame["label"], strict=True)
+    frame["label"] = [names.get(index, label) for index, label in rows]
+    layer.features = frame
 
 
 def _takes(layer: Any, image: Any, count: int) -> bool:
@@ -234,13 +279,12 @@ def _takes(layer: Any, image: Any, count: int) -> bool:
     return bool(layer.data.shape == shape and placed and layer.editable and room)
 
 
-def _layer_of(image: Any, plane: Plane, regions: Sequence[Region]) -> tuple[Any, Any, Any]:
-    """Return the pixels of a Labels layer of one plane, what else it has, and its place."""
+def _layer_of(image: Any, plane: Plane) -> tuple[Any, Any, Any]:
+    """Return empty pixels of a Labels layer of one plane, what else it has, and its place."""
     height, width = plane.shape
     shape = [1] * image.ndim
     for axis, side in zip(plane.cut.axes, plane.shape, strict=True):
         shape[axis] = side
-    on_plane = [(plane.position, region) for region in regions]
-    pixels, about = layer_of_regions(on_plane, tuple(shape), plane.cut.axes)
+    pixels, about = layer_of_regions([], tuple(shape), plane.cut.axes)
     box = (0.0, 0.0, float(height), float(width))
     return pixels, about, box_transform(image, plane, box, plane.shape)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QPushButton, QWidget
 from superqt import QLabeledDoubleSlider
 
-from ..widgets.sections import form, stack
+from ..widgets.sections import form, pause, stack
 from ..workers.notify import refusing
 from .find_anywhere import Anywhere, HitsLayer, make_regions
 from .work_section import Shared
+
+_QUIET: Final = 60  # milliseconds without a change of the threshold
 
 
 class HitsRow(QWidget):
     """How similar hits have to be, and what makes them regions; hidden without hits."""
 
     changed = Signal(int)  # Hits that are similar enough
-    made = Signal(int)  # Regions
+    made = Signal(int, int)  # Regions, and hits that lie on others
 
     def __init__(self, shared: Shared) -> None:
         super().__init__()
         self._viewer, self._session = shared.viewer, shared.session
         self._layer = HitsLayer(shared.viewer)
         self._shown: tuple[Anywhere, Any] | None = None
+        self._pause = pause(self, _QUIET, self._draw)
         self.threshold = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
         self.threshold.setDecimals(2)
         self.threshold.setSingleStep(0.01)
@@ -49,12 +52,15 @@ class HitsRow(QWidget):
         self.threshold.setRange(low, max(high, answer.usual))
         self.threshold.setValue(answer.usual)
         self.threshold.blockSignals(False)
+        self._layer.show(image, answer.search.plane, answer.hits.regions)
+        self._draw()
         self.show()
         self._cut()
 
     def clear(self) -> None:
         """Show no hits."""
         self._shown = None
+        self._pause.stop()
         self._layer.remove()
         self.hide()
 
@@ -63,19 +69,18 @@ class HitsRow(QWidget):
         if self._layer.layer is not None:
             self._layer.layer.visible = visible
 
-    def _regions(self) -> Any:
-        assert self._shown is not None
-        answer, _ = self._shown
-        count = answer.count(self.threshold.value())
-        return [replace(region, name=answer.search.words) for region in answer.hits.regions[:count]]
+    @property
+    def _count(self) -> int:
+        return 0 if self._shown is None else self._shown[0].count(self.threshold.value())
+
+    def _draw(self) -> None:
+        self._layer.cut(self._count)
 
     def _cut(self) -> None:
         if self._shown is None:
             return
-        regions, (answer, image) = self._regions(), self._shown
-        if image in self._viewer.layers:
-            self._layer.show(image, answer.search.plane, regions)
-        count = len(regions)
+        count = self._count
+        self._pause.start()
         self.make.setText(f"Make {count:,} region{'s' * (count != 1)}")
         self.make.setEnabled(count > 0)
         self.changed.emit(count)
@@ -83,8 +88,9 @@ class HitsRow(QWidget):
     def _make(self) -> None:
         if self._shown is None:
             return
-        regions, (answer, image) = self._regions(), self._shown
+        answer, image = self._shown
+        hits, words = answer.hits.regions[: self._count], answer.search.words
+        regions = [replace(region, name=words) for region in hits]
         with refusing():
-            make_regions(self._viewer, self._session, image, answer.search.plane, regions)
-            self.clear()
-            self.made.emit(len(regions))
+            made = make_regions(self._viewer, self._session, image, answer.search.plane, regions)
+            self.made.emit(made, len(regions) - made)
