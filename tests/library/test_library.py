@@ -10,6 +10,7 @@ import pytest
 
 from napari_maskinversion import errors
 from napari_maskinversion.base.locks import Lock
+from napari_maskinversion.library import store
 from napari_maskinversion.library.library import Library
 from napari_maskinversion.library.spaces import Space
 from napari_maskinversion.library.store import LOCK, ROWS
@@ -62,6 +63,7 @@ def test_rows_have_place_words_and_decisions(library, tmp_path):
         ({"before": "2026-01-02T04:04:05+01:00"}, []),
         ({"since": "2026-01-03", "ids": [5, 6]}, [6]),
         ({"largest": 5}, []),
+        ({"ids": [2**70]}, []),
         ({"smallest": 5, "space": 1}, list(range(1, 11))),
     ],
 )
@@ -76,6 +78,7 @@ def test_filters(library, where, expected):
     [
         ({"colour": "red"}, "no filter 'colour'"),
         ({"decision": "maybe"}, "no decision 'maybe'"),
+        ({"label": None}, "The filter label has no value"),
         ({"since": "yesterday"}, "'yesterday' is no date"),
     ],
 )
@@ -296,7 +299,10 @@ def test_folders_that_are_no_library_are_refused(library, tmp_path):
         Library.new(tmp_path)
     with pytest.raises(errors.InputError, match=r"image-0.png is a file"):
         Library.new(tmp_path / "image-0.png")
+    with pytest.raises(errors.InputError, match=r"image-0.png is a file; name"):
+        Library.open(tmp_path / "image-0.png")
     assert len(Library.open(tmp_path / "new", create=True).rows()) == 0
+    assert len(library.rows(space=2**70)) == 0
 
 
 def edited(library, sql):
@@ -335,6 +341,33 @@ def test_damage_is_said_in_a_line(library):
     database.write_bytes(database.read_bytes()[:100] + b"\xff" * 9000)
     with pytest.raises(errors.InputError, match=r"is damaged \(rows.db: "):
         library.rows()
+    database.write_bytes(b"")
+    with pytest.raises(errors.InputError, match=r"is damaged \(rows.db: it is empty"):
+        library.rows()
+
+
+def test_compacting_is_done_even_if_the_database_cannot_shrink(library, monkeypatch):
+    class Full(sqlite3.Connection):
+        def execute(self, query, *values):
+            if query == "VACUUM":
+                raise sqlite3.OperationalError("database or disk is full")
+            return super().execute(query, *values)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        store.sqlite3, "connect", lambda *a, **k: connect(*a, **{**k, "factory": Full})
+    )
+    library.remove(ids=[1])
+    assert library.compact() == 1
+    assert library.info()["holes"] == 0
+
+
+def test_another_program_that_has_the_database_is_told(library, monkeypatch):
+    monkeypatch.setattr(store, "_PATIENCE", 0.0)
+    with closing(sqlite3.connect(library.folder / ROWS, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(errors.InputError, match="in use by another program; repeat"):
+            library.rows()
 
 
 def test_images_that_are_gone_or_have_changed_are_told(library, tmp_path):

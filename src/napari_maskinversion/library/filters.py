@@ -44,6 +44,10 @@ def condition(where: Where) -> tuple[str, dict[str, Any]]:
     for name, value in where.items():
         if name not in _TERMS:
             raise ConfigError(f"There is no filter {name!r}; use {', '.join(_TERMS)}.")
+        if value is None:
+            raise ConfigError(f"The filter {name} has no value; leave it out.")
+        if name == "space" and abs(int(value)) >= 2**63:  # type: ignore[call-overload]
+            value = -1  # SQLite has no such numbers, and no library such a space
         if name in ("since", "before"):
             value = utc(str(value))
         if name in ("ids", "label", "decision"):

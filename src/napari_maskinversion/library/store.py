@@ -153,8 +153,12 @@ class Store:
     def _connected(self) -> Generator[sqlite3.Connection, None, None]:
         file = self.folder / ROWS
         if not file.is_file():
+            if self.folder.is_file():
+                raise InputError(f"{self.folder} is a file; name the folder of a library.")
             what = "holds no library" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{self.folder} {what}; 'library new {self.folder}' makes one.")
+        if not file.stat().st_size:
+            raise sqlite3.DatabaseError("it is empty")
         address = f"{file.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, _PATIENCE, isolation_level=None, uri=True)) as base:
             base.row_factory = sqlite3.Row
@@ -184,6 +188,10 @@ class Store:
                 "Make room, or check the disk, and repeat."
             ) from error
         except sqlite3.OperationalError as error:  # full, read-only, locked, a disk that is gone
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise InputError(
+                    f"{name} is in use by another program; repeat it later."
+                ) from error
             raise InputError(
                 f"{name} could not be {done} ({error}); nothing in it was lost. "
                 "Make room, or check the disk, and repeat."
@@ -431,7 +439,8 @@ class Store:
         for name in old:
             with suppress(OSError):  # Windows, while another program reads it: the next write does
                 (self.folder / name).unlink()
-        with self._told("compacted"), self._connected() as database:
+        # The vectors are gone by now; what fails, such as on a full disk, the next one does.
+        with suppress(sqlite3.Error, OSError), self._connected() as database:
             database.execute("VACUUM")
         return dropped
 
