@@ -3,11 +3,13 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.pipeline import finding
+from napari_maskinversion.results.export.archive import open_archive
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,15 @@ def test_words_alone_write_the_regions_that_fit(call, files, tmp_path):
     features = json.loads((out / "regions.geojson").read_text())["features"]
     table = (out / "regions.csv").read_text().splitlines()
     assert len(features) == len(table) - 1 == labels.max()
-    assert (out / "result.json").exists()
+    # Each has the words as its name, and its similarity; the query stands in the record.
+    frame = pd.read_csv(out / "regions.csv")
+    assert set(frame["suggestion"]) == {"frog"}
+    assert frame["similarity"].is_monotonic_decreasing
+    assert frame["similarity"].min() >= 0.36
+    assert {one["properties"]["classification"]["name"] for one in features} == {"frog"}
+    record = json.loads((out / "result.json").read_text())
+    assert (record["vocabulary"]["labels"], record["vocabulary"]["threshold"]) == (["frog"], 0.36)
+    assert np.asarray(Image.open(out / "labels_classes.tif")).max() == 1
     # The same again is refused.
     code, _, told = call("find", files / "frog.png", "frog", "--out", out)
     assert code == 2
@@ -56,6 +66,9 @@ def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
     code, said, _ = call("find", image, "--like", mask, *few, "--out", out)
     assert code == 0
     assert "like" in said
+    bundle = open_archive(out / "results.npz")
+    assert min(bundle.columns["similarity"]) >= bundle.source["threshold"] == 0.6
+    assert bundle.source["like"].endswith("mask.png")
     again = ("find", image, "--like", out / "results.npz", "--only", 1, "--threshold", 1.1, *few)
     code, _, told = call(*again, "--out", tmp_path / "again")
     assert code == 2
@@ -70,6 +83,13 @@ def test_a_threshold_that_nothing_reaches_writes_nothing(call, files, tmp_path):
         (("frog", "--like", "mask.png"), "Say what to find: words"),
         (("mask.png",), "mask.png is a file; add words"),
         ((" ",), "expression is blank"),
+        (("",), "expression is blank"),
+        (("frog", "--threshold", "nan"), "--threshold must be a number"),
+        (("frog", "--only", "1"), "--only and --merge go with MASKS"),
+        (("frog", "--merge", "1,2"), "--only and --merge go with MASKS"),
+        (("mask.png", "frog", "--threshold", "0.3"), "only ranked: leave out --threshold"),
+        (("mask.png", "frog", "--checkpoint", "vit_b"), "only ranked: leave out --threshold"),
+        (("mask.png", "frog", "--overwrite"), "only ranked: leave out --threshold"),
         (("mask.png", "frog", "--like", "mask.png"), "leave them out"),
         (("frog", "--results", "results.npz"), "go with MASKS"),
         (("frog", "--checkpoint", "vit_x"), "no SAM checkpoint called 'vit_x'"),

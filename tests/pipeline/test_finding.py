@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from napari_maskinversion import export, find_regions, load_model
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.progress import listening
 from napari_maskinversion.images.channels import as_source
 from napari_maskinversion.images.sample_scenes import load_scene
 from napari_maskinversion.language.ranking.ranking import embed_expression
@@ -87,6 +88,22 @@ def test_an_example_finds_what_is_like_it_by_mask_or_embedding(model, scene, tmp
     assert again.similarities[0] == pytest.approx(1, abs=1e-4)
     with pytest.raises(InputError, match="has 128 numbers; got 5"):
         find_regions(image, np.ones(5), model=model)
+
+
+def test_of_many_proposals_those_are_compared_that_stand_out(model, scene, monkeypatch):
+    monkeypatch.setattr(finding, "_TILE", 100)
+    monkeypatch.setattr(finding, "_OVERLAP", 10)
+    for name, most in (("_MOST", 4), ("_ALTOGETHER", 6), ("_INVERTED", 1)):
+        monkeypatch.setattr(finding, name, most)
+    said = []
+    with listening(said.append):
+        candidates = propose(model, as_source(scene[0]), RunSettings())
+    assert len(candidates.crops) == 6
+    assert "the 6 that stand out most were compared." in candidates.how
+    assert said[0].note.startswith("Regions are proposed in ")
+    assert "; the 6 that stand out most" in said[0].note
+    candidates.search(model, embed_expression(model, "frog"))
+    assert len(candidates.embedded) == 1
 
 
 def test_an_image_of_one_colour_has_nothing_to_find(model):

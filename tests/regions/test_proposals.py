@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_maskinversion.regions.proposals import colours, merge, superpixels
+from napari_maskinversion.base.progress import listening
+from napari_maskinversion.regions.proposals import (
+    MERGES,
+    SUPERPIXELS,
+    colours,
+    merge,
+    superpixels,
+)
 
 
 def picture(seed, height=48, width=56):
@@ -80,3 +87,13 @@ def test_what_the_model_sees_decides_where_colours_do_not():
 
 def test_a_plane_of_one_colour_has_no_proposals():
     assert tree_of(np.full((20, 20, 3), 0.4)).proposals(10) == []
+
+
+def test_the_work_can_be_stopped_between_superpixels_and_merges():
+    heard = []
+    image = np.random.default_rng(0).random((120, 160, 3))
+    with listening(heard.append):
+        tree_of(image)
+    stages = [news.stage for news in heard]
+    assert stages.count(SUPERPIXELS) >= 1
+    assert stages.count(MERGES) >= 2

@@ -365,7 +365,7 @@ class Session(EventedModel):
         default_factory=weakref.WeakKeyDictionary
     )
     # Of each regions layer those of single planes, which come back with their plane.
-    _planes: weakref.WeakKeyDictionary[Any, dict[Position, ResultRecord]] = PrivateAttr(
+    _planes: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ResultRecord]] = PrivateAttr(
         default_factory=weakref.WeakKeyDictionary
     )
     # Records of all images, by regions layer: choosing an image again brings its results back.
@@ -643,7 +643,7 @@ class Session(EventedModel):
             kept = self._records.setdefault(image, weakref.WeakKeyDictionary())
             kept[_NO_LAYER if without else regions] = record
             if regions is not None and record.plane is not None:
-                self._planes.setdefault(regions, {})[record.plane] = record
+                self._planes.setdefault(regions, {})[_indices(record.plane)] = record
         if self.image is not None and (
             image is not self.image
             or not (without or self.regions is None or regions is self.regions)
@@ -669,7 +669,7 @@ class Session(EventedModel):
         """Take another plane of the image into view; results that it has come back."""
         self.plane = plane
         kept = self._planes.get(self.regions, {}) if self.regions is not None else {}
-        record = kept.get(plane) if self.elsewhere and plane is not None else None
+        record = kept.get(_indices(plane)) if self.elsewhere and plane is not None else None
         if record is not None and record.snapshot.image is self.image and not self.run.running:
             self.show(record)
 
@@ -678,15 +678,16 @@ class Session(EventedModel):
         """The plane of the results shown, if it is not the one in view; else ""."""
         record: ResultRecord | None = self.record
         there = None if record is None or self.live else record.plane
-        other = there is not None and self.plane is not None and there != self.plane
-        return place_text(there) if there is not None and other else ""
+        if there is None or self.plane is None or _indices(there) == _indices(self.plane):
+            return ""
+        return place_text(there)
 
     def forget_results(self) -> None:
         """Drop the results shown."""
         if self.record is not None:
             snapshot = self.record.snapshot
-            if snapshot.regions is not None:
-                self._planes.get(snapshot.regions, {}).pop(self.record.plane, None)
+            if snapshot.regions is not None and self.record.plane is not None:
+                self._planes.get(snapshot.regions, {}).pop(_indices(self.record.plane), None)
             kept = self._records.get(snapshot.image) if snapshot.image is not None else None
             if kept is not None:
                 kept.pop(snapshot.regions or _NO_LAYER, None)
@@ -940,3 +941,8 @@ def _words(vocabulary: Vocabulary | None) -> tuple[Any, ...] | None:
     if vocabulary is None:
         return None
     return vocabulary.labels, vocabulary.synonyms, vocabulary.templates
+
+
+def _indices(position: Position) -> tuple[int, ...]:
+    """Return a plane without the names of its axes, which change as layers are added."""
+    return tuple(at for _, at in position)

@@ -108,6 +108,11 @@ def find_command(
     if masks is not None and expression is not None:
         if like is not None:
             raise ConfigError("--like finds without MASKS and WORDS; leave them out.")
+        if output != _FILES or threshold is not None or checkpoint is not None:
+            raise ConfigError(
+                "With MASKS regions are only ranked: leave out --threshold, --checkpoint, and what "
+                "is about files (--out, --format, --overwrite)."
+            )
         check_expression(expression, templates)
         with open_job(image, Path(masks), settings, say) as job:
             model = load(settings.model, settings.architecture, settings.device)
@@ -119,30 +124,36 @@ def find_command(
         return
     if (masks is None) == (like is None):
         raise InputError("Say what to find: words, such as 'a red blood cell', or --like FILE.")
-    if masks is not None and Path(masks).exists():
-        raise InputError(f"{masks} is a file; add words that describe a region.")
-    if results is not None or settings.planes is not None:
-        raise ConfigError("--results and --planes go with MASKS; leave them out.")
     if masks is not None:
         check_expression(masks, templates)
+        if Path(masks).exists():
+            raise InputError(f"{masks} is a file; add words that describe a region.")
+    if like is None and (settings.only or settings.merge):
+        raise ConfigError("--only and --merge go with MASKS or --like; leave them out.")
+    if results is not None or settings.planes is not None:
+        raise ConfigError("--results and --planes go with MASKS; leave them out.")
+    if threshold is not None and math.isnan(threshold):
+        raise ConfigError("--threshold must be a number, such as 0.36; got nan.")
+    from ..pipeline.finding import EXAMPLE, WORD, named, propose, words_of
+
+    usual = EXAMPLE if masks is None else WORD
+    least = usual if threshold is None else threshold
+    words = None if masks is None else words_of(masks, templates, least)
     if settings.inversion.alpha == EXPRESSION_ALPHA:
         settings = settings.changed({"inversion.alpha": 0.0})
     _held = output.begin(image, like, settings.model)  # until this function returns
     with open_plane(image, settings, say) as job:
         model = load(settings.model, settings.architecture, settings.device)
         sam = _segmenter(checkpoint, settings.device)
-        from ..pipeline.finding import EXAMPLE, WORD, propose
-
         with following(_show) as bar:
             bar.show(STARTING)
             if masks is not None:
-                query, usual = embed_expression(model, masks, templates), WORD
+                query = embed_expression(model, masks, templates)
             else:
                 assert like is not None
-                query, usual = _example(model, job, image, like), EXAMPLE
+                query = _example(model, job, image, like)
             candidates = propose(model, job.tasks[0].source, settings, sam, job.tasks[0].position)
             hits = candidates.search(model, query)
-        least = usual if threshold is None else threshold
         fitting = candidates.found(hits, least)
         say(candidates.how)
         if not len(fitting.regions):
@@ -151,7 +162,14 @@ def find_command(
                 f"{hits[0].similarity:.2f}. Lower --threshold to get it."
             )
         done = replace(job, tasks=[replace(job.tasks[0], regions=fitting.regions)])
-        written = output.write(done.bundle(fitting.results))
+        if words is not None:
+            bundle = done.bundle(named(fitting, model, words).results)
+        else:
+            about = {"like": str(like), "threshold": least}
+            done = replace(done, source={**job.source, **about})
+            columns = {"similarity": fitting.similarities.tolist()}
+            bundle = replace(done.bundle(fitting.results), columns=columns)
+        written = output.write(bundle)
     values = [*(hit.similarity for hit in hits), math.nan]
     shown = range(min(top, len(fitting.regions)))
     matches = [RegionMatch(row, values[row], values[row] - values[row + 1]) for row in shown]

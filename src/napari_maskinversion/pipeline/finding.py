@@ -19,7 +19,9 @@ from ..base.progress import Tick, listening, telling, tick
 from ..base.regions import Region, Regions, as_array
 from ..images.channels import as_source
 from ..images.plane_source import PlaneSource, read_reduced
-from ..language.ranking.ranking import check_expression, embed_expression
+from ..language.labels.presets import unknown_to
+from ..language.labels.vocabulary import Vocabulary
+from ..language.ranking.ranking import Ranking, check_expression, embed_expression
 from ..regions.proposals import Tree, colours, merge, superpixels
 from ..results.region_result import RegionResult
 from ..results.results import Results
@@ -43,8 +45,14 @@ _TILE: Final = 1024  # pixels of a part in which regions are proposed
 _OVERLAP: Final = 128  # pixels that neighbours share
 _COARSER: Final = 4  # larger objects are looked for in an image reduced so many times
 _MOST: Final = 150  # proposals of a part
+_ALTOGETHER: Final = 1000  # of a plane: each has a crop
+_INVERTED: Final = 150  # most that are embedded by the run's method
 _COVERED: Final = 0.5  # share of the smaller of two regions that the better one may cover
 _BEST: Final = 3  # one proposal in three is embedded by the run's method
+_SIZE: Final = (
+    "Regions are proposed in {} parts of the image; the {:,} that stand out most are compared with "
+    "the query, and the best {} embedded."
+)
 # Of a similarity, for a proposal that stands out e times as much: among crops, and afterwards.
 _FIRST: Final = 0.05
 _THEN: Final = 0.1
@@ -78,7 +86,7 @@ class Candidates:
         regions = self.task.regions
         similarity = _cosines(self.crops.embeddings, query)
         order = np.argsort(-(similarity + _FIRST * self.clear), kind="stable")
-        best = order[: -(-len(order) // _BEST)]
+        best = order[: min(_INVERTED, -(-len(order) // _BEST))]
         if self.settings.method.name != CROP:
             self._embed(model, [int(row) for row in best if int(row) not in self.embedded])
             own = np.stack([self.embedded[int(row)].embedding for row in best])
@@ -139,6 +147,25 @@ class Found:
     how: str
 
 
+def named(fitting: Found, model: Backbone, words: Vocabulary) -> Found:
+    """Return found regions with what they were found by as their label, as a run gives it."""
+    unknown, one = unknown_to(model, words), np.ones(1, np.float32)
+    regions = [
+        replace(
+            region, ranking=Ranking(words.labels, similarity[None], one, words.threshold, unknown)
+        )
+        for region, similarity in zip(fitting.results.regions, fitting.similarities, strict=True)
+    ]
+    info = replace(fitting.results.info, vocabulary=words)
+    return replace(fitting, results=Results(info, tuple(regions)))
+
+
+def words_of(query: str, templates: Sequence[str], threshold: float) -> Vocabulary:
+    """Return what is looked for as the one label of what is found."""
+    check_expression(query, templates)
+    return Vocabulary((" ".join(query.split()),), tuple(templates), threshold=threshold)
+
+
 def find_regions(
     image: npt.ArrayLike | PlaneSource,
     query: str | npt.ArrayLike,
@@ -192,8 +219,9 @@ def find_regions(
     """
     chosen = RunSettings.of(settings, **changes)
     source = as_source(image)
-    if isinstance(query, str):
-        check_expression(query, templates)
+    usual = WORD if isinstance(query, str) else EXAMPLE
+    least = usual if threshold is None else threshold
+    words = words_of(query, templates, least) if isinstance(query, str) else None
     loaded = loaded_model(model, chosen, changes)
     with listening(on_progress):
         candidates = propose(loaded, source, chosen, segmenter)
@@ -202,8 +230,8 @@ def find_regions(
         else:
             wanted = _example(loaded, source, query, chosen)
         hits = candidates.search(loaded, wanted)
-    usual = WORD if isinstance(query, str) else EXAMPLE
-    return candidates.found(hits, usual if threshold is None else threshold)
+    fitting = candidates.found(hits, least)
+    return fitting if words is None else named(fitting, loaded, words)
 
 
 def _example(
@@ -260,8 +288,9 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
     tokens = _tokens(model)
     parts = list(_parts(source.shape))
     proposals: list[tuple[Region, float]] = []
+    size = "" if len(parts) == 1 else _SIZE.format(len(parts), _ALTOGETHER, _INVERTED)
     for number, (box, reduce) in enumerate(parts):
-        tick(PROPOSALS, number, len(parts))
+        tick(PROPOSALS, number, len(parts), "" if number else size)
         pixels = _colours(read_reduced(source, 0, box, reduce))
         if bool(np.all(pixels == pixels[0, 0])):
             continue
@@ -272,8 +301,11 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
             proposals.append((_placed(region, (y0, x0), reduce, source.shape), value))
     tick(PROPOSALS, len(parts), len(parts))
     by = "the model's tokens" if tokens is not None else f"colour ({model.name} has no such tokens)"
-    how = f"No SAM checkpoint: {len(proposals):,} regions proposed by merging superpixels by {by}."
-    return proposals, how
+    how = f"No SAM checkpoint: {len(proposals):,} regions proposed by merging superpixels by {by}"
+    if len(proposals) > _ALTOGETHER:
+        how += f"; the {_ALTOGETHER:,} that stand out most were compared"
+        proposals = sorted(proposals, key=lambda proposal: -proposal[1])[:_ALTOGETHER]
+    return proposals, f"{how}."
 
 
 def _instead(part: Tick, _: object) -> Tick:

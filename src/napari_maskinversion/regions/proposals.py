@@ -13,10 +13,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..base.progress import tick
 from ..base.regions import Region
 
 Array = npt.NDArray[Any]
 
+SUPERPIXELS: Final = "Superpixels"  # stages
+MERGES: Final = "Merges"
 _MOST_SUPERPIXELS: Final = 1000
 _SCALE: Final = (
     25.0  # of the first superpixels, see `felzenszwalb`; doubled while they are too many
@@ -33,6 +36,7 @@ def superpixels(pixels: Array) -> npt.NDArray[np.int64]:
 
     scale = _SCALE
     while True:
+        tick(SUPERPIXELS, 0, 1)
         parts = felzenszwalb(pixels, scale=scale, sigma=0.8, min_size=10 + round(scale / 2))
         if parts.max() < _MOST_SUPERPIXELS or scale > pixels.shape[0] * pixels.shape[1]:
             return np.asarray(parts, np.int64)
@@ -150,6 +154,8 @@ def merge(parts: npt.NDArray[np.int64], colour: Array, embeddings: Array | None 
         cost, one, other = heapq.heappop(queue)
         if one in gone or other in gone:
             continue
+        if len(merges) % 200 == 0:
+            tick(MERGES, len(merges), leaves - 1)
         new = leaves + len(merges)
         merges.append((one, other))
         gone |= {one, other}

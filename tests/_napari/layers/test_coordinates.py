@@ -12,6 +12,7 @@ from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
 from napari_maskinversion._napari.layers.label_layers import label_type
 from napari_maskinversion._napari.layers.layers import count_regions
 from napari_maskinversion._napari.layers.pictures import copy_picture
+from napari_maskinversion._napari.layers.results_on_canvas import bring_into_view
 from napari_maskinversion._napari.layers.tasks import RunInput, copy_regions
 from napari_maskinversion.base.affine import Affine2D
 from napari_maskinversion.base.errors import EmptyMaskError, InputError
@@ -322,3 +323,14 @@ def test_labels_of_a_large_image_have_16_bits_where_the_ids_of_a_file_leave_room
     kinds = [label_type((5000, 5000), highest) for highest in (0, 60_000, 65_535)]
     assert kinds == [np.uint16, np.uint16, np.int32]
     assert label_type((100, 100)) == np.int32
+
+
+def test_a_region_of_a_flat_image_is_not_brought_into_a_rolled_view(viewer):
+    flat = viewer.add_image(np.zeros((20, 30), np.uint8))
+    view = ViewPoint.of(viewer)
+    plane = plane_of(Grid.of(flat, view), view)
+    viewer.add_image(np.zeros((4, 20, 30), np.uint8))
+    viewer.dims.roll()
+    camera = viewer.scene.camera.center
+    bring_into_view(viewer, flat, plane, (2, 2, 9, 9))
+    assert viewer.scene.camera.center == camera

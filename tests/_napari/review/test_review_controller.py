@@ -393,6 +393,12 @@ def test_keys_decide_nothing_while_another_plane_is_in_view(
     qtbot.waitUntil(lambda: not widget.session.elsewhere)
     press(qtbot, canvas(widget), "A")
     assert len(states(widget)) == 1
+    # A layer with more dimensions gives the axes other numbers: it is the same plane.
+    viewer.add_image(np.zeros((2, 3, 8, 8), np.uint8), name="time")
+    viewer.dims.set_point(1, 1)
+    qtbot.waitUntil(lambda: widget.session.plane == (("axis 1", 1),))
+    press(qtbot, canvas(widget), "A")
+    assert len(states(widget)) == 2
 
 
 def test_the_heatmap_leaves_the_object_visible_while_its_region_is_reviewed(window, qtbot, opened):

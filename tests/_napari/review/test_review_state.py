@@ -147,6 +147,20 @@ def test_learning_offers_words_of_the_present_list_unless_asked(make):
     assert "nucleus" in offered(None)
 
 
+def test_what_waits_is_what_would_be_accepted_learned_or_by_text(make):
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
+    state.row = 2
+    state.reject(0.0)
+    assert [word for word, _ in state.waiting] == ["red", "white"]
+    known = KnownRegions()
+    known.update(state.results, "another image", {RegionKey(1): "white"})
+    learned = learn(state.learner, known.exemplars(state.results, None), 1.0, state.results)
+    state.learn(learned, 0.0)
+    assert state.suggestion(0) == "white"
+    assert [word for word, _ in state.waiting] == ["white", "white"]
+    assert state.above("white", 0.0) == [0, 1]
+
+
 def test_after_a_change_of_words_no_word_of_the_old_list_is_suggested(make):
     state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
     known = KnownRegions()

@@ -279,6 +279,21 @@ def test_an_image_layer_that_is_added_or_removed_is_taken_up_as_displayed(qtbot,
     assert inverted == [1, 2, 1, 2]
 
 
+def test_nothing_is_marked_as_computing_once_its_work_is_dropped(qtbot, live):
+    session = live.session
+    with session.kept_choice():
+        other = live._viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="other")
+    live.vocabulary.text.setPlainText("")
+    settled(qtbot, live)
+    session.computing = frozenset({1})
+    live.live.later()
+    settled(qtbot, live)  # refused, since there are no words
+    assert not session.computing
+    session.computing = frozenset({1})
+    session.choose(image=other)
+    assert not session.computing
+
+
 def test_too_large_a_plane_is_told_and_live_mode_switched_off(
     qtbot, panel, inverted, messages, monkeypatch
 ):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog
 
-from ...batch.decided import Summary, waiting_of
+from ...batch.decided import Summary
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
@@ -429,7 +429,7 @@ class ImagesController(QObject):
             decided=session.decided,
             flagged=sum(region.flagged for region in open_),
             suggested=True,
-            waiting=waiting_of(open_),
+            waiting=session.reviewed.waiting,
         )
         self.part.model.set_summary(own.name, summary)
         self.mark({own.name: session.undecided == 0 and not session.changed_regions})

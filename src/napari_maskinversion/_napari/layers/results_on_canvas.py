@@ -253,13 +253,16 @@ def _unpacked(mask: Mask | None) -> Region | None:
 def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
     """Show a region: turn to its plane, and move to it if it is off-screen or too small to see."""
     view = ViewPoint.of(viewer)
-    grid = Grid.of(image, view)
+    try:
+        grid = Grid.of(image, view)
+        shown = slice_of(grid, view)
+    except InputError:
+        return  # the viewer was rolled: the image has no extent along an axis shown
     y0, x0, y1, x1 = bbox
     centre = plane.to_data([((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2)])[0]
     world = grid.to_world(centre)
     shift = viewer.dims.ndim - image.ndim
     others = plane.cut.others
-    shown = slice_of(grid, view)
     if shown.axes != plane.cut.axes:
         return  # the viewer was rotated: there is no such plane to show
     if any(shown.index[axis] != plane.cut.index[axis] for axis in others):

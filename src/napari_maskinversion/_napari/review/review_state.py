@@ -197,20 +197,25 @@ class ReviewState:
 
     def above(self, word: str, confidence: float) -> list[int]:
         """Return the undecided rows for which a word is suggested with at least a confidence."""
-        decided, confidence = self.review.decisions, confidence - _ROUNDING
+        least = confidence - 2 * _ROUNDING
+        return [row for row, (best, value) in self._open.items() if best == word and value >= least]
+
+    @property
+    def waiting(self) -> tuple[tuple[str, float], ...]:
+        """The suggested word and its confidence of the undecided regions that have one."""
+        return tuple(one for one in self._open.values() if one[0])
+
+    @property
+    def _open(self) -> dict[int, tuple[str, float]]:
+        """The suggestion, or "", and its confidence, of each undecided row."""
         if self._learned is not None:
             best, values = self._learned.best, self._learned.scores.values.max(axis=1).tolist()
         else:
             ranks = [region.ranking for region in self.results.regions]
             best = [region.suggestion for region in self.results.regions]
             values = [0.0 if rank is None else float(rank.probabilities[0]) for rank in ranks]
-        return [
-            row
-            for row, (label, value) in enumerate(zip(best, values, strict=True))
-            if label == word
-            and value >= confidence - _ROUNDING
-            and self.queue.keys[row] not in decided
-        ]
+        decided, both = self.review.decisions, zip(best, values, strict=True)
+        return {row: one for row, one in enumerate(both) if self.queue.keys[row] not in decided}
 
     def aimed(self, now: float) -> tuple[Suggestion, ...]:
         """Return the suggestions that a key pressed now refers to."""

@@ -106,7 +106,7 @@ class LiveController(Topic, QObject):
     def _pause(self) -> None:
         self._timer.stop()
         self._since = None
-        self.worker.drop()
+        self._drop()
         if self.on:
             self.part.line.say("Live mode continues after the run.")
 
@@ -114,11 +114,10 @@ class LiveController(Topic, QObject):
         """Switch off, and release image, results and layers."""
         self._timer.stop()
         self._since = None
-        self.worker.drop()
+        self._drop()
         self._updater.clear()
         self._watch.drop()
         self._session.live = False
-        self._mark(frozenset())
         self.part.show_switch(False)
         self.part.line.say("")
         self._session.settle("live")
@@ -138,7 +137,7 @@ class LiveController(Topic, QObject):
     def _layers_changed(self, *_: object) -> None:
         """Drop an answer about other layers."""
         if self.on:
-            self.worker.drop()
+            self._drop()
         self._show_outlines()
 
     def _show_outlines(self, *_: object) -> None:
@@ -168,7 +167,7 @@ class LiveController(Topic, QObject):
             picture = self._watch.picture(image, channels)
             request = make_request(self._viewer, self._session, picture=picture, keep=True)
         except MaskInversionError as error:
-            self.worker.drop()
+            self._drop()
             self._refuse(str(error))
             return
         self._watch.keep(request, image, channels)
@@ -200,6 +199,10 @@ class LiveController(Topic, QObject):
     def _progressed(self, news: Any) -> None:
         self.part.line.say(f"Live: {news.text} ...")
         self._mark(getattr(news, "computing", frozenset()))
+
+    def _drop(self) -> None:
+        self.worker.drop()
+        self._mark(frozenset())  # a dropped worker does not tell that it ended
 
     def _mark(self, computing: frozenset[Any]) -> None:
         self._session.computing = computing
