@@ -47,8 +47,8 @@ class Ending:
 
 
 # What commands write besides: calibrations, the rest of a bank that is not complete, a project
-# that images are added to.
-_OWN = ((OUT,), ("config", "flags"), ("bank",), ("project",))
+# that images are added to, a library.
+_OWN = ((OUT,), ("config", "flags"), ("bank",), ("project",), ("library",))
 
 
 def contents(folder):

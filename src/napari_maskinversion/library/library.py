@@ -391,6 +391,7 @@ class Library:
         file = as_path(path, "Parquet file")
         # its own files are no targets
         check_targets([file], overwrite=overwrite, inputs=self._store.files())
+        file.absolute().parent.mkdir(parents=True, exist_ok=True)
         term, values = condition(where)
         with self._store.reading() as database:
             spaces = {space.id: space for space in self._store.spaces(database)}

@@ -38,7 +38,7 @@ class HitsRow(QWidget):
         self.make.setToolTip(
             "Add the outlined regions to the image's regions; Ctrl+Z on their layer undoes it"
         )
-        stack(self, form([("Similarity from", self.threshold), self.make]))
+        stack(self, form([("Similarity", self.threshold), self.make]))
         self.threshold.valueChanged.connect(lambda _: self._cut())
         self.make.clicked.connect(lambda _=False: self._make())
         self.hide()
