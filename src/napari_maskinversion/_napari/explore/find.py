@@ -101,7 +101,7 @@ class FindSection(ProgressSection):
             "For words about places, such as 'on the left'. Off: windows as in a run; small "
             "regions of large images are found in windows only."
         )
-        self.anywhere = QCheckBox("Also what has no region yet")
+        self.anywhere = QCheckBox("Also propose regions")
         self.anywhere.setToolTip(
             "Regions are proposed in the whole image, as where there are none at all"
         )
