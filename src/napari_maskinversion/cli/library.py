@@ -25,6 +25,7 @@ library = typer.Typer(
     help="A library: regions of many images, found by words and by examples.", no_args_is_help=True
 )
 
+Unlike = Annotated[list[int] | None, typer.Option(help="Not like this region; may be repeated.")]
 Place = Annotated[Path, typer.Argument(metavar="LIBRARY", help="Folder of the library.")]
 Into = Annotated[
     Path | None,
@@ -153,9 +154,7 @@ def search_command(
     like: Annotated[
         list[int] | None, typer.Option(help="Also like this region; may be repeated.")
     ] = None,
-    unlike: Annotated[
-        list[int] | None, typer.Option(help="Not like this region; may be repeated.")
-    ] = None,
+    unlike: Unlike = None,
     template: Annotated[list[str] | None, template_option("photo")] = None,
     model: Annotated[
         str | None, typer.Option(help="Model name, or checkpoint file (default: the library's).")
@@ -188,9 +187,7 @@ def similar_command(
         list[int], typer.Argument(help="Numbers of regions in the library, as search prints them.")
     ],
     filters: Filters,
-    unlike: Annotated[
-        list[int] | None, typer.Option(help="Not like this region; may be repeated.")
-    ] = None,
+    unlike: Unlike = None,
     top: Top = 20,
 ) -> None:
     """Print the regions that are most similar to others."""

@@ -39,6 +39,7 @@ class HitsRow(QWidget):
             "Add the outlined regions to the image's regions; Ctrl+Z on their layer undoes it"
         )
         stack(self, form([("Similarity", self.threshold), self.make]))
+        self.threshold.valueChanged.connect(lambda _: self._pause.start())
         self.threshold.valueChanged.connect(lambda _: self._cut())
         self.make.clicked.connect(lambda _=False: self._make())
         self.hide()
@@ -80,7 +81,6 @@ class HitsRow(QWidget):
         if self._shown is None:
             return
         count = self._count
-        self._pause.start()
         self.make.setText(f"Make {count:,} region{'s' * (count != 1)}")
         self.make.setEnabled(count > 0)
         self.changed.emit(count)
