@@ -358,6 +358,8 @@ class Session(EventedModel):
     looked_at: Any = None  # The last image that was looked at, and a line; see `image_note`
     download: Download | None = None  # The download of a model that goes on
     project: ProjectState | None = None  # The images that are worked through, one after the other
+    library: Any = None  # The open `Library` of regions of many images; None without one
+    library_changes: int = 0  # Counts what this panel changed in it
     many: ManyImages | None = None  # The work on several images of the project that goes on
     notice: Notice | None = None  # What the status line says
     asked: Asked | None = None  # What a part of the panel asks of another at this moment

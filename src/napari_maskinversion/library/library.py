@@ -25,7 +25,7 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
 from ..review.reporting import with_decisions
-from .adding import add_bundle, image_problem, located
+from .adding import add_bundle, image_problem, located, rows_of
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .searching import direction, nearest
@@ -144,6 +144,21 @@ class Library:
         if len(source.results):
             add_bundle(self._store, source, file, planes or {})
         return len(source.results)
+
+    def update(self, bundle: Bundle) -> int:
+        """Set words, decisions and dates of regions of an image that the library has already.
+
+        Parameters
+        ----------
+        bundle : Bundle
+            Results with the columns of `decision_columns`, and their image.
+
+        Returns
+        -------
+        int
+            How many regions were changed; others of the same number have another box.
+        """
+        return self._store.update(str(bundle.image.get("content", "")), rows_of(bundle))
 
     def info(self) -> dict[str, Any]:
         """Return what the library holds.
