@@ -173,6 +173,7 @@ def _voc_geometry(item: Any, first: int, turn: float, scale: tuple[int, int]) ->
         return Outline([ring(_corners(one)) for one in outlines])
     sides = zip(_SIDES, scale * 2, strict=True)
     x0, y0, x1, y1 = (finite(item.findtext(f"bndbox/{side}"), side) * by for side, by in sides)
+    (x0, x1), (y0, y1) = sorted((x0, x1)), sorted((y0, y1))  # drawn from its lower corner
     if turn:  # of CVAT
         return Outline([turned_box(x0 - first, y0 - first, x1, y1, turn)])
     return Box(y0 - first, x0 - first, y1, x1)
