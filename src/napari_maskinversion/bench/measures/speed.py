@@ -121,13 +121,9 @@ class SpeedPlan:
             with TemporaryDirectory() as out:
                 more = {"vocabulary": Vocabulary(WORDS), "out": Path(out), **how}
                 tasks = [ImageTask(name=f"{number}", **more) for number in range(count)]
-                runner = RunTasks(model)
-                while tasks:
-                    now = tasks[: runner.count(tasks)]
-                    for report in runner.together(now):
-                        if report.problem:
-                            raise InputError(report.problem)
-                    del tasks[: len(now)]
+                for report in RunTasks(model).all(tasks):
+                    if report.problem:
+                        raise InputError(report.problem)
 
         return {"model": name, "precision": precision} | self._many(work, self.images, share)
 
