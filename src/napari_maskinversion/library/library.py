@@ -25,7 +25,7 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
 from ..review.reporting import with_decisions
-from .adding import add_bundle, image_problem, located, rows_of
+from .adding import add_bundle, image_problem, located, rows_of, stored_path
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .searching import direction, nearest
@@ -424,6 +424,11 @@ class Library:
         if not where:
             raise InputError("Name what to remove: an image, a label, ids or another filter.")
         return self._store.remove(*condition(where))
+
+    def forget(self, image: str | Path, *, series: int = 0) -> int:
+        """Remove the regions of an image that has none any more; return how many there were."""
+        values = {"path": stored_path(as_path(image, "image")), "series": series}
+        return self._store.remove("path = :path AND series = :series", values)
 
     def compact(self) -> int:
         """Rewrite the files without what was removed or replaced; return how many vectors went."""
