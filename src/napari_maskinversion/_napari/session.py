@@ -43,6 +43,7 @@ Ask = Literal[
     "accept word",
     "take back",
     "show decisions",
+    "open region",
 ]
 
 
@@ -80,8 +81,18 @@ class Asked:
     what: Ask
     # "open regions", "open results": a path. "open images": paths of a project, a folder or images.
     # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
-    # least confidence. "take back": keys of regions, and the word that they have. None otherwise.
+    # least confidence. "take back": keys of regions, and the word that they have. "open region": a
+    # `RegionPlace`. None otherwise.
     value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionPlace:
+    """Where a region is, on this or another image."""
+
+    image: str  # "" for the one shown; else its name in the project, or its path
+    region: int
+    position: Position = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +155,7 @@ class ProjectState:
     done: frozenset[str] = frozenset()  # Those that somebody has decided about
     current: str = ""  # The image in the viewer; "" for none
     opening: str = ""  # The image that will follow it, while it is read
+    file: str = ""
 
     @property
     def next_open(self) -> str:

@@ -386,6 +386,28 @@ class Library:
             row = database.execute(query, (int(id),)).fetchone()
         return None if row is None else decoded(row[0])
 
+    def vectors(self, ids: Sequence[int]) -> FloatArray:
+        """Return embeddings of regions.
+
+        Parameters
+        ----------
+        ids : sequence of int
+            Numbers of regions in the library, all of one space.
+
+        Returns
+        -------
+        ndarray, shape (n, e), float32
+            Of length 1, in the order of ``ids``.
+        """
+        wanted = [int(one) for one in ids]
+        space = self.space(wanted)
+        with self._store.reading() as database:
+            space = next(one for one in self._store.spaces(database) if one.id == space.id)
+            at = dict(database.execute(f"SELECT id, row FROM regions WHERE {_IDS}", _ids(wanted)))
+            halves = self._store.vectors(space)[[at[one] for one in wanted]]
+        rows = halves.astype(np.float32)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
     def export(self, path: str | Path, *, overwrite: bool = False, **where: Unpack[Where]) -> int:
         """Write regions with embeddings and thumbnails to a Parquet file, which `add` reads.
 
