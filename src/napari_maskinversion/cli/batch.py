@@ -14,7 +14,7 @@ import typer
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.locks import hold
-from ..batch.decided import archive_file
+from ..batch.decided import add_to_library
 from ..batch.executors import TaskExecutor, Work
 from ..batch.finished import check_removal, remove
 from ..batch.image_run import check_model, run_task
@@ -173,8 +173,7 @@ class _Adding:
     def add(self, name: str) -> str:
         """Add an image; return why it could not be added."""
         try:
-            if (file := archive_file(self.project, name)) is not None:
-                self.count += self.library.add(file, image=self.project.path(name))
+            self.count += add_to_library(self.project, name, self.library)
         except MaskInversionError as error:
             self.failed += 1
             return f"{name} was not added to the library: {' '.join(str(error).split())}"
