@@ -3,6 +3,7 @@
 import numpy as np
 from qtpy.QtCore import Qt
 
+from napari_maskinversion._napari.layers import results_on_canvas
 from napari_maskinversion._napari.session import RegionPlace
 from napari_maskinversion.batch.decided import add_to_library
 from napari_maskinversion.batch.opened import OpenProject, edit
@@ -62,8 +63,9 @@ def _masks(folder):
 
 
 def test_hits_of_the_library_open_in_the_project_or_as_files(
-    qtbot, panel, computed, tmp_path, messages
+    qtbot, panel, computed, tmp_path, messages, monkeypatch
 ):
+    monkeypatch.setattr(results_on_canvas, "_visible", lambda *_: False)  # there is no window
     part, session = panel.finder, panel.session
     part.where.setCurrentIndex(LIBRARY)
     search(qtbot, panel, "car")
