@@ -153,7 +153,8 @@ def count_regions(layer: Any, view: ViewPoint, planes: str = "shown") -> int | N
         coarse = part[(slice(None, None, _COARSE),) * part.ndim]
         return None if part.nbytes > _LOOKED_AT or coarse.any() or part.max() else 0
     file = file_of(layer)
-    part = np.asarray(without_masked(part, file, grid.shape, labels=True)[...])
+    seen = without_masked(part, file, grid.shape, labels=True)
+    part = np.asarray(seen[(slice(None),) * grid.ndim])
     part = without_nodata(part, nodata_of(file, grid.shape))
     all_covered = layer.metadata.get(COVERED, {})
     if planes != "each":

@@ -142,9 +142,9 @@ def copy_regions(
     in_memory = isinstance(data, np.ndarray)
     file = file_of(layer)
     nodata = nodata_of(file, grid.shape)
-    if nodata and file is not None and not in_memory:
-        data, nodata = FileArray(data, file, "labels", nodata), None
     data = without_masked(data, file, grid.shape, labels=True)
+    if nodata and file is not None and not isinstance(data, np.ndarray):
+        data, nodata = FileArray(data, file, "labels", nodata), None
     pinned = shown_only and in_memory
     return LabelsCopy(grid=grid, data=data, pinned=pinned, nodata=nodata, **_known_of(layer))
 
