@@ -17,7 +17,7 @@ from open_clip.hf_model import HFTextEncoder
 from open_clip.model import CustomTextCLIP
 from safetensors.torch import save
 
-from napari_maskinversion import MaskInverter, load_model
+from napari_maskinversion import MaskInverter, load_model, region_embedder
 from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.engine.models import openclip, text_towers
 from napari_maskinversion.engine.models.registry import (
@@ -28,6 +28,7 @@ from napari_maskinversion.engine.models.registry import (
     model_state,
 )
 from napari_maskinversion.engine.models.specs import DOMAINS, ELSEWHERE, MODELS
+from napari_maskinversion.engine.models.towers import tower_of
 from napari_maskinversion.language.labels.label import TEMPLATES
 from tests.engine.tiny import cut, cut_architecture, random_clip
 
@@ -395,3 +396,44 @@ def test_without_a_network_a_model_of_a_field_says_how_to_bring_it(monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     with pytest.raises(OfflineError, match="models fetch BiomedCLIP' on a machine with a network"):
         load_model("BiomedCLIP", device="cpu")
+
+
+@pytest.fixture
+def tips(hub, monkeypatch, tmp_path):
+    tipsv2(hub, monkeypatch, tmp_path)
+    return load_model("TIPSv2-B", device="cpu")
+
+
+def test_maskclip_reads_the_values_of_tipsv2_as_its_authors_do(tips):
+    """Written out: values, projection, residual and MLP of the last block, without attention."""
+    image = torch.rand(1, 3, 56, 56, generator=torch.Generator().manual_seed(2))
+    trunk = tips.clip.visual.trunk
+    seen = {}
+    last = trunk.blocks[-1]
+    handle = last.register_forward_pre_hook(lambda _, inputs: seen.update(x=inputs[0]))
+    with torch.no_grad():
+        trunk(image)
+        handle.remove()
+        x = seen["x"]
+        values = last.attn.qkv(last.norm1(x))[..., 2 * 64 :]
+        x = x + last.ls1(last.attn.proj(values))
+        x = x + last.ls2(last.mlp(last.norm2(x)))
+        expected = trunk.norm(x)[0, 2:]  # after the class token and the register
+    tokens, grid = tower_of(tips.clip.visual).value_tokens(image)
+    assert grid == (4, 4)
+    torch.testing.assert_close(tokens, expected, rtol=0, atol=1e-6)
+
+
+def test_tipsv2_works_with_maskclip_and_two_maps(tips):
+    picture = np.random.default_rng(0).random((56, 56, 3))
+    masks = np.zeros((2, 56, 56), bool)
+    masks[0, :28, :28] = masks[1, 28:, 28:] = True
+    method = region_embedder("maskclip", tips)
+    method.set_image(picture)
+    embeddings = method.embed(masks).embeddings
+    assert embeddings.shape == (2, 64)
+    assert not np.allclose(embeddings[0], embeddings[1], atol=1e-3)
+    inverter = MaskInverter(tips)
+    inverter.set_image(picture)
+    for explainer in ("legrad", "chefer"):
+        assert np.isfinite(inverter.invert(masks, steps=1, explainer=explainer).embeddings).all()

@@ -340,6 +340,22 @@ def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None
     return seen[id(module)]
 
 
+def with_other_activation(model: Backbone) -> Backbone | None:
+    """Return the model with QuickGELU for GELU or GELU for QuickGELU, on the same weights.
+
+    None where open_clip did not build the layers: there is nothing to mix up.
+    """
+    view = _evaluation_view(model.clip)
+    swapped = False
+    for owner in view.modules():
+        for name, child in owner._modules.items():
+            if type(child) in (nn.GELU, openclip.QuickGELU):
+                owner._modules[name] = openclip.QuickGELU() if type(child) is nn.GELU else nn.GELU()
+                swapped = True
+    ours = not hasattr(cast("Any", view).visual, "trunk")
+    return _backbone(view, model, model.spec, model.tokenizer) if swapped and ours else None
+
+
 def _image_settings(
     clip: nn.Module, preprocess: Callable[..., Any] | None
 ) -> tuple[Triple, Triple, str]:
