@@ -22,6 +22,7 @@ from ..batch.image_task import DATA_SET, ImageTask, Report
 from ..batch.opened import OpenProject
 from ..batch.project import Project, project_file, project_images
 from ..batch.running import FAILED, Plan, check_out, listed, plan, write_failed
+from ..batch.together import RunTasks
 from ..library.library import Library
 from ..results.export.catalogue import FORMATS
 from ..results.settings import GROUPS
@@ -241,7 +242,7 @@ class _Batch:
                 bank = self.captions.bank(model).folder
                 tasks = [replace(task, bank=bank) for task in tasks]
             if self.executor.is_here:
-                work = partial(run_task, model=model)
+                work = RunTasks(model)
             del model
         else:
             follow([tasks[0]], self.executor, check_model, _check_model, title="Models")

@@ -11,8 +11,8 @@ import typer
 from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
-from ..batch.executors import Workers
 from ..batch.exporting import FILES, export_steps
+from ..batch.here import Here
 from ..batch.opened import OpenProject, added_images, edit
 from ..batch.project import (
     Project,
@@ -132,7 +132,7 @@ def check_command(place: ProjectPlace) -> None:
     opened.check_words()
     # In its own folder are no results: all images are to be looked at.
     work = plan(opened.with_results(opened.folder), captions=captions_hash(opened))
-    with Workers() as executor:
+    with Here() as executor:
         problems, bare = problems_of(work, executor)
     for name, problem in problems.items():
         echo(f"{name}: {problem}")

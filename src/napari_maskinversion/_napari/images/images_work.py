@@ -135,8 +135,8 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
 
 def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Suggested:
     """Compute all images that have regions and no results; goes on where it was stopped."""
-    from ...batch.image_run import run_task
     from ...batch.running import check_out, plan
+    from ...batch.together import RunTasks
     from .opening import is_computed
 
     ended = Suggested()
@@ -151,32 +151,39 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     model = ModelLoader(project, device, store)
     with listening(lambda text: show(ManyImages(text))):
         model.prepare()
-    for number, task in enumerate(tasks, 1):
-        where = f"Image {number:,} of {len(tasks):,}: {task.name}"
-        show(ManyImages(where, (number - 1) / len(tasks)))
+    before = 0
+    while before < len(tasks):
+        work = RunTasks(model())
+        group = tasks[before : before + work.count(tasks[before:])]
+        where = f"Image {before + 1:,} of {len(tasks):,}: {group[0].name}"
+        if len(group) > 1:
+            where = f"Images {before + 1:,} to {before + len(group):,} of {len(tasks):,}"
+        show(ManyImages(where, before / len(tasks)))
 
-        def step(progress: Any, where: str = where, number: int = number) -> None:
-            text, part = getattr(progress, "text", ""), getattr(progress, "fraction", None)
-            if text:
-                fraction = (number - 1 + (part or 0.0)) / len(tasks)
-                show(partial(ManyImages, f"{where}, {text}", fraction))
-
+        step = partial(_show_step, where, before / len(tasks), len(group) / len(tasks))
         try:
             with listening(step):
-                report = run_task(task, model=model())
-            check_stopped()
+                for report in work.together(group):
+                    check_stopped()
+                    if report.is_disk_full:  # for the other images, too
+                        ended.disk_full = report.problem
+                        return ended
+                    if report.problem:
+                        ended.problems[report.name] = report.problem
+                    else:
+                        ended.done += 1
+                    show(About(report.name))
         except Cancelled:
             ended.stopped = True
             return ended
-        if report.is_disk_full:  # for the other images, too
-            ended.disk_full = report.problem
-            return ended
-        if report.problem:
-            ended.problems[task.name] = report.problem
-        else:
-            ended.done += 1
-        show(About(task.name))
+        before += len(group)
     return ended
+
+
+def _show_step(where: str, done: float, share: float, progress: Any) -> None:
+    text, part = getattr(progress, "text", ""), getattr(progress, "fraction", None)
+    if text:
+        show(partial(ManyImages, f"{where}, {text}", done + share * (part or 0.0)))
 
 
 def accept_work(
