@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,20 +10,19 @@ import typer
 
 from ..base.errors import InputError
 from ..engine.methods.registry import TYPICAL, list_methods
-from ..engine.models.specs import DEMO, DOMAINS, MODELS
+from ..engine.models.specs import DEMO, MODELS, Domain
 from ..results.settings import RunSettings
 from .console import echo, print_table, say
 from .options import with_settings
 from .running import fetch_model, fetch_sam, load
 
-Field = StrEnum("Field", list(DOMAINS))
 models = typer.Typer(help="Models: list, download, check, calibrate.", no_args_is_help=True)
 
 
 @models.command("list")
 def list_command(
     domain: Annotated[
-        Field | None, typer.Option(help="Only models trained on images of this field.")
+        Domain | None, typer.Option(help="Only models trained on images of this field.")
     ] = None,
 ) -> None:
     """List the models, and whether they are on this machine."""
@@ -32,16 +30,16 @@ def list_command(
     from ..engine.models.specs import ELSEWHERE
     from ..regions.sam.checkpoints import CHECKPOINTS
 
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for spec in list_models():
         if domain in (None, spec.domain):
             pixels = f"{spec.working_resolution} ({spec.native_resolution})"
-            row = (spec.name, spec.domain, model_state(spec), spec.size_text, pixels)
-            rows.append((*row, spec.license, spec.title))
+            about = (spec.size_text, pixels, spec.license, spec.title)
+            rows.append((spec.name, spec.domain, model_state(spec), *about))
     last = rows[-1]
     for sam in CHECKPOINTS.values() if domain is None else ():
-        about = f"{sam.title} (for segment)"
-        rows.append((sam.name, "regions", sam.state, sam.size_text, "1024", sam.license, about))
+        about = (sam.size_text, "1024", sam.license, f"{sam.title} (for segment)")
+        rows.append((sam.name, "regions", sam.state, *about))
     print_table(
         ("name", "field", "state", "size", "input", "licence", "what"),
         rows,

@@ -132,7 +132,8 @@ def photographs(domain: str = "general") -> tuple[Picture, ...]:
     """Return scikit-image's photographs with their labels, and its pictures of a field."""
     from skimage import data
 
-    known, labels = _PHOTOGRAPHS, LABELS
+    known = _PHOTOGRAPHS
+    labels: tuple[str, ...] = LABELS
     if domain in ("microscopy", "pathology"):
         known, labels = {**_PHOTOGRAPHS, **_FIELD_PICTURES}, _FIELD_LABELS
     return tuple(
@@ -229,5 +230,6 @@ def _probabilities(model: Backbone, picture: Picture) -> npt.NDArray[np.float32]
     vector = model.embed_images(image)[0].cpu().numpy()
     texts = model.encode_text([_TEMPLATE.format(label) for label in picture.labels])
     logits = model.logit_scale * (texts @ (vector / np.linalg.norm(vector)))
-    weights: npt.NDArray[np.float32] = np.exp(logits - logits.max())
-    return weights / weights.sum()
+    weights = np.exp(logits - logits.max())
+    shares: npt.NDArray[np.float32] = weights / weights.sum()
+    return shares

@@ -225,6 +225,7 @@ def test_one_fetch_brings_everything_and_then_no_socket_is_needed(
     name, hub, monkeypatch, tmp_path, request
 ):
     embed_images, embed_text, side = KINDS[name](hub, monkeypatch, tmp_path)
+    assert model_state(get_spec(name)) == "to fetch"
     fetch(name)
     request.getfixturevalue("no_network")
     assert model_state(get_spec(name)) == "on disk"
@@ -430,7 +431,7 @@ def test_tipsv2_works_with_maskclip_and_two_maps(tips):
     masks[0, :28, :28] = masks[1, 28:, 28:] = True
     method = region_embedder("maskclip", tips)
     method.set_image(picture)
-    embeddings = method.embed(masks).embeddings
+    embeddings = method.embed(masks)
     assert embeddings.shape == (2, 64)
     assert not np.allclose(embeddings[0], embeddings[1], atol=1e-3)
     inverter = MaskInverter(tips)

@@ -153,13 +153,13 @@ class ModelWidget(Topic, QWidget):
         labels, templates = ((), ()) if words is None else (words.labels, words.templates)
         layer = () if image is None else (image.name,)
         file = None if image is None else image.source.path
-        found = field_of(
+        guess = field_of(
             file=file,
             georeferenced=self._session.georeferenced,
             names=(*labels, *layer),
             templates=templates,
         )
-        self.field.say(models_for(found, self.spec.name))
+        self.field.say(models_for(guess, self.spec.name))
 
     def show_settings(self, settings: RunSettings) -> None:
         """Show settings; model and device stay where they are not offered here."""

@@ -24,20 +24,19 @@ from .registry import (
     get_spec,
     own_model,
     recorded_name,
-    tokenizer_folder,
     weights_on_disk,
 )
 from .specs import (
+    ALL_WEIGHTS_FILES,
     CONFIG_FILE,
     DEMO,
     MODELS,
     OPENAI_MEAN,
     OPENAI_STD,
     TRANSFORMERS_CONFIG,
-    TRANSFORMERS_WEIGHTS,
-    WEIGHTS_FILES,
     ModelSpec,
     bundled_folder,
+    tokenizer_folder,
     unknown_model,
 )
 from .state_layouts import read_transformers_folder, translated, with_context_of
@@ -165,12 +164,10 @@ def _supported(config: dict[str, Any], spec: ModelSpec) -> tuple[dict[str, Any],
 
 def _read_folder(folder: Path) -> tuple[dict[str, Any], ModelSpec, Path]:
     """Return configuration, spec and weights of a model folder."""
-    names = WEIGHTS_FILES
     try:
         if (folder / CONFIG_FILE).exists() or not (folder / TRANSFORMERS_CONFIG).exists():
             model, images = openclip.read_model_config(folder)
         else:
-            names = TRANSFORMERS_WEIGHTS
             model, images = read_transformers_folder(folder)
             model = openclip.check_config(model, folder / TRANSFORMERS_CONFIG)
     except InputError as error:
@@ -187,12 +184,12 @@ def _read_folder(folder: Path) -> tuple[dict[str, Any], ModelSpec, Path]:
         quick_gelu=model.get("quick_gelu", False),
         **images,
     )
-    files = [folder / name for name in names]
+    files = [folder / name for name in ALL_WEIGHTS_FILES]
     weights = next(filter(Path.exists, files), None)
     if weights is None:
         raise ModelError(
-            f"{folder} has a configuration and no weights ({' or '.join(names)}); was it copied "
-            "or downloaded to its end?"
+            f"{folder} has a configuration and no weights ({' or '.join(ALL_WEIGHTS_FILES)}); was "
+            "it copied or downloaded to its end?"
         )
     return *_supported(model, spec), weights
 

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from ...base.cache_folder import is_offline
 from ...base.errors import ModelError, OfflineError
 from ...base.reading import read_json, validated
-from .registry import VOCABULARIES, has_tokenizer
-from .specs import CONFIG_FILE, MODELS, ModelSpec, unknown_model
+from .specs import CONFIG_FILE, MODELS, VOCABULARIES, ModelSpec, has_tokenizer, unknown_model
 from .towers import unsupported_config, unsupported_tower
 
 with warnings.catch_warnings():
@@ -35,7 +34,7 @@ with warnings.catch_warnings():
     from open_clip.coca_model import CoCa, MultimodalCfg
     from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg, CustomTextCLIP
     from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
-    from open_clip.transformer import QuickGELU
+    from open_clip.transformer import QuickGELU as QuickGELU
 
     from . import text_towers
 

@@ -19,15 +19,17 @@ from ...base.download import (
 )
 from ...base.errors import ModelError, OfflineError
 from .specs import (
+    ALL_WEIGHTS_FILES,
     CHECKPOINTS,
     DEMO,
     MODELS,
     PREPROCESSOR,
-    TRANSFORMERS_WEIGHTS,
+    TOKENIZER_FILES,
     WEIGHTS_FILE,
-    WEIGHTS_FILES,
     ModelSpec,
     bundled_folder,
+    has_tokenizer,
+    tokenizer_folder,
     unknown_model,
 )
 
@@ -116,7 +118,7 @@ def model_state(spec: ModelSpec) -> ModelState:
     """
     if spec.bundled:
         return "bundled"
-    if own_model(spec.source) is not None:
+    if spec.name not in MODELS and own_model(spec.source) is not None:
         return "on disk"
     return "on disk" if weights_on_disk(spec) is not None else "to fetch"
 
@@ -142,21 +144,6 @@ def weights_on_disk(spec: ModelSpec) -> Path | None:
     return file.path if file is not None and file.is_complete else None
 
 
-_WEIGHTS_OF_HUB: Final = (*WEIGHTS_FILES, *TRANSFORMERS_WEIGHTS)
-VOCABULARIES: Final = (
-    "tokenizer.json",
-    "vocab.txt",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-)
-# The vocabulary last: without it, a folder is no tokenizer.
-TOKENIZER_FILES: Final = (
-    "special_tokens_map.json",
-    "tokenizer_config.json",
-    "config.json",
-    *VOCABULARIES,
-)
 OFFLINE_PAGE: Final = (
     "https://napari-maskinversion.github.io/napari-maskinversion/latest/install/#offline"
 )
@@ -191,7 +178,7 @@ def fetch(
             lock=folder / ".lock",
             alternative=ways,
             local=lambda: recorded_weights(folder),
-            remote=lambda: announced_file(repository, path or _WEIGHTS_OF_HUB, folder),
+            remote=lambda: announced_file(repository, path or ALL_WEIGHTS_FILES, folder),
         ),
     )
 
@@ -206,16 +193,6 @@ def _fetch_companions(spec: ModelSpec, repository: str, folder: Path) -> None:
         fetch_small_files(spec.tokenizer, TOKENIZER_FILES, tokenizer_folder(folder))
         if not has_tokenizer(tokenizer_folder(folder)):
             raise ModelError(f"{spec.tokenizer}, the tokenizer of {spec.name}, has no vocabulary.")
-
-
-def tokenizer_folder(folder: Path) -> Path:
-    """Return where a model's folder holds its tokenizer."""
-    return folder / "tokenizer"
-
-
-def has_tokenizer(folder: Path) -> bool:
-    """Return whether a folder holds the vocabulary of a tokenizer."""
-    return any((folder / name).exists() for name in VOCABULARIES)
 
 
 def how_to_bring(spec: ModelSpec) -> str:

@@ -25,9 +25,23 @@ WEIGHTS_FILES: Final = (WEIGHTS_FILE, "open_clip_pytorch_model.bin")
 
 TRANSFORMERS_CONFIG: Final = "config.json"
 PREPROCESSOR: Final = "preprocessor_config.json"
-TRANSFORMERS_WEIGHTS: Final = ("model.safetensors", "pytorch_model.bin")
-"""The same in the format of transformers."""
+ALL_WEIGHTS_FILES: Final = (*WEIGHTS_FILES, "model.safetensors", "pytorch_model.bin")
+"""With those in the format of transformers."""
 
+VOCABULARIES: Final = (
+    "tokenizer.json",
+    "vocab.txt",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
+# The vocabulary last: without it, a folder is no tokenizer.
+TOKENIZER_FILES: Final = (
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    "config.json",
+    *VOCABULARIES,
+)
 OPENAI_MEAN: Final = (0.48145466, 0.4578275, 0.40821073)
 OPENAI_STD: Final = (0.26862954, 0.26130258, 0.27577711)
 HALF: Final = (0.5, 0.5, 0.5)
@@ -171,3 +185,13 @@ def _is_path(name: str) -> bool:
 def bundled_folder() -> Path:
     """Return the folder of the bundled model's files."""
     return Path(__file__).resolve().parents[2] / "demo_model" / "weights"
+
+
+def tokenizer_folder(folder: Path) -> Path:
+    """Return where a model's folder holds its tokenizer."""
+    return folder / "tokenizer"
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Return whether a folder holds the vocabulary of a tokenizer."""
+    return any((folder / name).exists() for name in VOCABULARIES)

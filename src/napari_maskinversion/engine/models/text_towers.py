@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from open_clip.hf_model import HFTextEncoder
@@ -85,7 +85,7 @@ def _sinusoids(length: int, width: int) -> Tensor:
 def _bert(text: Mapping[str, Any], embed_dim: int) -> nn.Module:
     from transformers import BertConfig
 
-    tower = HFTextEncoder(
+    tower: nn.Module = HFTextEncoder(
         "bert",
         output_dim=embed_dim,
         config=BertConfig(**BERT_SIZES),
@@ -93,7 +93,7 @@ def _bert(text: Mapping[str, Any], embed_dim: int) -> nn.Module:
         proj_type=text.get("hf_proj_type"),
     )
     if text.get("hf_pooler_type") != "cls_pooler":
-        tower.transformer.pooler = None  # open_clip trains without
+        cast("Any", tower).transformer.pooler = None  # open_clip trains without
     return tower
 
 
@@ -125,4 +125,5 @@ def build_with_text(kind: type[nn.Module], arguments: dict[str, Any]) -> nn.Modu
     module.text = make(text, arguments["embed_dim"])
     module.context_length = module.text.context_length
     module.vocab_size = module.text.vocab_size
-    return module
+    built: nn.Module = module
+    return built

@@ -50,10 +50,10 @@ def field_of(
     return None
 
 
-def models_for(found: tuple[Domain, str] | None, chosen: str) -> str:
-    """Return a line with the models of a field, "" if the chosen one is of it or none is found."""
+def models_for(guess: tuple[Domain, str] | None, chosen: str) -> str:
+    """Return a line with the models of a field; "" if the chosen one is among them."""
     spec = MODELS.get(chosen)
-    if found is None or spec is None or spec.domain == found[0]:
+    if guess is None or spec is None or spec.domain == guess[0]:
         return ""
-    names = [spec.name for spec in MODELS.values() if spec.domain == found[0]]
-    return f"{found[1]}: models trained on {found[0]} are {', '.join(names)}."
+    names = [spec.name for spec in MODELS.values() if spec.domain == guess[0]]
+    return f"{guess[1]}: models trained on {guess[0]} are {', '.join(names)}."
