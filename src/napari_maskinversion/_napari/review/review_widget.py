@@ -29,6 +29,7 @@ from .review_options import ReviewOptions
 from .review_state import WORD_KEYS, Choice
 
 _ORDERS: Final[tuple[tuple[str, Order], ...]] = (
+    ("most different first", "different"),
     ("least certain (margin)", "margin"),
     ("least certain (entropy)", "entropy"),
     ("smallest", "smallest"),
