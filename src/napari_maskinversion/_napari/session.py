@@ -354,6 +354,7 @@ class Session(EventedModel):
     others_picked: bool = False
     tab: str = ""  # The tab in view
     live: bool = False  # Whether results follow every change
+    georeferenced: bool = False  # Whether the file of the image has map coordinates
     doubt: Any = None  # When a model was found not to know the image; see `image_unknown`
     looked_at: Any = None  # The last image that was looked at, and a line; see `image_note`
     download: Download | None = None  # The download of a model that goes on
@@ -678,6 +679,15 @@ class Session(EventedModel):
     def select(self, row: int, *, picked: bool = True) -> None:
         """Select a region by its row."""
         self._together = {"picked": picked, "row": row}
+
+    def select_place(self, place: RegionPlace) -> bool:
+        """Select a region of the results shown, and look at it; return whether it is there."""
+        regions = () if self.results is None else self.results.regions
+        keys = [(region.id, region.position) for region in regions]
+        if (place.region, place.position) not in keys:
+            return False
+        self.select(keys.index((place.region, place.position)))
+        return True
 
     def turn_to(self, plane: Position | None) -> None:
         """Take another plane of the image into view; results that it has come back."""
