@@ -361,7 +361,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--parts", default="ways,orders,doubtful", help="separated by commas")
     parser.add_argument("--sets", default=",".join(KINDS), help="separated by commas")
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "learning-curves.json")
