@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..base.errors import InputError, MaskInversionError
-from ..base.targets import check_folder
+from ..base.targets import check_folder, check_targets
+from ..language.labels.learned import SUFFIX
 from ..library.library import Library
+from ..library.training import train
 from .console import ProgressBar, echo, print_table, say
 from .options import template_option, with_option_groups
 from .running import load
@@ -19,6 +21,7 @@ from .running import load
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..learning.classifier import Classifier
     from ..library.filters import Where
 
 library = typer.Typer(
@@ -194,6 +197,54 @@ def similar_command(
     opened = Library.open(place)
     answers = opened.search(like=regions, unlike=unlike or (), top=top, **filters.where)
     _print(answers, f"like {', '.join(map(str, regions))}")
+
+
+@library.command("train")
+@with_option_groups
+def train_command(
+    place: Place,
+    filters: Filters,
+    out: Annotated[Path, typer.Option(help=f"File of the classifier; ends in {SUFFIX}.")],
+    on: Annotated[Literal["decisions"], typer.Option(help="What to learn.")] = "decisions",
+    labels: Annotated[
+        str | None, typer.Option(help="All classes (default: the words that were accepted).")
+    ] = None,
+    template: Annotated[list[str] | None, template_option("photo")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    overwrite: Annotated[bool, typer.Option(help="Replace the file.")] = False,
+) -> None:
+    """Learn a classifier from decisions; --classifier of run and batch ranks words by it."""
+    opened = Library.open(place)
+    out = out if out.suffix.lower() == SUFFIX else out.with_name(out.name + SUFFIX)
+    check_targets([out], overwrite=overwrite)
+    trained = train(
+        opened,
+        labels,
+        lambda space: load(space.model, space.architecture, device),
+        template or (),
+        filters.where,
+    )
+    _print_scores(trained)
+    say(f"Wrote {trained.save(out, overwrite=overwrite)}")
+
+
+def _print_scores(trained: Classifier) -> None:
+    scores = trained.scores
+    rows = []
+    for name, count in trained.counts.items():
+        one = None if scores is None else scores.classes.get(name)
+        rows.append((name, str(count), *(("", "") if one is None else one.texts)))
+    print_table(("class", "decisions", "right", "95 %"), rows, right=("decisions", "right"))
+    if scores is None:
+        say("Too few decisions to measure the accuracy: accept more regions of each word.")
+    else:
+        right, interval = scores.all.texts
+        say(
+            f"Right on {scores.over} that were held out: {right} of {scores.all.regions} regions "
+            f"({interval}); the words alone: {100 * scores.words:.0f} %"
+        )
+    for note in trained.notes:
+        say(note)
 
 
 def _print(answers: pd.DataFrame, title: str) -> None:

@@ -24,19 +24,21 @@ from ..language.text import embed_vocabulary
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
+from ..results.spaces import Space
 from ..review.reporting import with_decisions
 from .adding import add_bundle, image_problem, located, rows_of
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .searching import direction, nearest
-from .spaces import Space
 from .store import ROWS, Store
 from .thumbnails import decoded
+from .training import train
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..engine.models.backbone import Backbone
+    from ..learning.classifier import Classifier
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -328,17 +330,8 @@ class Library:
         """Return the embeddings of the words looked for, and of those to be avoided."""
         if not words:
             return [], []
-        if model is None and self._model is None:
-            from ..engine.models.loading import load_where_it_fits
-
-            self._model = load_where_it_fits(space.model, architecture=space.architecture).model
-        model = model or self._model
-        assert model is not None
-        if model.fingerprint != space.fingerprint:
-            raise InputError(
-                f"The model {model.name} here is not the one of the library's embeddings, so words "
-                "cannot be compared with them; load the same weights."
-            )
+        model = model or self._loaded(space)
+        self.check_model(model, space)
         avoided = [word.strip().lower().startswith(NOT) for word in words]
         names = [
             word.strip()[len(NOT) * no :].strip() for word, no in zip(words, avoided, strict=True)
@@ -350,6 +343,21 @@ class Library:
             for unwanted in (False, True)
         )
         return wanted, unwanted
+
+    def _loaded(self, space: Space) -> Backbone:
+        if self._model is None:
+            from ..engine.models.loading import load_where_it_fits
+
+            self._model = load_where_it_fits(space.model, architecture=space.architecture).model
+        return self._model
+
+    def check_model(self, model: Backbone, space: Space) -> None:
+        """Refuse a model whose words cannot be compared with the embeddings of a space."""
+        if model.fingerprint != space.fingerprint:
+            raise InputError(
+                f"The model {model.name} here is not the one of the library's embeddings, so words "
+                "cannot be compared with them; load the same weights."
+            )
 
     def _rows(self, database: sqlite3.Connection, space: Space, where: Where) -> IntArray | None:
         """Return the rows of a space that fit filters; None if these are all vectors."""
@@ -366,6 +374,39 @@ class Library:
         if not is_filtered:
             self._live[space.id] = (changes, every)
         return every
+
+    def train(
+        self,
+        words: str | Sequence[str] | Vocabulary | None = None,
+        *,
+        model: Backbone | None = None,
+        templates: Sequence[str] = (),
+        **where: Unpack[Where],
+    ) -> Classifier:
+        """Learn a classifier from decisions; rejected regions are "none of these".
+
+        Parameters
+        ----------
+        words : str, sequence of str or Vocabulary, optional
+            All classes, as ``--labels`` takes them; default: the words that were accepted.
+        model : Backbone, optional
+            The model for the words; default: that of the library, loaded by its name.
+        templates : sequence of str
+            Prompts for the words; default: ``"photo"``.
+        **where
+            Filters, see `Library`.
+
+        Returns
+        -------
+        Classifier
+            Its ``scores`` were measured on images that were held out, ``notes`` say what to know.
+
+        Raises
+        ------
+        InputError
+            If there is nothing to tell apart, or a word was accepted that is not in ``words``.
+        """
+        return train(self, words, model or self._loaded, templates, where)
 
     def thumbnail(self, id: int) -> npt.NDArray[np.uint8] | None:
         """Return a small picture of a region.
