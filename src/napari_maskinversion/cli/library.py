@@ -13,7 +13,6 @@ from ..base.errors import InputError, MaskInversionError
 from ..base.targets import check_folder, check_targets
 from ..language.labels.learned import SUFFIX
 from ..library.library import Library
-from ..library.training import train
 from .console import ProgressBar, echo, print_table, say
 from .options import template_option, with_option_groups
 from .running import load
@@ -21,7 +20,6 @@ from .running import load
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..learning.classifier import Classifier
     from ..library.filters import Where
 
 library = typer.Typer(
@@ -210,41 +208,21 @@ def train_command(
         str | None, typer.Option(help="All classes (default: the words that were accepted).")
     ] = None,
     template: Annotated[list[str] | None, template_option("photo")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    features: Annotated[
+        bool, typer.Option(help="Learn from size and shape, too; for images of one scale.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace the file.")] = False,
 ) -> None:
     """Learn a classifier from decisions; --classifier of run and batch ranks words by it."""
     opened = Library.open(place)
     out = out if out.suffix.lower() == SUFFIX else out.with_name(out.name + SUFFIX)
     check_targets([out], overwrite=overwrite)
-    trained = train(
-        opened,
-        labels,
-        lambda space: load(space.model, space.architecture, device),
-        template or (),
-        filters.where,
-    )
-    _print_scores(trained)
-    say(f"Wrote {trained.save(out, overwrite=overwrite)}")
-
-
-def _print_scores(trained: Classifier) -> None:
-    scores = trained.scores
-    rows = []
-    for name, count in trained.counts.items():
-        one = None if scores is None else scores.classes.get(name)
-        rows.append((name, str(count), *(("", "") if one is None else one.texts)))
-    print_table(("class", "decisions", "right", "95 %"), rows, right=("decisions", "right"))
-    if scores is None:
-        say("Too few decisions to measure the accuracy: accept more regions of each word.")
-    else:
-        right, interval = scores.all.texts
-        say(
-            f"Right on {scores.over} that were held out: {right} of {scores.all.regions} regions "
-            f"({interval}); the words alone: {100 * scores.words:.0f} %"
-        )
-    for note in trained.notes:
+    trained = opened.train(labels, features=features, templates=template or (), **filters.where)
+    names = ("class", "decisions", "right", "95 %")
+    print_table(names, trained.rows(), right=names[1:])
+    for note in (trained.summary, *trained.notes):
         say(note)
+    say(f"Wrote {trained.save(out, overwrite=overwrite)}")
 
 
 def _print(answers: pd.DataFrame, title: str) -> None:

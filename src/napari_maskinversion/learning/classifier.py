@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -23,6 +23,7 @@ from ..language.labels.learned import FORMAT, SUFFIX, VERSION, read_head
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.ranking.ranking import Ranking
 from .evidence import Scores, cautions, doubtful, score, usable
+from .features import NAMES, HasShape, check_features, features_of
 from .fitting import Task, chosen_folds, product, temperature_of
 
 FloatArray = npt.NDArray[np.floating]
@@ -58,6 +59,7 @@ class Classifier:
     notes: tuple[str, ...] = ()  # What the user should know about the decisions
     # Of decided regions, by row of `fit`: probabilities by classifiers that did not see them
     held_out: FloatArray | None = None
+    features: tuple[str, ...] = ()  # What it takes besides embeddings, see `features.NAMES`
     space: str = ""  # What the embeddings were computed with, see `Space.about`; "": unknown
 
     @property
@@ -150,6 +152,7 @@ class Classifier:
         end_threads()
         return replace(
             begun,
+            features=() if features is None else NAMES[: features.shape[1]],
             learned=learned,
             strength=strength,
             counts={name: names.count(name) for name in seen},
@@ -157,6 +160,25 @@ class Classifier:
             notes=notes,
             held_out=held,
         )
+
+    @property
+    def summary(self) -> str:
+        """One line about its accuracy."""
+        if self.scores is None:
+            return "Too few decisions to measure the accuracy: accept more regions of each word."
+        (right, interval), scores = self.scores.all.texts, self.scores
+        return (
+            f"Right on {scores.over} that were held out: {right} of {scores.all.regions} regions "
+            f"(95 %: {interval}); the words alone: {100 * scores.words:.0f} %"
+        )
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return a table for people: class, decisions, share that is right, its interval."""
+        scored = {} if self.scores is None else self.scores.classes
+        return [
+            (name, str(count), *(scored[name].texts if name in scored else ("", "")))
+            for name, count in self.counts.items()
+        ]
 
     def doubtful(self, labels: Sequence[str | None]) -> list[tuple[int, str]]:
         """Return the rows of `fit` that look wrong, and what they look like; the worst first."""
@@ -182,15 +204,20 @@ class Classifier:
         )
 
     def rank(
-        self, embeddings: FloatArray, labels: Sequence[str], unknown: Collection[str] = ()
+        self,
+        embeddings: FloatArray,
+        labels: Sequence[str],
+        unknown: Collection[str] = (),
+        regions: Iterable[HasShape] = (),
     ) -> list[Ranking]:
         """Rank some of the classes for regions.
 
         The similarity of a class is its logit over the model's logit scale: the cosine of its word
-        plus what was learned.
+        plus what was learned. ``regions`` are for classifiers that learned sizes and shapes.
         """
         columns = [self.classes.index(label) for label in labels]
-        logits = self.logits(embeddings)[:, columns]
+        features = features_of(regions) if self.features else None
+        logits = self.logits(embeddings, features)[:, columns]
         chances = _softmax(logits)
         similarities = (logits * (self.temperature / self.scale)).astype(np.float32)
         orders, names = np.argsort(-logits, axis=1, kind="stable"), np.array(labels, object)
@@ -257,6 +284,7 @@ class Classifier:
             scores=self.scores,
             notes=list(self.notes),
             space=json.loads(self.space or "{}"),
+            features=list(self.features),
             software=version("napari-maskinversion"),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -321,6 +349,7 @@ class _Record(BaseModel):
     scores: Scores | None
     notes: list[str]
     space: dict[str, Any]
+    features: list[str] = []
     software: str  # Version of the plugin that wrote it
     created: str
 
@@ -335,6 +364,7 @@ def _load(path: Path, *_: int) -> Classifier:
         [label for label in content.labels if label.name != NONE_OF_THESE],
         content.templates or (),
     )
+    check_features(record.features, path)
     arrays = load_file(path)
     classes = (*vocabulary.labels, *[NONE_OF_THESE] * record.none)
     shapes = {
@@ -356,6 +386,7 @@ def _load(path: Path, *_: int) -> Classifier:
         counts=record.counts,
         scores=record.scores,
         notes=tuple(record.notes),
+        features=tuple(record.features),
         space=json.dumps(record.space, sort_keys=True) if record.space else "",
         **{name: arrays[name] for name in _ARRAYS},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..language.ranking.ranking import Ranking, rank
 from ..results.settings import RunSettings
 from ..results.spaces import Space
 from .classifier import Classifier
+from .features import HasShape
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -27,10 +28,11 @@ def rank_words(
     vocabulary: Vocabulary,
     texts: FloatArray,
     unknown: Collection[str] = (),
+    regions: Iterable[HasShape] = (),
 ) -> list[Ranking]:
     """Rank the labels of a vocabulary for regions.
 
-    Shapes: embeddings (N, e), unit norm; texts (words, e).
+    ``regions`` are those of the embeddings. Shapes: embeddings (N, e), unit norm; texts (words, e).
     """
     if vocabulary.learned is None:
         return rank(
@@ -50,7 +52,7 @@ def rank_words(
         places = [vocabulary.labels.index(label.name) for label in more]
         rows = [row for row, owner in enumerate(vocabulary.owners) if owner in places]
         classifier = classifier.with_words(new, texts[rows])
-    return classifier.rank(embeddings, vocabulary.labels, unknown)
+    return classifier.rank(embeddings, vocabulary.labels, unknown, regions)
 
 
 def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str) -> None:

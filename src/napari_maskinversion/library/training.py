@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from ..language.text import embed_vocabulary
 from ..learning.classifier import Classifier
+from ..learning.features import features_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..engine.models.backbone import Backbone
     from ..results.spaces import Space
-    from .filters import Where
-    from .library import Library
 
+FloatArray = npt.NDArray[np.float32]
 _LISTED: Final = 10
+_BOX: Final = ("y0", "x0", "y1", "x1")
+
+
+class _Shape(NamedTuple):
+    area: float
+    bbox: tuple[int, int, int, int]
 
 
 def train(
-    library: Library,
+    rows: pd.DataFrame,
+    vectors: FloatArray,
+    space: Space,
     words: str | Sequence[str] | Vocabulary | None,
-    model: Backbone | Callable[[Space], Backbone],
+    model: Backbone,
     templates: Sequence[str],
-    where: Where,
+    *,
+    features: bool,
 ) -> Classifier:
-    """Learn from the regions of a library that fit filters; see `Library.train`."""
-    filters: Any = {**where, "decision": ("accepted", "rejected")}
-    rows = library.rows(**filters)
-    if not len(rows):
-        raise InputError(
-            f"The library {library.folder} has no decisions: accept or reject regions in a review, "
-            "then add the results again."
-        )
-    counts = rows["space"].value_counts()
-    space = library.space(rows["id"][rows["space"] == counts.index[0]].tolist())
+    """Learn from decided regions of a library; see `Library.train`.
+
+    Rows of other spaces are named; vectors (n, e) are those of this one.
+    """
+    others = rows[rows["space"] != space.id]
     rows = rows[rows["space"] == space.id]
     labels = [name or None for name in rows["label"]]
     if words is None:
@@ -47,12 +56,11 @@ def train(
             raise InputError("Every region was rejected: there are no words to learn; name some.")
         words = [str(name) for name, _ in accepted.most_common()]
     vocabulary = vocabulary_of(words, templates)
-    loaded = model(space) if callable(model) else model
-    library.check_model(loaded, space)
-    texts = embed_vocabulary(loaded, vocabulary)
-    begun = Classifier.of_words(vocabulary, texts, loaded.logit_scale, space.about)
+    texts = embed_vocabulary(model, vocabulary)
+    begun = Classifier.of_words(vocabulary, texts, model.logit_scale, space.about)
     images = rows["image"] + "\0" + rows["series"].astype(str)
-    fitted = begun.fit(library.vectors(rows["id"].tolist()), labels, images.tolist())
+    shapes = features_of(map(_Shape, rows["area"], zip(*(rows[one] for one in _BOX), strict=True)))
+    fitted = begun.fit(vectors, labels, images.tolist(), features=shapes if features else None)
     if found := fitted.doubtful(labels):
         listed = ", ".join(
             f"{rows['id'].iloc[row]} ({labels[row] or NONE_OF_THESE}, looks like {name})"
@@ -61,11 +69,11 @@ def train(
         more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
         note = f"Decisions that may be wrong, by number in the library: {listed}{more}"
         fitted = replace(fitted, notes=(*fitted.notes, note))
-    if len(counts) > 1:
-        others = ", ".join(map(str, counts.index[1:]))
+    if len(others):
+        numbers = ", ".join(map(str, sorted(set(others["space"]))))
         note = (
-            f"Left out {counts.iloc[1:].sum()} regions of other models or settings (space "
-            f"{others}), whose embeddings cannot be compared."
+            f"Left out {len(others)} regions of other models or settings (space {numbers}), whose "
+            "embeddings cannot be compared."
         )
         fitted = replace(fitted, notes=(note, *fitted.notes))
     return fitted

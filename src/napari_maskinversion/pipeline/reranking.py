@@ -27,6 +27,6 @@ def rerank(model: Backbone, results: Results, vocabulary: Vocabulary | None) -> 
         )
     check_space(vocabulary, info.settings, info.space)
     texts, unknown = embed_vocabulary(model, vocabulary), unknown_to(model, vocabulary)
-    rankings = rank_words(model, results.embeddings, vocabulary, texts, unknown)
+    rankings = rank_words(model, results.embeddings, vocabulary, texts, unknown, results.regions)
     pairs = zip(results.regions, rankings, strict=True)
     return Results(info, tuple(replace(row, ranking=one) for row, one in pairs))

@@ -277,7 +277,9 @@ class _Run:
         words, ranking = self._words, None
         if words is not None and self._text is not None:
             embeddings = one.result.embeddings
-            ranking = rank_words(self._model, embeddings, words, self._text, self._unknown)
+            regions = [one.work.plane_regions[member] for member in one.members]
+            about = (self._text, self._unknown, regions)
+            ranking = rank_words(self._model, embeddings, words, *about)
         assert self._results is not None
         limits, cut_out = self._results.info.limits, self._settings.method.cut_out
         finished = _results(one, ranking, limits, cut_out=cut_out)

@@ -30,7 +30,7 @@ from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window, regions_in
 from ..language.labels.vocabulary import Vocabulary
 from ..language.text import embed_vocabulary
-from ..results.region_result import WindowRecord
+from ..results.region_result import SMALLER_INPUT, WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
 from .progress import Progress, Stage
 from .timings import remember
@@ -461,15 +461,16 @@ def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -
     A smaller input has room for all regions of a chunk again, and the CPU for the whole input.
     """
     attempts: list[Attempt] = []
-    side, note = resolution, ""
+    side, note, smaller = resolution, "", ""
     for _ in range(_HALVINGS + 1):
         count = at_once
         while count:
             attempts.append(Attempt(count, device, side, note))
             count //= 2
-            note = f"Not enough memory: {count} region{'s' * (count != 1)} at once"
+            few = f"{count} region{'s' * (count != 1)} at once"
+            note = f"{smaller}, {few}" if smaller else f"Not enough memory: {few}"
         side = patch * int(side / 2 / patch)
         if side < _MIN_TOKENS * patch:
             break
-        note = f"Not enough memory: input of {side} px instead of {resolution}"
+        note = smaller = f"{SMALLER_INPUT} {side} px instead of {resolution}"
     return then_on_cpu(attempts, f"Not enough memory on {device}: going on on the CPU")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from ..base.reading import parse_json
+from .region_result import SMALLER_INPUT
 from .results import Results
 from .settings import RunSettings, fields_of
 
@@ -51,18 +52,23 @@ class Space:
     def of(cls, results: Results) -> Self:
         """Return the space of results."""
         info = results.info
-        seen = [one.resolution for one in results.windows if one.resolution]
-        return cls.planned(info.settings, info.space, info.embed_dim, seen)
+        # None is the model's own, whatever the windows of an image are, unless memory ran out;
+        # where one was chosen, smaller ones mean that.
+        side = info.settings.resolution
+        halved = [
+            one.resolution
+            for one in results.windows
+            if one.resolution and (side or one.memory_note.startswith(SMALLER_INPUT))
+        ]
+        return cls.planned(info.settings, info.space, info.embed_dim, halved)
 
     @classmethod
     def planned(
-        cls, settings: RunSettings, space: str, width: int, seen: Sequence[int] = ()
+        cls, settings: RunSettings, space: str, width: int, halved: Sequence[int] = ()
     ) -> Self:
         """Return the space of a run: its settings, and the space that its `RunInfo` tells."""
-        groups = ("inversion",) * settings.method.uses_inversion + ("input", "window")
-        # None is the model's own, whatever the windows of an image are; where one was chosen,
-        # smaller ones mean that memory ran out.
-        side = settings.resolution
+        groups, side = ("inversion",) * settings.method.uses_inversion, settings.resolution
+        groups += ("input", "window")
         about: dict[str, Any] = {
             "model": settings.model,
             "architecture": settings.architecture,
@@ -72,7 +78,7 @@ class Space:
                 for one in fields_of(*groups)
                 if one.key not in _NO_DIFFERENCE
             },
-            "resolution": side and min([side, *seen]),
+            "resolution": min([side, *halved]) if side else min(halved, default=None),
         }
         return cls(about=json.dumps(about, sort_keys=True), width=width)
 

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
-from ...batch.decided import Accepted, Summary, accept_steps, summarize, take_back_steps
+from ...batch.decided import (
+    Accepted,
+    Summary,
+    accept_steps,
+    add_to_library,
+    summarize,
+    take_back_steps,
+    update_library,
+)
 from ...batch.opened import OpenProject
 from ..run_requests.preparing import check_on_disk
 from ..session import ManyImages
@@ -107,6 +115,7 @@ def ahead_work(
             model.prepare()
             _held = hold(project.out)
             problem = run_task(task, model=model()).problem
+            problem = problem or _kept_in_library(project, name)
     except Cancelled:
         raise
     except MaskInversionError as error:  # it can still be looked at
@@ -115,6 +124,15 @@ def ahead_work(
     if problem and _NAMELESS not in problem:
         opened = replace(opened, problem=problem)
     return opened
+
+
+def _kept_in_library(project: OpenProject, name: str) -> str:
+    """Add a computed image to the project's library; return why that failed."""
+    try:
+        add_to_library(project, name)
+    except MaskInversionError as error:
+        return f"it was computed, but not added to the library: {' '.join(str(error).split())}"
+    return ""
 
 
 def list_work(project: OpenProject, names: Sequence[str]) -> None:
@@ -168,10 +186,9 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
                     if report.is_disk_full:  # for the other images, too
                         ended.disk_full = report.problem
                         return ended
-                    if report.problem:
-                        ended.problems[report.name] = report.problem
-                    else:
-                        ended.done += 1
+                    ended.done += not report.problem
+                    if problem := report.problem or _kept_in_library(project, report.name):
+                        ended.problems[report.name] = problem
                     show(About(report.name))
         except Cancelled:
             ended.stopped = True
@@ -187,20 +204,22 @@ def _show_step(where: str, done: float, share: float, progress: Any) -> None:
 
 
 def accept_work(
-    project: OpenProject, names: Sequence[str], word: str, confidence: float
+    project: OpenProject, names: Sequence[str], word: str, confidence: float, library: Any = None
 ) -> Accepted:
     """Accept a word in images; Cancel keeps what was accepted so far."""
     steps = accept_steps(project, names, word, confidence)
-    return _deciding(project, steps, len(names), word)
+    return _deciding(project, steps, len(names), word, library)
 
 
-def take_back_work(project: OpenProject, accepted: Accepted) -> Accepted:
+def take_back_work(project: OpenProject, accepted: Accepted, library: Any = None) -> Accepted:
     """Take back what was accepted."""
     steps = take_back_steps(project, accepted)
-    return _deciding(project, steps, len(accepted.regions), accepted.word)
+    return _deciding(project, steps, len(accepted.regions), accepted.word, library)
 
 
-def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str) -> Accepted:
+def _deciding(
+    project: OpenProject, steps: Iterable[Any], total: int, word: str, library: Any
+) -> Accepted:
     regions: dict[str, Any] = {}
     problems: dict[str, str] = {}
     try:
@@ -209,6 +228,8 @@ def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str)
                 regions[name] = keys
                 with suppress(MaskInversionError, OSError):
                     show(About(name, summarize(project, name)))
+                    if library is not None:
+                        update_library(project, name, library)
             if problem:
                 problems[name] = problem
             show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))

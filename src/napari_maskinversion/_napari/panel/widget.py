@@ -104,7 +104,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
         self.runner = self.run_controller.worker
         yield False
-        self.review = ReviewController(self.canvas, self)
+        self.review = ReviewController(self.canvas, self.store, self)
         yield False
         shared = Shared(self._viewer, session, self.canvas, self.store)
         self.why, self.compare = WhySection(shared), CompareSection(shared)
@@ -120,7 +120,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
-        self.library = LibraryController(self._viewer, session, self)
+        self.library = LibraryController(self._viewer, session, self.store, self)
         yield False
         self.images = ImagesController(self._viewer, session, self.store, self)
         yield False
