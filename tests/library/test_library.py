@@ -14,9 +14,9 @@ from napari_maskinversion import errors
 from napari_maskinversion.base.locks import Lock
 from napari_maskinversion.library import store
 from napari_maskinversion.library.library import Library
-from napari_maskinversion.library.spaces import Space
 from napari_maskinversion.library.store import LOCK, ROWS
 from napari_maskinversion.results.export.archive import save_archive
+from napari_maskinversion.results.spaces import Space
 from tests.disk import full_after
 
 from .made import WIDTH, bundle, vectors, write_image

@@ -119,7 +119,7 @@ def batch_command(
 
 def _project(place: Path | None, many: ManyImages, words: Words) -> OpenProject:
     """Return what is to be run, with the words of the options."""
-    labels, template = words.labels, words.template
+    labels, template = words.only_list, words.template
     if place is None:
         pairs, here = many.pairs().pairs, Path.cwd()
         if many.table is None and not any(one.regions for one in pairs):

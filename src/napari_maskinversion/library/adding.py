@@ -16,9 +16,9 @@ from ..base.validation import encodable
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource
 from ..results.export.bundle import Bundle
+from ..results.spaces import Space
 from ..review.reporting import decided_bundle
 from .filters import utc
-from .spaces import Space
 from .store import ImageRecord, Store
 from .thumbnails import thumbnail
 

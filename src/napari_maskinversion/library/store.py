@@ -26,7 +26,7 @@ from ..base.atomic_files import sync_folder
 from ..base.errors import InputError
 from ..base.locks import Lock
 from ..base.reading import is_address
-from .spaces import Space
+from ..results.spaces import Space
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]

@@ -43,6 +43,7 @@ class ReviewQueue:
         self._status = np.zeros(len(self.keys), np.int8)
         self._accepted: dict[int, str] = {}
         self._filter: tuple[frozenset[int], str | None] = (frozenset(), None)
+        self._only: npt.NDArray[np.intp] | None = None
         self._order = self._place = np.arange(len(self.keys))  # as `sort` does with "given"
         self.suggest(margins=margins, entropies=entropies, labels=labels)
 
@@ -108,9 +109,16 @@ class ReviewQueue:
         self._place[self._order] = rows
         self._filter_rows()
 
-    def show(self, *, status: Iterable[Status] = (), label: str | None = None) -> None:
-        """Show only rows with these states (default: all) and this label (default: any)."""
+    def show(
+        self,
+        *,
+        status: Iterable[Status] = (),
+        label: str | None = None,
+        rows: Iterable[int] | None = None,
+    ) -> None:
+        """Show only rows with these states (default: all), this label (any), of these (all)."""
         self._filter = (frozenset(STATUSES.index(one) for one in status), label)
+        self._only = None if rows is None else np.array(list(rows), np.intp)
         self._filter_rows()
 
     def mark(self, changes: Step) -> None:
@@ -182,6 +190,9 @@ class ReviewQueue:
     def _filter_rows(self) -> None:
         states, label = self._filter
         shown = np.ones(len(self.keys), bool)
+        if self._only is not None:
+            shown[:] = False
+            shown[self._only] = True
         if states:
             shown &= np.isin(self._status, list(states))
         if label is not None:

@@ -19,8 +19,8 @@ from ...base.errors import InputError, MaskInversionError
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...library.searching import direction, wanted_and_not
-from ...library.spaces import Space
 from ...results.export.archive import open_archive
+from ...results.spaces import Space
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
