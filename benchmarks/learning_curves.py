@@ -28,9 +28,11 @@ from numpy.typing import NDArray
 from napari_maskinversion import InversionConfig, load_model
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.cache_folder import cache_folder
+from napari_maskinversion.base.regions import Region
 from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.demo_model.domains import KINDS, NAMES, load
 from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.learning.features import features_of
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 from napari_maskinversion.review.queue import farthest
 
@@ -49,10 +51,11 @@ Scores = NDArray[Any]
 
 @dataclass(frozen=True)
 class Pool:
-    """Regions: embeddings (N, e), properties (N, p), text (L, e), true label and image (N,)."""
+    """Regions: embeddings, properties, shapes (N, ...), texts (L, e), label and image (N,)."""
 
     embeddings: NDArray[np.float32]
-    properties: NDArray[np.float64]
+    properties: NDArray[np.float64]  # what other programs learn from
+    shapes: NDArray[np.float64]  # `learning.features`
     texts: NDArray[np.float32]
     labels: NDArray[np.int64]
     images: NDArray[np.int64]
@@ -84,8 +87,10 @@ def pool_of(subject: ModelUnderTest, folder: Path, kind: str) -> Pool:
     _, images = np.unique([case.source for case in cases], return_inverse=True)
     names = tuple(NAMES[place] for place in members)
     properties = np.concatenate([properties_of(case) for case in cases])
+    regions = [Region.from_mask(1, mask) for case in cases for mask in case.masks]
+    shapes = features_of([region for region in regions if region is not None])
     scale = subject.model.logit_scale
-    return Pool(np.load(kept), properties, texts, labels, images, names, scale)
+    return Pool(np.load(kept), properties, shapes, texts, labels, images, names, scale)
 
 
 def properties_of(case: Any) -> NDArray[np.float64]:
@@ -157,9 +162,9 @@ def forest(inputs: Callable[[Pool], NDArray[Any]]) -> Way:
     return score
 
 
-def classifier(properties: bool) -> Way:
+def classifier(shapes: bool) -> Way:
     def score(pool: Pool, known: Rows, tested: Rows) -> Scores:
-        beside = pool.properties if properties else None
+        beside = pool.shapes if shapes else None
         fitted = pool.words.fit(
             pool.embeddings[known],
             pool.named(known),
@@ -179,8 +184,8 @@ WAYS: dict[str, Way] = {
     "exemplars": exemplars,
     "random forest on embeddings": forest(lambda pool: pool.embeddings),
     "random forest on properties": forest(lambda pool: pool.properties),
-    "classifier": classifier(properties=False),
-    "classifier with properties": classifier(properties=True),
+    "classifier": classifier(shapes=False),
+    "classifier with size and shape": classifier(shapes=True),
 }
 NEED_DECISIONS = tuple(name for name in WAYS if name.startswith("random forest"))
 
@@ -337,24 +342,11 @@ def doubtful(pool: Pool, seeds: int) -> dict[str, Any]:
         labels = [pool.names[label] for label in np.where(wrong, moved, truth)]
         fitted = pool.words.fit(pool.embeddings[inside], labels, pool.images[inside].tolist())
         listed = np.zeros(len(inside), bool)
-        listed[doubtful_rows(fitted, labels)] = True
+        listed[[row for row, _ in fitted.doubtful(labels)]] = True
         hits = np.count_nonzero(listed & wrong)
         found[:, seed] = hits / max(listed.sum(), 1), hits / wrong.sum(), listed.mean()
     names = ("precision", "recall", "share listed")
     return {name: figure(values, 0, 1) for name, values in zip(names, found, strict=True)}
-
-
-def doubtful_rows(fitted: Classifier, labels: list[str]) -> Rows:
-    chances, given = fitted.held_out, np.array([fitted.classes.index(one) for one in labels])
-    known = np.isfinite(chances[:, 0])
-    limits = np.array(
-        [
-            chances[known & (given == one), one].mean() if (known & (given == one)).any() else 2
-            for one in range(chances.shape[1])
-        ]
-    )
-    likely = np.where(chances >= limits, chances, -1)
-    return np.flatnonzero(known & (likely.max(1) > 0) & (likely.argmax(1) != given))
 
 
 def main() -> int:
