@@ -7,6 +7,7 @@ import pytest
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
+from napari_maskinversion.learning.classifier import Classifier
 from napari_maskinversion.library.library import Library
 
 from .made import WIDTH, bundle, vectors, write_image
@@ -90,3 +91,15 @@ def test_a_library_without_decisions_is_refused(tmp_path, model):
     library.add(bundle(), image=write_image(tmp_path))
     with pytest.raises(InputError, match="has no decisions: accept or reject regions"):
         library.train(model=model)
+
+
+def test_size_and_shape_are_learned_if_asked_for(tmp_path, model):
+    library = library_of(tmp_path)
+    trained = library.train(model=model, features=True)
+    assert trained.features == ("area", "height", "width", "fill")
+    again = Classifier.load(trained.save(tmp_path / "cells"))
+    regions = bundle().results.regions[:3]
+    (first, *_) = again.rank(library.vectors([1, 3, 5]), again.classes, regions=regions)
+    assert first.labels[0] == "dust"
+    with pytest.raises(InputError, match="takes 20 numbers a region; got 16"):
+        again.probabilities(library.vectors([1]))

@@ -46,6 +46,14 @@ class Classifier:
 
     The logits of a class are those of its word (cosine times the model's logit scale; of several
     synonyms, the best) plus a learned difference. Without decisions they are the words'.
+    `Library.train` makes one of decisions; a file of it is a list of words wherever one is taken.
+
+    Examples
+    --------
+    >>> classifier = Library.open("cells").train()
+    >>> print(classifier.summary)
+    >>> file = classifier.save("cells.safetensors")
+    >>> results = label_regions(rgb, masks, labels=str(file))
 
     Shapes: texts (synonyms, e); learned (classes, e + features + 1), the bias last; centre, spread
     (e + features,).
@@ -81,7 +89,23 @@ class Classifier:
         scale: float,
         space: str = "",
     ) -> Self:
-        """Create a classifier without decisions: the ranking by words."""
+        """Create a classifier without decisions: the ranking by words.
+
+        Parameters
+        ----------
+        words : Vocabulary or sequence of str
+            The words.
+        texts : ndarray, shape (words and synonyms, e)
+            Their unit text embeddings.
+        scale : float
+            The model's logit scale.
+        space : str
+            What the embeddings were computed with; "": anything.
+
+        Returns
+        -------
+        Classifier
+        """
         vocabulary = words if isinstance(words, Vocabulary) else Vocabulary(tuple(words))
         inputs = texts.shape[1]
         return cls(
@@ -107,11 +131,30 @@ class Classifier:
     ) -> Self:
         """Return the classifier of these words that learned from these decisions only.
 
-        ``labels`` has a word for each region, or None where it is none of these; ``groups`` has its
-        image. Without ``strength``, cross-validation chooses it; without ``validate``, nothing is
-        held out, and there are no scores.
+        Parameters
+        ----------
+        embeddings : ndarray, shape (N, e)
+            Of L2 norm 1.
+        labels : sequence of str or None
+            The word of each region; None: none of these.
+        groups : sequence
+            The image of each region: images are held out as a whole.
+        features : ndarray, shape (N, f), optional
+            Numbers to learn from besides.
+        strength : float, optional
+            How far decisions may lead away from the words; default: what cross-validation chooses.
+        validate : bool
+            Hold regions out, to choose the strength, calibrate and measure ``scores``.
 
-        Shapes: embeddings (N, e), unit norm; features (N, f).
+        Returns
+        -------
+        Classifier
+            With ``scores``, and ``notes`` about what was left out and what is not known.
+
+        Raises
+        ------
+        InputError
+            If there is one class only, or a label is not among the words.
         """
         from ..engine.compute.compute_lock import end_threads
 
@@ -196,7 +239,19 @@ class Classifier:
         return [(row, self.classes[int(self.held_out[row].argmax())]) for row in rows]
 
     def with_words(self, words: Vocabulary | Sequence[str], texts: FloatArray) -> Self:
-        """Return a classifier that knows further words, as the words they are."""
+        """Return a classifier that knows further words, as the words they are.
+
+        Parameters
+        ----------
+        words : Vocabulary or sequence of str
+            The words.
+        texts : ndarray, shape (words and synonyms, e)
+            Their unit text embeddings.
+
+        Returns
+        -------
+        Classifier
+        """
         count = len(self.words)
         new = words if isinstance(words, Vocabulary) else Vocabulary(tuple(words))
         labels = (*self.vocabulary.full_labels, *new.full_labels)
@@ -251,7 +306,20 @@ class Classifier:
     def probabilities(
         self, embeddings: FloatArray, features: FloatArray | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the probabilities of the classes, (N, classes); rows sum to 1."""
+        """Compute the probability of each class.
+
+        Parameters
+        ----------
+        embeddings : ndarray, shape (N, e)
+            Of L2 norm 1.
+        features : ndarray, shape (N, f), optional
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray, shape (N, classes), float32
+            In the order of ``classes``; rows sum to 1.
+        """
         from ..engine.compute.compute_lock import end_threads
 
         chances = _softmax(self.logits(embeddings, features))

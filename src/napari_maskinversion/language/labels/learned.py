@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field
+from pydantic.dataclasses import dataclass  # one of the standard library would write `file`
 
 from ...base.errors import InputError
 from ...base.identity import file_sha256
