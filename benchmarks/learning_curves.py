@@ -28,11 +28,9 @@ from numpy.typing import NDArray
 from napari_maskinversion import InversionConfig, load_model
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.cache_folder import cache_folder
-from napari_maskinversion.base.regions import Region
 from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.demo_model.domains import KINDS, NAMES, load
 from napari_maskinversion.learning.classifier import Classifier
-from napari_maskinversion.learning.features import features_of
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 from napari_maskinversion.review.queue import farthest
 
@@ -51,11 +49,10 @@ Scores = NDArray[Any]
 
 @dataclass(frozen=True)
 class Pool:
-    """Regions: embeddings, properties, shapes (N, ...), texts (L, e), label and image (N,)."""
+    """Regions: embeddings (N, e), properties (N, p), text (L, e), true label and image (N,)."""
 
     embeddings: NDArray[np.float32]
-    properties: NDArray[np.float64]  # what other programs learn from
-    shapes: NDArray[np.float64]  # `learning.features`
+    properties: NDArray[np.float64]
     texts: NDArray[np.float32]
     labels: NDArray[np.int64]
     images: NDArray[np.int64]
@@ -87,10 +84,8 @@ def pool_of(subject: ModelUnderTest, folder: Path, kind: str) -> Pool:
     _, images = np.unique([case.source for case in cases], return_inverse=True)
     names = tuple(NAMES[place] for place in members)
     properties = np.concatenate([properties_of(case) for case in cases])
-    regions = [Region.from_mask(1, mask) for case in cases for mask in case.masks]
-    shapes = features_of([region for region in regions if region is not None])
     scale = subject.model.logit_scale
-    return Pool(np.load(kept), properties, shapes, texts, labels, images, names, scale)
+    return Pool(np.load(kept), properties, texts, labels, images, names, scale)
 
 
 def properties_of(case: Any) -> NDArray[np.float64]:
@@ -162,9 +157,9 @@ def forest(inputs: Callable[[Pool], NDArray[Any]]) -> Way:
     return score
 
 
-def classifier(shapes: bool) -> Way:
+def classifier(properties: bool) -> Way:
     def score(pool: Pool, known: Rows, tested: Rows) -> Scores:
-        beside = pool.shapes if shapes else None
+        beside = pool.properties if properties else None
         fitted = pool.words.fit(
             pool.embeddings[known],
             pool.named(known),
@@ -184,8 +179,8 @@ WAYS: dict[str, Way] = {
     "exemplars": exemplars,
     "random forest on embeddings": forest(lambda pool: pool.embeddings),
     "random forest on properties": forest(lambda pool: pool.properties),
-    "classifier": classifier(shapes=False),
-    "classifier with size and shape": classifier(shapes=True),
+    "classifier": classifier(properties=False),
+    "classifier with properties": classifier(properties=True),
 }
 NEED_DECISIONS = tuple(name for name in WAYS if name.startswith("random forest"))
 

@@ -22,7 +22,7 @@ WAYS = {
     "random forest on embeddings": (1, "--"),
     "random forest on properties": ("ink", "--"),
     "classifier": (0, "-"),
-    "classifier with size and shape": (1, "-"),
+    "classifier with properties": (1, "-"),
 }
 
 

