@@ -58,7 +58,7 @@ def test_decisions_follow_an_image_that_is_renamed_and_moved_but_not_a_copy(file
     assert read_runs(moved, image())
     with opened(moved) as review:
         assert labels(review) == {1: "dog"}
-        assert any("renamed or moved: it has those of" in note for note in review.notes)
+        assert any("renamed or moved: its decisions are in" in note for note in review.notes)
         review.accept(key(2), "cat")
     assert len(lines(beside(moved))) == 2
     with opened(moved) as review:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
-from ..base.reading import as_path, validated
+from ..base.reading import as_path, parse_json, validated
 from ..language.labels.files import item_of, read_label_file
 from ..language.labels.learned import FORMAT, SUFFIX, VERSION, read_head
 from ..language.labels.vocabulary import NONE_OF_THESE, Vocabulary
@@ -357,7 +357,7 @@ class Classifier:
             counts=self.counts,
             scores=self.scores,
             notes=list(self.notes),
-            space=json.loads(self.space or "{}"),
+            space=parse_json(self.space or "{}", "space"),
             features=list(self.features),
             software=version("napari-maskinversion"),
             created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -63,10 +63,10 @@ def check_space(vocabulary: Vocabulary | None, settings: RunSettings, space: str
     if not classifier.space:
         return
     trained = Space(about=classifier.space, width=classifier.texts.shape[1])
-    if found := trained.differences(Space.planned(settings, space, trained.width)):
+    if different := trained.differences(Space.planned(settings, space, trained.width)):
         raise InputError(
             f"The classifier {vocabulary.learned.name} was trained on embeddings of "
-            f"{', '.join(found)}; run with the same settings, or train it on results of these."
+            f"{', '.join(different)}; run with the same settings, or train it on results of these."
         )
 
 

@@ -61,12 +61,12 @@ def train(
     images = rows["image"] + "\0" + rows["series"].astype(str)
     shapes = features_of(map(_Shape, rows["area"], zip(*(rows[one] for one in _BOX), strict=True)))
     fitted = begun.fit(vectors, labels, images.tolist(), features=shapes if features else None)
-    if found := fitted.doubtful(labels):
+    if doubts := fitted.doubtful(labels):
         listed = ", ".join(
             f"{rows['id'].iloc[row]} ({labels[row] or NONE_OF_THESE}, looks like {name})"
-            for row, name in found[:_LISTED]
+            for row, name in doubts[:_LISTED]
         )
-        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        more = f" and {len(doubts) - _LISTED} more" if len(doubts) > _LISTED else ""
         note = f"Decisions that may be wrong, by number in the library: {listed}{more}"
         fitted = replace(fitted, notes=(*fitted.notes, note))
     if len(others):

@@ -89,16 +89,16 @@ class Space:
         """
         ours, theirs = self.values, other.values
         hashes = [str(one["space"]).partition("/") for one in (ours, theirs)]
-        found = []
+        different = []
         if hashes[0][0] != hashes[1][0]:
             same = ours["model"] == theirs["model"]
             now = f"other weights of {ours['model']}" if same else f"model {ours['model']}"
-            found.append(f"{now} instead of {theirs['model']}")
+            different.append(f"{now} instead of {theirs['model']}")
         if hashes[0][2] != hashes[1][2]:
             names = [one[2] or "maskinversion" for one in hashes]
-            found.append(f"method {names[0]} instead of {names[1]}")
+            different.append(f"method {names[0]} instead of {names[1]}")
         keys = ours.keys() & theirs.keys() - {"model", "architecture", "space"}
-        return found + [
+        return different + [
             f"{key.rpartition('.')[2]} {ours[key]} instead of {theirs[key]}"
             for key in sorted(keys)
             if ours[key] != theirs[key]

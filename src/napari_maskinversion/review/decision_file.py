@@ -285,7 +285,7 @@ class DecisionFile:
         try:
             followed = _followed(image, identity)
             self.notes += [
-                f"The image was renamed or moved: decisions of {one}." for one in followed
+                f"The image was renamed or moved: its decisions are in {one}." for one in followed
             ]
             contents = {path: _read(path) for path in (*_places(image, identity), *followed)}
             for path, content in contents.items():

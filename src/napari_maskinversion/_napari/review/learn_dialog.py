@@ -35,7 +35,7 @@ class LearnDialog(ToolDialog):
         self.save = button(
             "Save...", "Save it: Words > Load... and --classifier rank by it", self.ask
         )
-        self.look = button("", "Review these decisions again, the most doubtful first", self._look)
+        self.look = button("Look", "Review these decisions again", self._look)
         content = QWidget()
         buttons = line(self.save, self.look, shares=(1, 1))
         stack(content, self.summary, self.table, self.notes, buttons, spacing=6)

@@ -375,14 +375,14 @@ class ReviewController(Topic, QObject):
 
     def _train(self, _: bool = False) -> None:
         """Learn a classifier from the decisions at hand, and show it."""
-        state = self.state
-        if state is None:
+        state, record = self.state, self._session.record
+        if state is None or record is None:
             return
-        image, settings = state.review.image.content, state.results.info.settings
+        image, settings = state.review.image.content, record.snapshot.settings
         self._training.start(
             partial(
                 train,
-                partial(self._store.get, settings.model, self._session.settings.device),
+                partial(self._store.load, settings.model, settings.device),
                 state.results,
                 state.taught,
                 image,
