@@ -90,12 +90,13 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     show(Update(text="searching the library"))
     rows = library.search(like=wanted, unlike=unwanted, top=MOST, space=space)
     hits = []
-    for row in rows.itertuples():
+    row: dict[Any, Any]
+    for row in rows.to_dict("records"):
         check_stopped()
-        picture = library.thumbnail(row.id)
-        place = RegionPlace(row.image, row.region, position_of(row.plane))
+        picture = library.thumbnail(row["id"])
+        place = RegionPlace(row["image"], row["region"], position_of(row["plane"]))
         shown = None if picture is None else outlined(picture)
-        hits.append(FarHit(place, row.similarity, row.label, shown))
+        hits.append(FarHit(place, row["similarity"], row["label"], shown))
     total = library.info()["spaces"][space]["regions"]
     return FarHits(tuple(hits), f"{query.text}: the best of {total:,} in {library.folder.name}.")
 
