@@ -237,7 +237,7 @@ class _Batch:
         """Run the images that can be run."""
         write_failed(self.problems, self.out)
         if self.adding is not None:
-            self.adding.forget(sorted(self.bare))
+            self.adding.forget(sorted(self.bare - set(self.plan.bare)))
         tasks = [one for one in self.plan.tasks if one.name not in {*self.problems, *self.bare}]
         if not tasks:
             return

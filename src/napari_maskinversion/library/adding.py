@@ -108,7 +108,7 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
 def stored_path(image: Path) -> str:
     """Return the path of an image as a library has it."""
     file = image if is_address(image) else Path(os.path.abspath(image))  # noqa: PTH100
-    return encodable(file.as_posix())
+    return str(encodable(file.as_posix()))
 
 
 def _plane(position: Position) -> str:

@@ -293,7 +293,7 @@ class Store:
                 (plane, region): (row, has_picture)
                 for plane, region, row, has_picture in database.execute(
                     "SELECT plane, region, row, thumbnails.id IS NOT NULL FROM regions LEFT JOIN"
-                    " thumbnails USING (id) WHERE image = ? AND space = ?",
+                    " thumbnails USING (id) WHERE image = ? AND +space = ?",  # + : not by space
                     (number, space.id),
                 )
             }
