@@ -69,7 +69,6 @@ def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Result
 class Trained:
     """A classifier of the decisions at hand."""
 
-    results: Results
     classifier: Classifier
     doubtful: list[int]  # Decided rows of the results that look wrong, the worst first
 
@@ -110,7 +109,7 @@ def train(
     images = [*[image] * len(rows), *(name for name, _, _ in kept)]
     classifier = begun.fit(embeddings, labels, images)
     doubtful = [rows[row] for row, _ in classifier.doubtful(labels) if row < len(rows)]
-    return Trained(results, classifier, doubtful)
+    return Trained(classifier, doubtful)
 
 
 def text_best(region: RegionResult) -> str:

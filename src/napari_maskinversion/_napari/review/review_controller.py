@@ -54,6 +54,7 @@ class ReviewController(Topic, QObject):
         self.learning = ReviewLearning(self._session, self)
         self._options = ReviewOptions()
         self.learned: LearnDialog | None = None
+        self._taught: ReviewState | None = None
         self._training = Worker("latest", "Learning a classifier", parent=self)
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
@@ -378,6 +379,7 @@ class ReviewController(Topic, QObject):
         state, record = self.state, self._session.record
         if state is None or record is None:
             return
+        self._taught = state
         image, settings = state.review.image.content, record.snapshot.settings
         self._training.start(
             partial(
@@ -391,9 +393,8 @@ class ReviewController(Topic, QObject):
         )
 
     def _trained(self, trained: Trained) -> None:
-        state = self.state
-        if state is None or state.results is not trained.results:
-            return
+        if self.state is not self._taught:
+            return  # another image is reviewed now
         if self.learned is None:
             self.learned = LearnDialog(self.part)
             self.learned.doubted.connect(self._look_again)
