@@ -97,6 +97,8 @@ class ImagesController(QObject):
         bind(events.many, lambda many: self.part.show_working(many is not None))
         self._bindings.answer(self._session, "open images", self.open)
         self._bindings.answer(self._session, "open region", self._open_region)
+        self._bindings.answer(self._session, "decide", self.across.decide)
+        self._bindings.answer(self._session, "take back", self.across.take_back)
         self.keeper.follow()
         self._show_state()
 

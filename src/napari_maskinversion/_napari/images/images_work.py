@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
-from ...batch.decided import Accepted, Summary, accept_steps, summarize, take_back_steps
+from ...batch.decided import Summary, accept_steps, decide_steps, summarize, take_back_steps
 from ...batch.opened import OpenProject
+from ...review.together import Decided, Verdict
 from ..run_requests.preparing import check_on_disk
 from ..session import ManyImages
 from ..workers.driver import check_stopped, show
@@ -181,33 +182,37 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
 
 def accept_work(
     project: OpenProject, names: Sequence[str], word: str, confidence: float
-) -> Accepted:
+) -> Decided:
     """Accept a word in images; Cancel keeps what was accepted so far."""
     steps = accept_steps(project, names, word, confidence)
-    return _deciding(project, steps, len(names), word)
+    return replace(_deciding(project, steps, len(names)), word=word)
 
 
-def take_back_work(project: OpenProject, accepted: Accepted) -> Accepted:
-    """Take back what was accepted."""
-    steps = take_back_steps(project, accepted)
-    return _deciding(project, steps, len(accepted.regions), accepted.word)
+def decide_work(project: OpenProject, verdict: Verdict) -> Decided:
+    """Decide about regions of images."""
+    return _deciding(project, decide_steps(project, verdict), len(verdict.regions))
 
 
-def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str) -> Accepted:
-    regions: dict[str, Any] = {}
+def take_back_work(project: OpenProject, decided: Decided) -> Decided:
+    """Take back what was decided."""
+    return _deciding(project, take_back_steps(project, decided), len(decided.steps))
+
+
+def _deciding(project: OpenProject, steps: Iterable[Any], total: int) -> Decided:
+    done: dict[str, Any] = {}
     problems: dict[str, str] = {}
     try:
-        for number, (name, keys, problem) in enumerate(steps, 1):
-            if keys:
-                regions[name] = keys
+        for number, (name, step, problem) in enumerate(steps, 1):
+            if step:
+                done[name] = step
                 with suppress(MaskInversionError, OSError):
                     show(About(name, summarize(project, name)))
             if problem:
                 problems[name] = problem
             show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))
     except Cancelled:
-        return Accepted(word=word, regions=regions, problems=problems, stopped=True)
-    return Accepted(word=word, regions=regions, problems=problems)
+        return Decided(steps=done, problems=problems, stopped=True)
+    return Decided(steps=done, problems=problems)
 
 
 def export_work(project: OpenProject, out: Path, formats: Sequence[str], **options: Any) -> str:

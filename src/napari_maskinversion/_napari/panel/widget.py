@@ -19,6 +19,7 @@ from qtpy.QtWidgets import QMainWindow, QPushButton, QWidget
 from ..explore.captions import CaptionsSection
 from ..explore.compare import CompareSection
 from ..explore.find import FindSection
+from ..explore.gallery import Gallery
 from ..explore.imagine import ImagineSection
 from ..explore.why import WhySection
 from ..explore.work_section import Shared
@@ -59,8 +60,8 @@ from .topics import TABS, Tabs
 # What is bound to the session, in the order in which it follows changes.
 _TOPICS: Final = (
     "input model own_model download vocabulary run_controller from_file results region why compare "
-    "captions finder imagine live rerank changes segment review library images exports image_check "
-    "foot ring"
+    "captions finder gallery imagine live rerank changes segment review library images exports "
+    "image_check foot ring"
 )
 
 
@@ -110,6 +111,8 @@ class MaskInversionWidget(Topic, QWidget):
         self.why, self.compare = WhySection(shared), CompareSection(shared)
         yield False
         self.captions, self.finder = CaptionsSection(shared), FindSection(shared)
+        yield False
+        self.gallery = Gallery(shared)
         yield False
         self.imagine = ImagineSection(shared)
         yield False

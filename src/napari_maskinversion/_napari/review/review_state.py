@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...review.exemplars import Learner
     from ...review.queue import Order, ReviewQueue
     from ...review.review import Review
+    from ...review.together import Verdict
 
 SHOWN: Final = 5
 WORD_KEYS: Final = 9
@@ -391,12 +392,21 @@ class ReviewState:
     def _decide(self, decisions: Sequence[Decision]) -> Step:
         return self._do(lambda: self.review.decide(*decisions))
 
-    def clear(self, regions: Sequence[RegionKey]) -> Step:
-        """Make regions undecided in one step."""
-        last = self.review.decisions.last
-        if {change.region for change in last} == set(regions):
-            return self.undo()
-        return self._do(lambda: self.review.clear(*regions))
+    def decide(self, verdict: Verdict) -> Step:
+        """Decide about several regions in one step, as the gallery does."""
+        best = {}
+        for key in set(verdict.regions[""]).intersection(self.queue.keys):
+            row = self.queue.row(key)
+            label = self.suggestion(row)
+            best[key] = next((one for one in self.top(row) if one.label == label), None)
+        decisions = verdict.decisions(best)
+        if not decisions:
+            raise InputError("None of these regions has a suggestion; give them a word.")
+        return self._decide(decisions)
+
+    def take_back(self, step: Step) -> Step:
+        """Take back a step where nobody has decided again."""
+        return self._do(lambda: self.review.take_back(step), step)
 
     def undo(self) -> Step:
         """Undo the last step."""

@@ -92,7 +92,7 @@ class ReviewWidget(QWidget):
             },
             parent=self,
         )
-        self.more = QPushButton("More")
+        self.more, self.gallery = QPushButton("More"), QPushButton("Gallery")
         self.save, self.others = QPushButton("Save again"), QPushButton("Use them anyway")
         self._keys: list[str] = []  # what each of the suggestions' buttons stands for
         self._build()
@@ -123,6 +123,7 @@ class ReviewWidget(QWidget):
         )
         self.more.toggled.connect(options.setVisible)
         options.hide()
+        self.gallery.setToolTip("See all regions as a wall of crops, and decide about many at once")
         self.body = QWidget()
         stack(
             self.body,
@@ -134,7 +135,7 @@ class ReviewWidget(QWidget):
             *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
             line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
-            line(self.more, QWidget(), shares=(0, 1)),
+            line(self.more, self.gallery, QWidget(), shares=(0, 0, 1)),
             options,
             spacing=4,
         )
