@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -115,10 +115,7 @@ def open_region(session: Session, place: RegionPlace) -> None:
     if place.image not in ("", shown):
         session.ask("open region", place)
         return
-    key = (place.region, place.position)
-    keys = [(one.id, one.position) for one in (session.results.regions if session.results else ())]
-    if key in keys:
-        session.select(keys.index(key))
+    session.select_place(place)
 
 
 # -- this image ------------------------------------------------------------------------------------
@@ -188,6 +185,12 @@ class _ImageRows:
     info: RunInfo
     crops: tuple[tuple[Position, Box, CompressedRegion | None], ...]
 
+    @classmethod
+    def of(cls, name: str, bundle: Bundle, first: int) -> Self:
+        regions = zip(bundle.results.regions, bundle.region_masks(), strict=True)
+        crops = tuple((one.position, one.bbox, mask) for one, mask in regions)
+        return cls(name, first, bundle.results.info, crops)
+
 
 def _of_images(file: Path) -> RegionTable:
     project = OpenProject.read(file)
@@ -201,9 +204,7 @@ def _of_images(file: Path) -> RegionTable:
             if bundle := _bundle(project, name):
                 results = bundle.results
                 decisions = decisions_of(bundle, project.path(name))
-                regions = zip(results.regions, bundle.region_masks(), strict=True)
-                crops = tuple((one.position, one.bbox, mask) for one, mask in regions)
-                images.append(_ImageRows(name, len(cells), results.info, crops))
+                images.append(_ImageRows.of(name, bundle, len(cells)))
                 cells += _cells(name, results, decisions)
                 words |= dict.fromkeys((*_words(results), *decisions.accepted().values()))
         except (MaskInversionError, OSError) as error:
@@ -241,6 +242,14 @@ def _of_images(file: Path) -> RegionTable:
 def _bundle(project: OpenProject, name: str) -> Bundle | None:
     file = archive_file(project, name)
     return None if file is None else open_archive(file)
+
+
+def cut_from_file(project: OpenProject, name: str, rows: Sequence[int]) -> Cut:
+    """Yield crops of results of an image by their place in its archive; see `RegionTable.cut`."""
+    bundle = _bundle(project, name)
+    if bundle is None:
+        raise InputError(f"{name} has no results any more.")
+    yield from _cut_from_file(project, _ImageRows.of(name, bundle, 0), rows)
 
 
 def _cut_from_file(project: OpenProject, image: _ImageRows, rows: Sequence[int]) -> Cut:

@@ -139,6 +139,7 @@ class AcrossImages(QObject):
             self._accepted(replace(_with(others, here, own), problems=problems), here)
 
         work = partial(accept_work, names=names, word=word, confidence=confidence)
+        work = partial(work, library=session.library)
         self._begin(work, accepted, computed=False)
 
     def _accepted(self, accepted: Decided, here: str) -> None:
@@ -169,6 +170,7 @@ class AcrossImages(QObject):
             (refuse if whole.problems else inform)(f"Decided: {done}.{_left_out(whole)}")
 
         work = partial(decide_work, verdict=replace(verdict, regions=rest))
+        work = partial(work, library=self._session.library)
         self._begin(work, decided, computed=False)
 
     def _changed(self, decided: Decided, here: str, asked: object = None) -> None:
@@ -192,7 +194,7 @@ class AcrossImages(QObject):
         if asked is None:
             self._keep_last(None)
         rest = replace(last, steps=steps)
-        work = partial(take_back_work, decided=rest)
+        work = partial(take_back_work, decided=rest, library=self._session.library)
         self._begin(work, partial(self._taken_back, rest, own, asked), computed=False)
 
     def _taken_back(self, rest: Decided, own: Step, asked: object, taken: Decided) -> None:
