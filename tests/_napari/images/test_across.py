@@ -234,7 +234,7 @@ def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
 ):
     bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
     accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
-    monkeypatch.setattr(across, "take_back_work", lambda _, decided: Decided(stopped=True))
+    monkeypatch.setattr(across, "take_back_work", lambda *_, **__: Decided(stopped=True))
     undo_all(qtbot, panel)
     assert "takes back the rest" in panel.foot.status.text()
     monkeypatch.undo()
