@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..base.errors import InputError
 from ..base.identity import RegionKey
+from ..language.labels.vocabulary import NONE_OF_THESE
 from ..library.library import Library
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
@@ -36,6 +37,7 @@ class Summary:
     flagged: int = 0  # Undecided regions whose suggestion is flagged
     suggested: bool = False  # Whether there are suggestions
     waiting: tuple[tuple[str, float], ...] = ()  # Word and confidence of undecided regions
+    words: frozenset[str] = frozenset()  # That were accepted, or are suggested
     problem: str = ""  # Why it cannot be used; one line
 
 
@@ -93,7 +95,14 @@ def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
         flagged=sum(region.flagged for region in open_),
         suggested=bundle.results.info.vocabulary is not None,
         waiting=waiting_of(open_),
+        words=words_of((one.suggestion for one in open_), decisions.values()),
     )
+
+
+def words_of(suggestions: Iterable[str], decisions: Iterable[Decision]) -> frozenset[str]:
+    """Return the words of undecided and of accepted regions."""
+    found = {*suggestions, *(decision.label for decision in decisions)}
+    return frozenset(found - {"", NONE_OF_THESE})
 
 
 def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]:

@@ -40,6 +40,7 @@ class ReviewQueue:
         self._status = np.zeros(len(self.keys), np.int8)
         self._accepted: dict[int, str] = {}
         self._filter: tuple[frozenset[int], str | None] = (frozenset(), None)
+        self._among: npt.NDArray[np.bool_] | None = None
         self._order = self._place = np.arange(len(self.keys))  # as `sort` does with "given"
         self.suggest(margins=margins, entropies=entropies, labels=labels)
 
@@ -98,9 +99,16 @@ class ReviewQueue:
         self._place[self._order] = rows
         self._filter_rows()
 
-    def show(self, *, status: Iterable[Status] = (), label: str | None = None) -> None:
-        """Show only rows with these states (default: all) and this label (default: any)."""
+    def show(
+        self,
+        *,
+        status: Iterable[Status] = (),
+        label: str | None = None,
+        among: npt.ArrayLike | None = None,
+    ) -> None:
+        """Show only rows with these states, this label, and of a mask (N,); default: any."""
         self._filter = (frozenset(STATUSES.index(one) for one in status), label)
+        self._among = None if among is None else np.asarray(among, bool)
         self._filter_rows()
 
     def mark(self, changes: Step) -> None:
@@ -176,6 +184,8 @@ class ReviewQueue:
             shown &= np.isin(self._status, list(states))
         if label is not None:
             shown &= self._names == label
+        if self._among is not None:
+            shown &= self._among
         self._places = np.flatnonzero(shown[self._order])
         self._shown_rows = self._order[self._places]
 

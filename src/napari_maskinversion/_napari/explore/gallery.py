@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
 
@@ -252,15 +251,9 @@ class Gallery(Topic, QWidget):
         shown = "" if source == IMAGE else "" if project is None else project.current
         if review is None or self._table is None or source == LIBRARY:
             return
-        frame = self._table.frame
-        decisions = review.review.decisions
-        for row in np.flatnonzero((frame["image"] == shown).to_numpy()).tolist():
-            key = RegionKey(int(frame["region"].iat[row]), frame["position"].iat[row])
-            decision = decisions.get(key)
-            status = "undecided" if decision is None else decision.status
-            label = "" if decision is None else decision.label
-            if (frame["decision"].iat[row], frame["label"].iat[row]) != (status, label):
-                self._table.decide(row, status, label)
+        for key in review.queue.keys:
+            if (row := self._table.row_of(shown, key)) >= 0:
+                self._table.decide(row, review.review.decisions.get(key))
         self._changed()
 
     def _open_region(self, row: int) -> None:
@@ -342,14 +335,12 @@ class Gallery(Topic, QWidget):
             self._take_steps(decided)
 
     def _take_steps(self, decided: Decided) -> None:
-        table = self._table
-        for image, step in () if table is None else decided.steps.items():
+        if self._table is None:
+            return
+        for image, step in decided.steps.items():
             for change in step:
-                row, after = table.row_of(image, change.region), change.after
-                if row >= 0 and after is None:
-                    table.decide(row, "undecided", "")
-                elif row >= 0:
-                    table.decide(row, after.status, after.label)
+                if (row := self._table.row_of(image, change.region)) >= 0:
+                    self._table.decide(row, change.after)
         self._changed()
 
     def _in_library(self, ids: tuple[int, ...], library: Library, steps: Callable[[], Any]) -> None:

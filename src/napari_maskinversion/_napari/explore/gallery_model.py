@@ -143,8 +143,8 @@ class WallModel(QAbstractListModel):
         one = self.table.frame.iloc[row]
         if one["decision"] == "accepted":
             return f"{_SIGNS['accepted']}{one['label']}"
-        sure = f" {100 * one['confidence']:.0f} %" if one["confidence"] >= 0 else ""
-        return f"{_SIGNS.get(one['decision'], '')}{one['suggestion']}{sure}"
+        sure = f"{100 * one['confidence']:.0f} % " if one["confidence"] >= 0 else ""
+        return f"{_SIGNS.get(one['decision'], '')}{sure}{one['suggestion']}"
 
     # -- Qt -----------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class _Tiles(QStyledItemDelegate):
             drawn.moveCenter(place.center())
             painter.drawPixmap(drawn, picture)
         assert model.table is not None
-        if frame := _FRAMES.get(model.table.frame["decision"].iat[row]):
+        if frame := _FRAMES.get(str(model.table.frame["decision"].iat[row])):
             painter.setPen(QPen(QColor(frame), 3))
             painter.drawRect(place)
             painter.setPen(text)

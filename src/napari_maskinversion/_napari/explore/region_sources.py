@@ -92,10 +92,12 @@ class RegionTable:
             self._rows = {one: row for row, one in enumerate(zip(*columns, strict=True))}
         return self._rows.get((image, key.id, key.position), -1)
 
-    def decide(self, row: int, decision: str, label: str) -> None:
-        """Note what was decided about a row."""
-        for name, value in (("decision", decision), ("label", label)):
-            self.frame.iat[row, self.frame.columns.get_loc(name)] = value
+    def decide(self, row: int, decision: Decision | None) -> None:
+        """Note what was decided about a row; None makes it undecided."""
+        status, label = ("undecided", "") if decision is None else (decision.status, decision.label)
+        if (self.frame["decision"].iat[row], self.frame["label"].iat[row]) != (status, label):
+            places: Any = [self.frame.columns.get_loc(name) for name in ("decision", "label")]
+            self.frame.iloc[row, places] = (status, label)
 
 
 def outlined(pixels: Pixels) -> Pixels:

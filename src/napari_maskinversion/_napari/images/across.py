@@ -167,7 +167,8 @@ class AcrossImages(QObject):
             whole = _with(others, here, own)
             self._changed(whole, here, verdict)
             done = f"{_several(whole.count, 'region')} of {_several(len(whole.steps), 'image')}"
-            (refuse if whole.problems else inform)(f"Decided: {done}.{_left_out(whole)}")
+            text = f"Decided: {done}." if whole.count else "Nothing is decided."
+            (refuse if whole.problems else inform)(text + _left_out(whole))
 
         work = partial(decide_work, verdict=replace(verdict, regions=rest))
         work = partial(work, library=self._session.library)

@@ -47,7 +47,7 @@ class ReviewController(Topic, QObject):
         self.keys = ReviewKeys(self.part, self._session, self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
         self.learning = ReviewLearning(self._session, self)
-        self._options = ReviewOptions()
+        self._options, self._word = ReviewOptions(), ""
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
@@ -207,7 +207,7 @@ class ReviewController(Topic, QObject):
         self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(messages))
         if self._stay or self.keeper.unasked:
-            state.arrange(self._options.order, self._options.status)
+            state.arrange(self._options.order, self._options.show, self.part.word_shown)
             self._go(self._session.row if self._session.row >= 0 else None)
         else:
             self._arrange()
@@ -415,7 +415,7 @@ class ReviewController(Topic, QObject):
     def _arrange(self) -> None:
         state = self.state
         if state is not None:
-            state.arrange(self._options.order, self._options.status)
+            state.arrange(self._options.order, self._options.show, self.part.word_shown)
             place, self._session.place = self._session.place, -1
             self._go(place if 0 <= place < len(state.queue.keys) else state.queue.next())
 
@@ -463,14 +463,15 @@ class ReviewController(Topic, QObject):
 
     def _take_options(self) -> None:
         before, now = self._options, self.part.options
-        if before == now:
+        word, self._word = self._word, self.part.word_shown
+        if (before, word) == (now, self._word):
             return
         self._options = self.learning.options = now
         state = self.state
         if state is None:
             return
         state.by_word = now.keys == BY_WORD
-        if (before.order, before.show) != (now.order, now.show):
+        if (before.order, before.show, word) != (now.order, now.show, self._word):
             self._arrange()
         if before.keys != now.keys:
             self._show()

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...review.decisions import Status
 from ...review.exemplars import WEIGHT
 from ...review.queue import Order
 
@@ -20,8 +19,13 @@ class ReviewOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     order: Order = Field(default="margin", title="Order", description="Which regions come first.")
-    show: Literal["undecided", "all", "accepted", "rejected", "skipped"] = Field(
-        default="undecided", title="Show", description="Which regions to review."
+    show: Literal[
+        "undecided", "doubtful", "nothing found", "all", "accepted", "rejected", "skipped"
+    ] = Field(
+        default="undecided",
+        title="Show",
+        description="Which regions to review: all undecided ones, those whose suggestion is "
+        "flagged, those without a word, those of one word...",
     )
     keys: Literal["by rank", "by word"] = Field(
         default="by rank",
@@ -60,8 +64,3 @@ class ReviewOptions(BaseModel):
         description="Also suggest words that are not in the list but were accepted on other "
         "images.",
     )
-
-    @property
-    def status(self) -> Status | None:
-        """The state of the regions to review; None for all."""
-        return None if self.show == "all" else self.show

@@ -14,7 +14,7 @@ from ...base.errors import InputError, NotSavedError
 from ...base.identity import RegionKey
 from ...language.labels.label import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
-from ...review.decisions import Decision, Status, Step, Suggestion
+from ...review.decisions import STATUSES, Decision, Status, Step, Suggestion
 from ...review.queue import certainty_of
 from .learning import Learned, learner_of, text_best, text_figures, text_top
 
@@ -93,11 +93,19 @@ class ReviewState:
 
     # -- the queue ----------------------------------------------------------------------------
 
-    def arrange(self, order: Order, status: Status | None) -> None:
-        """Sort the queue, and show regions of one state only."""
+    def arrange(self, order: Order, show: str, word: str = "") -> None:
+        """Sort the queue, and show some regions only: a choice of `ReviewOptions`, or one word."""
         self.queue.sort(order)
-        self.queue.show(status=[] if status is None else [status])
-        self._undecided_only = status == "undecided"
+        among = None
+        if show == "doubtful":
+            among = [region.flagged for region in self.results.regions]
+        elif show == "nothing found":
+            best = map(self.suggestion, range(len(self.queue.keys)))
+            among = [label in ("", NONE_OF_THESE) for label in best]
+        states: dict[str, list[Status]] = {one: [one] for one in STATUSES} | {"all": []}
+        status = states.get(show, ["undecided"])
+        self.queue.show(status=status, label=word or None, among=among)
+        self._undecided_only = show == "undecided" and not word
 
     def next(self) -> int | None:
         """Return the row after this one; None if the queue is empty."""
