@@ -26,7 +26,7 @@ from ..widgets.sections import (
     stack,
 )
 from ..workers.driver import Update, show
-from ..workers.notify import refuse, refusing
+from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .gallery_model import SHOWN, SORTS, WallModel, WallView, words_of
 from .region_sources import RegionTable, of_image, of_library, of_project, open_region
@@ -290,6 +290,8 @@ class Gallery(Topic, QWidget):
     def decide(self, status: Status, label: str = "") -> None:
         """Decide about all marked regions at once."""
         rows, table = self.wall.marked, self._table
+        if self._is_busy():
+            return
         if table is None or not len(rows):
             refuse(_NOTHING)
             return
@@ -307,32 +309,47 @@ class Gallery(Topic, QWidget):
 
             ids = tuple(frame["id"].tolist())
             steps = partial(decide_steps, self._library, ids, verdict)
-            self._in_library(ids, self._library, steps)
+            self._in_library(ids, self._library, steps, None)
             return
         self._asked = verdict
         self._session.ask("decide", verdict)
 
     def undo(self) -> None:
         """Take back the last decision of the gallery, in all images."""
-        if not self._done or self.decider.busy:
+        if not self._done or self._is_busy():
             return
         last, ids, library = self._done.pop()
         self._say_count()
         if library is not None:
             from ...library.deciding import take_back_steps
 
-            self._in_library((), library, partial(take_back_steps, library, ids, last))
+            steps = partial(take_back_steps, library, ids, last)
+            self._in_library(ids, library, steps, last)
         else:
             self._session.ask("take back", last)
+
+    def _is_busy(self) -> bool:
+        """Whether earlier decisions are still being saved, which is said."""
+        busy = self.decider.busy or self._session.many is not None
+        if busy:
+            refuse("Wait until the work before is over, or cancel it.")
+        return busy
 
     def _decided(self, asked_and_done: tuple[object, Decided]) -> None:
         """Show decisions about images, and keep those of the gallery to be taken back."""
         asked, decided = asked_and_done
-        if asked is self._asked and decided.count:
+        if isinstance(asked, Decided):  # taken back, but for these
+            self._keep(_left(asked, decided), (), None)
+        elif asked is not None and asked is self._asked:
             self._asked = None
-            self._done.append((decided, (), None))
+            self._keep(decided, (), None)
         if self._library is None:
             self._take_steps(decided)
+
+    def _keep(self, decided: Decided, ids: tuple[int, ...], library: Library | None) -> None:
+        """Keep what can be taken back."""
+        if decided.count:
+            self._done.append((decided, ids, library))
 
     def _take_steps(self, decided: Decided) -> None:
         if self._table is None:
@@ -343,24 +360,26 @@ class Gallery(Topic, QWidget):
                     self._table.decide(row, change.after)
         self._changed()
 
-    def _in_library(self, ids: tuple[int, ...], library: Library, steps: Callable[[], Any]) -> None:
-        def work() -> tuple[Decided, tuple[int, ...], Library]:
-            return _decide_each(steps), ids, library
+    def _in_library(
+        self,
+        ids: tuple[int, ...],
+        library: Library,
+        steps: Callable[[], Any],
+        undone: Decided | None,
+    ) -> None:
+        self.decider.start(lambda: (_decide_each(steps), ids, library, undone))
 
-        with refusing():
-            if not self.decider.start(work):
-                raise InputError("Wait until the decisions before are saved.")
-
-    def _decided_in_library(self, done: tuple[Decided, tuple[int, ...], Library]) -> None:
-        decided, ids, library = done
-        if ids and decided.count:
-            self._done.append(done)
+    def _decided_in_library(self, done: tuple[Decided, tuple[int, ...], Library, Any]) -> None:
+        decided, ids, library, undone = done
+        self._keep(decided if undone is None else _left(undone, decided), ids, library)
         if self._library is library:
             self._take_steps(decided)
         self._session.library_changes += 1
         if decided.problems:
             image, why = next(iter(decided.problems.items()))
             count = len(decided.problems)
+            if self._session.reviewed is not None:
+                why = f"{why.rstrip('.')} (the image shown is decided as {IMAGE!r})"
             refuse(f"{count:,} images left out, such as {image}: {why.rstrip('.')}.")
 
 
@@ -373,6 +392,13 @@ def _read_pictures(table: RegionTable, rows: Sequence[int]) -> None:
             show(made)
             made = []
     show(made)
+
+
+def _left(asked: Decided, taken: Decided) -> Decided:
+    """Return what could not be taken back, such as of an image that is open elsewhere."""
+    stopped = asked.steps.keys() - taken.steps.keys() if taken.stopped else set()
+    names = set(taken.problems) | stopped
+    return Decided(steps={name: step for name, step in asked.steps.items() if name in names})
 
 
 def _decide_each(steps: Callable[[], Any]) -> Decided:
