@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from ...base.errors import InputError
 from ...base.identity import RegionKey
-from ...review.decisions import Status
+from ...review.decisions import Decision, Status
 from ...review.together import Decided, ImageStep, Verdict
 from ..session import Topic
 from ..widgets.keys import REVIEW, named
@@ -239,10 +239,14 @@ class Gallery(Topic, QWidget):
         for name, one in self.buttons.items():
             one.setEnabled(bool(self._done) if name == "undo" else frame is not None)
 
-    def _changed(self) -> None:
+    def _note(self, states: Mapping[tuple[str, RegionKey], Decision | None]) -> None:
         """Show decisions where the regions stand; nothing moves while somebody works."""
-        self.model.redraw.emit()
-        self._say_count()
+        if (table := self._table) is not None:
+            rows = {table.row_of(*place): decision for place, decision in states.items()}
+            rows.pop(-1, None)
+            table.decide(rows)
+            self.model.redraw.emit()
+            self._say_count()
 
     def _follow_review(self) -> None:
         """Show what the review of the shown image has decided, and learned."""
@@ -251,10 +255,8 @@ class Gallery(Topic, QWidget):
         shown = "" if source == IMAGE else "" if project is None else project.current
         if review is None or self._table is None or source == LIBRARY:
             return
-        for key in review.queue.keys:
-            if (row := self._table.row_of(shown, key)) >= 0:
-                self._table.decide(row, review.review.decisions.get(key))
-        self._changed()
+        get = review.review.decisions.get
+        self._note({(shown, key): get(key) for key in review.queue.keys})
 
     def _open_region(self, row: int) -> None:
         if self._table is not None:
@@ -352,13 +354,8 @@ class Gallery(Topic, QWidget):
             self._done.append((decided, ids, library))
 
     def _take_steps(self, decided: Decided) -> None:
-        if self._table is None:
-            return
-        for image, step in decided.steps.items():
-            for change in step:
-                if (row := self._table.row_of(image, change.region)) >= 0:
-                    self._table.decide(row, change.after)
-        self._changed()
+        steps = decided.steps.items()
+        self._note({(image, one.region): one.after for image, step in steps for one in step})
 
     def _in_library(
         self,

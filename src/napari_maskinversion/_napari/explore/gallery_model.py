@@ -140,11 +140,15 @@ class WallModel(QAbstractListModel):
     def caption(self, row: int) -> str:
         """Return what stands below a crop: sign of the decision, word, confidence."""
         assert self.table is not None
-        one = self.table.frame.iloc[row]
-        if one["decision"] == "accepted":
-            return f"{_SIGNS['accepted']}{one['label']}"
-        sure = f"{100 * one['confidence']:.0f} % " if one["confidence"] >= 0 else ""
-        return f"{_SIGNS.get(one['decision'], '')}{sure}{one['suggestion']}"
+        decision, label, word, confidence = (
+            self.table.frame[name].iat[row]
+            for name in ("decision", "label", "suggestion", "confidence")
+        )
+        sign = _SIGNS.get(str(decision), "")
+        if decision == "accepted":
+            return f"{sign}{label}"
+        sure = float(confidence)  # type: ignore[arg-type]  # a number, maybe NaN
+        return f"{sign}{f'{100 * sure:.0f} % ' if sure >= 0 else ''}{word}"
 
     # -- Qt -----------------------------------------------------------------------------------
 

@@ -92,12 +92,13 @@ class RegionTable:
             self._rows = {one: row for row, one in enumerate(zip(*columns, strict=True))}
         return self._rows.get((image, key.id, key.position), -1)
 
-    def decide(self, row: int, decision: Decision | None) -> None:
-        """Note what was decided about a row; None makes it undecided."""
-        status, label = ("undecided", "") if decision is None else (decision.status, decision.label)
-        if (self.frame["decision"].iat[row], self.frame["label"].iat[row]) != (status, label):
-            places: Any = [self.frame.columns.get_loc(name) for name in ("decision", "label")]
-            self.frame.iloc[row, places] = (status, label)
+    def decide(self, states: Mapping[int, Decision | None]) -> None:
+        """Note what was decided about rows; None makes one undecided."""
+        decisions, labels = (np.array(self.frame[name], object) for name in ("decision", "label"))
+        for row, decision in states.items():
+            decisions[row] = "undecided" if decision is None else decision.status
+            labels[row] = "" if decision is None else decision.label
+        self.frame["decision"], self.frame["label"] = decisions, labels
 
 
 def outlined(pixels: Pixels) -> Pixels:
@@ -283,8 +284,9 @@ def _of_library(library: Library) -> RegionTable:
     ids = frame["id"].to_numpy()
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
-    made = frame[["region", "suggestion", "confidence", "decision", "area", "id"]].assign(
+    made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
         image=names_of(frame),
+        confidence=frame["confidence"].astype(float),
         position=[position_of(text) for text in frame["plane"]],
         margin=np.nan,
         doubtful=False,  # it keeps no figures for that
