@@ -207,6 +207,8 @@ class Gallery(Topic, QWidget):
             self.word.addItem(f"{keys[place]}  {word}" if place < len(keys) else word, word)
         self.word.setCurrentIndex(-1)
         self._arrange()
+        if table is not None:
+            self._follow_later.throttle()
         if table is not None and table.problems:
             more = f" And {len(table.problems) - 1} more." * (len(table.problems) > 1)
             refuse(f"Left out of the gallery: {table.problems[0].rstrip('.')}.{more}")
@@ -249,14 +251,24 @@ class Gallery(Topic, QWidget):
             self._say_count()
 
     def _follow_review(self) -> None:
-        """Show what the review of the shown image has decided, and learned."""
+        """Show what the review of the shown image has decided, and what it suggests by now."""
         review, project = self._session.reviewed, self._session.project
         source = self.source.currentText()
         shown = "" if source == IMAGE else "" if project is None else project.current
         if review is None or self._table is None or source == LIBRARY:
             return
+        table, keys = self._table, review.queue.keys
+        rows = {table.row_of(shown, key): place for place, key in enumerate(keys)}
+        rows.pop(-1, None)
+        best = table.frame["suggestion"]
+        learned = {}
+        for row, place in rows.items():
+            if (label := review.suggestion(place)) and label != best.iat[row]:
+                scores = (one.score for one in review.top(place) if one.label == label)
+                learned[row] = label, next(scores, float("nan"))
+        table.suggest(learned)
         get = review.review.decisions.get
-        self._note({(shown, key): get(key) for key in review.queue.keys})
+        self._note({(shown, key): get(key) for key in keys})
 
     def _open_region(self, row: int) -> None:
         if self._table is not None:

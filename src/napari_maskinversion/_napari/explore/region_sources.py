@@ -100,6 +100,14 @@ class RegionTable:
             labels[row] = "" if decision is None else decision.label
         self.frame["decision"], self.frame["label"] = decisions, labels
 
+    def suggest(self, learned: Mapping[int, tuple[str, float]]) -> None:
+        """Note other suggestions, with their confidence, as a review has learned them."""
+        words, sure = (np.array(self.frame[name]) for name in ("suggestion", "confidence"))
+        words = words.astype(object)
+        for row, (word, confidence) in learned.items():
+            words[row], sure[row] = word, confidence
+        self.frame["suggestion"], self.frame["confidence"] = words, sure
+
 
 def outlined(pixels: Pixels) -> Pixels:
     """Return a crop (h, w, 3) with the outline of its region: a light line within a dark one."""
