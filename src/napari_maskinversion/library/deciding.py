@@ -39,8 +39,8 @@ class _Known:
 def decide_steps(library: Library, ids: Sequence[int], verdict: Verdict) -> Iterator[ImageStep]:
     """Decide about regions, image by image, in the images' files and then in the library."""
 
-    def decide(_: str, own: Review, rows: pd.DataFrame) -> Step:
-        decisions = verdict.decisions({key_of(row): _suggestion(row) for row in rows.itertuples()})
+    def decide(_: str, own: Review, rows: Sequence[Any]) -> Step:
+        decisions = verdict.decisions({key_of(row): _suggestion(row) for row in rows})
         return own.decide(*decisions) if decisions else ()
 
     return _each(library, ids, decide)
@@ -49,7 +49,7 @@ def decide_steps(library: Library, ids: Sequence[int], verdict: Verdict) -> Iter
 def take_back_steps(library: Library, ids: Sequence[int], decided: Decided) -> Iterator[ImageStep]:
     """Take back what `decide_steps` did about these regions."""
 
-    def take_back(name: str, own: Review, _: pd.DataFrame) -> Step:
+    def take_back(name: str, own: Review, _: Sequence[Any]) -> Step:
         return own.take_back(decided.steps.get(name, ()))
 
     return _each(library, ids, take_back)
@@ -77,29 +77,28 @@ def key_of(row: Any) -> RegionKey:
 def _each(
     library: Library,
     ids: Sequence[int],
-    decide: Callable[[str, Review, pd.DataFrame], Step],
+    decide: Callable[[str, Review, Sequence[Any]], Step],
 ) -> Iterator[ImageStep]:
     table, spaces = library.rows(ids=ids), library.info()["spaces"]
-    parts = dict(iter(table.groupby(names_of(table), sort=False)))
+    parts = {str(name): rows for name, rows in table.groupby(names_of(table), sort=False)}
 
     def work(name: str) -> Step:
-        rows = parts[name]
+        rows: list[Any] = list(parts[name].itertuples())
         regions = [
-            RegionIdentity(key_of(row), "", (row.y0, row.x0, row.y1, row.x1))
-            for row in rows.itertuples()
+            RegionIdentity(key_of(row), "", (row.y0, row.x0, row.y1, row.x1)) for row in rows
         ]
-        image, info = _identified(library, rows), _Known(spaces[rows["space"].iloc[0]])
-        with Review(image, regions, info, file=Path(rows["image"].iloc[0])) as own:
+        image, info = _identified(library, rows[0].id), _Known(spaces[rows[0].space])
+        with Review(image, regions, info, file=Path(rows[0].image)) as own:
             step = decide(name, own, rows)
-            states = [_state(row, own.decisions.get(key_of(row))) for row in rows.itertuples()]
+            states = [_state(row, own.decisions.get(key_of(row))) for row in rows]
         library.note(image.content, states)
         return step
 
     return each_image(parts, work)
 
 
-def _identified(library: Library, rows: pd.DataFrame) -> ImageIdentity:
-    path, series, name, content = library.image_of(int(rows["id"].iloc[0]))
+def _identified(library: Library, id: int) -> ImageIdentity:
+    path, series, name, content = library.image_of(int(id))
     if not path or is_address(path):
         raise InputError("it is not known where this image is on this computer")
     with open_image(Path(path), series) as stack:

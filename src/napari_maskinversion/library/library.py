@@ -167,7 +167,8 @@ class Library:
         """Return path, series, name and hash of the image of a region."""
         with self._store.reading() as database:
             query = f"SELECT path, series, name, content {_FROM} WHERE regions.id = ?"
-            return tuple(database.execute(query, (id,)).fetchone())
+            path, series, name, content = database.execute(query, (id,)).fetchone()
+        return path, series, name, content
 
     def info(self) -> dict[str, Any]:
         """Return what the library holds.

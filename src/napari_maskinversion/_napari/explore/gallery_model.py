@@ -140,14 +140,12 @@ class WallModel(QAbstractListModel):
     def caption(self, row: int) -> str:
         """Return what stands below a crop: sign of the decision, word, confidence."""
         assert self.table is not None
-        decision, label, word, confidence = (
-            self.table.frame[name].iat[row]
-            for name in ("decision", "label", "suggestion", "confidence")
-        )
+        names, frame = ("decision", "label", "suggestion", "confidence"), self.table.frame
+        values: list[Any] = [frame[name].iat[row] for name in names]
+        decision, label, word, sure = values
         sign = _SIGNS.get(str(decision), "")
         if decision == "accepted":
             return f"{sign}{label}"
-        sure = float(confidence)  # type: ignore[arg-type]  # a number, maybe NaN
         return f"{sign}{f'{100 * sure:.0f} % ' if sure >= 0 else ''}{word}"
 
     # -- Qt -----------------------------------------------------------------------------------

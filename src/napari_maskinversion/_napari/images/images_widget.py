@@ -244,7 +244,9 @@ class ImagesWidget(QWidget):
         self.fitting.hide()
         self.filter.editTextChanged.connect(lambda _: self._filter())
         self.model.modelReset.connect(self._filter)
-        self.model.dataChanged.connect(lambda first, last: self._filter(first.row(), last.row()))
+        self.model.dataChanged.connect(
+            lambda first, last, *_: self._filter(first.row(), last.row())
+        )
         self.previous, self.next = self._step("Previous", -1), self._step("Next", 1)
         self.suggest = _button(
             "Suggest for all",
