@@ -236,7 +236,7 @@ def _of_images(file: Path) -> RegionTable:
                 yield from ((row, None) for row in own)
 
     def embed(rows: Sequence[int]) -> FloatArray:
-        by_row = {}
+        by_row: dict[int, FloatArray] = {}
         for image, own in by_image(rows):
             bundle = _bundle(project, image.name)
             if bundle is None or len(bundle.results) != len(image.crops):
@@ -292,10 +292,11 @@ def _of_library(library: Library) -> RegionTable:
     ids = frame["id"].to_numpy()
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
+    positions: Any = [position_of(text) for text in frame["plane"]]
     made = frame[["region", "suggestion", "decision", "area", "id"]].assign(
         image=names_of(frame),
         confidence=frame["confidence"].astype(float),
-        position=[position_of(text) for text in frame["plane"]],
+        position=positions,
         margin=np.nan,
         doubtful=False,  # it keeps no figures for that
         label=np.where(accepted, frame["label"], ""),
