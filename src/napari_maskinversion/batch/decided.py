@@ -101,8 +101,8 @@ def counted(bundle: Bundle, decisions: Mapping[RegionKey, Decision]) -> Summary:
 
 def words_of(suggestions: Iterable[str], decisions: Iterable[Decision]) -> frozenset[str]:
     """Return the words of undecided and of accepted regions."""
-    found = {*suggestions, *(decision.label for decision in decisions)}
-    return frozenset(found - {"", NONE_OF_THESE})
+    words = {*suggestions, *(decision.label for decision in decisions)}
+    return frozenset(words - {"", NONE_OF_THESE})
 
 
 def waiting_of(regions: Iterable[RegionResult]) -> tuple[tuple[str, float], ...]:
