@@ -70,6 +70,15 @@ def test_decisions_teach_what_words_do_not_know_also_on_other_images():
     assert classifier.counts == dict.fromkeys(WORDS, 30)
 
 
+def test_few_decisions_lead_away_from_words_only_where_the_words_are_no_better_than_chance():
+    rows, labels, images = decided(each=1)
+    good = Classifier.of_words(WORDS, rows, 10.0).fit(rows, labels, images)
+    assert good.strength < 1  # each word is its region
+    bad = Classifier.of_words(WORDS, rows[[1, 2, 0]], 10.0).fit(rows, labels, images)
+    assert bad.strength > 1
+    assert best(bad, rows) == labels
+
+
 def test_a_small_strength_stays_with_the_words():
     rows, labels, images = decided()
     classifier = begun().fit(rows, labels, images, strength=1e-9, validate=False)

@@ -29,9 +29,15 @@ from .fitting import Task, chosen_folds, product, temperature_of
 FloatArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.intp]
 
-STRENGTHS: Final = (0.1, 1.0, 10.0, 100.0)  # Tried by cross-validation, the most cautious first
+STRENGTHS: Final = (
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+    10.0,
+    30.0,
+)  # Tried by cross-validation, the most cautious first
 _ARRAYS: Final = ("texts", "learned", "centre", "spread")
-STRENGTH: Final = 1.0  # Where decisions are too few for it
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -189,7 +195,7 @@ class Classifier:
             held = np.full((len(labels), len(classes)), np.nan)
             held[kept] = _softmax(logits / begun.temperature)
             notes += cautions(seen, names, group, over, scores)
-        strength = strength or STRENGTH
+        strength = strength or task.usual()
         every = np.arange(len(targets))
         learned = task.learned(every, strength, task.start(every))
         end_threads()

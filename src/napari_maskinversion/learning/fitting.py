@@ -14,6 +14,11 @@ IntArray = npt.NDArray[np.intp]
 
 _FOLDS: Final = 5
 _STEPS: Final = 100
+# See docs/concepts/learning.md: strengths where words name decisions better than chance, and not;
+# and what a strength e times as far from them has to gain in loss.
+_GOOD_WORDS: Final = 0.3
+_BAD_WORDS: Final = 10.0
+_CAUTION: Final = 0.5
 _TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
 
 
@@ -154,6 +159,13 @@ class Task:
         inputs, offsets = self.inputs[rows], self.offsets[rows]
         return minimise(inputs, offsets, targets, weights, strength, start, free)
 
+    def usual(self) -> float:
+        """Return the strength before cross-validation: cautious where the words beat chance."""
+        rows = np.flatnonzero(self.targets < self.words)
+        targets = self.targets[rows]
+        loss = _loss(self.offsets[rows, : self.words], targets, balanced(targets, self.words))
+        return _GOOD_WORDS if loss < len(rows) * np.log(self.words) else _BAD_WORDS
+
     def cross_validate(
         self, fold: IntArray, strengths: Sequence[float]
     ) -> tuple[FloatArray, float | None]:
@@ -171,7 +183,8 @@ class Task:
         targets = self.targets[rows]
         weights = balanced(targets, self.offsets.shape[1])
         losses = [_loss(one[rows], targets, weights) for one in logits]
-        best = int(np.argmin(losses))
+        away = np.abs(np.log(np.array(strengths) / self.usual()))
+        best = int(np.argmin(losses + _CAUTION * away))
         return logits[best], strengths[best]
 
 

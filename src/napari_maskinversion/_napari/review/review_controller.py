@@ -216,7 +216,7 @@ class ReviewController(Topic, QObject):
         self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(messages))
         if self._stay or self.keeper.unasked:
-            state.arrange(self._options.order, self._options.status)
+            state.arrange(self._options.sorting, self._options.status)
             self._go(self._session.row if self._session.row >= 0 else None)
         else:
             self._arrange()
@@ -429,7 +429,7 @@ class ReviewController(Topic, QObject):
     def _arrange(self) -> None:
         state = self.state
         if state is not None:
-            state.arrange(self._options.order, self._options.status)
+            state.arrange(self._options.sorting, self._options.status)
             place, self._session.place = self._session.place, -1
             self._go(place if 0 <= place < len(state.queue.keys) else state.queue.next())
 
@@ -484,7 +484,7 @@ class ReviewController(Topic, QObject):
         if state is None:
             return
         state.by_word = now.keys == BY_WORD
-        if (before.order, before.show) != (now.order, now.show):
+        if (before.sorting, before.show) != (now.sorting, now.show):
             self._arrange()
         if before.keys != now.keys:
             self._show()

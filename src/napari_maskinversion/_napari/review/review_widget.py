@@ -18,7 +18,6 @@ from qtpy.QtWidgets import (
 )
 
 from ...results.settings import fields_of
-from ...review.queue import Order
 from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
 from ..widgets.progress import ProgressBar
@@ -28,7 +27,9 @@ from .review_keys import KEYS
 from .review_options import ReviewOptions
 from .review_state import WORD_KEYS, Choice
 
-_ORDERS: Final[tuple[tuple[str, Order], ...]] = (
+_ORDERS: Final = (
+    ("automatic", "automatic"),
+    ("most different", "different"),
     ("least certain (margin)", "margin"),
     ("least certain (entropy)", "entropy"),
     ("smallest", "smallest"),
