@@ -43,6 +43,7 @@ Ask = Literal[
     "accept word",
     "take back",
     "show decisions",
+    "write features",
 ]
 
 
@@ -318,7 +319,8 @@ class Session(EventedModel):
     run: RunState = RunState()
     record: Any = None  # The results shown: always those of the chosen layers
     row: int = -1  # The selected region, as a row of the results; -1 for none
-    rows: tuple[int, ...] = ()  # All rows that are selected
+    rows: tuple[int, ...] = ()  # All rows that are selected, in order; who sets them, selects them
+    mapped: Any = None  # Results on the map of embeddings, and its points (N, 2)
     picked: bool = False  # Whether the user selected it; otherwise the view stays where it is
     place: int = -1  # The row at which the next review goes on; -1 for the first one in order
     review: Any = None  # The review that is open, and what one can be opened of; set by the review
