@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.identity import Position, another_image, identify_image
+from ..base.progress import tick
 from ..base.reading import is_address
 from ..base.validation import encodable
 from ..images.opening import open_image
@@ -59,6 +60,7 @@ def add_bundle(
         masks = bundle.region_masks()
 
         def picture(place: int) -> bytes | None:
+            tick("Thumbnails", place, len(regions))
             region, mask = regions[place], masks[place]
             if (plane := planes.get(region.position)) is None:
                 return None

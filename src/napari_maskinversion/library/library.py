@@ -25,7 +25,7 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
 from ..review.reporting import with_decisions
-from .adding import add_bundle, image_problem, located
+from .adding import add_bundle, image_problem, located, rows_of
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
 from .searching import direction, nearest
@@ -144,6 +144,21 @@ class Library:
         if len(source.results):
             add_bundle(self._store, source, file, planes or {})
         return len(source.results)
+
+    def update(self, bundle: Bundle) -> int:
+        """Set words, decisions and dates of regions of an image that the library has already.
+
+        Parameters
+        ----------
+        bundle : Bundle
+            Results with the columns of `decision_columns`, and their image.
+
+        Returns
+        -------
+        int
+            How many regions were changed; others of the same number have another box.
+        """
+        return self._store.update(str(bundle.image.get("content", "")), rows_of(bundle))
 
     def info(self) -> dict[str, Any]:
         """Return what the library holds.
@@ -370,6 +385,28 @@ class Library:
             query = "SELECT picture FROM thumbnails WHERE id = ?"
             row = database.execute(query, (int(id),)).fetchone()
         return None if row is None else decoded(row[0])
+
+    def vectors(self, ids: Sequence[int]) -> FloatArray:
+        """Return embeddings of regions.
+
+        Parameters
+        ----------
+        ids : sequence of int
+            Numbers of regions in the library, all of one space.
+
+        Returns
+        -------
+        ndarray, shape (n, e), float32
+            Of length 1, in the order of ``ids``.
+        """
+        wanted = [int(one) for one in ids]
+        space = self.space(wanted)
+        with self._store.reading() as database:
+            space = next(one for one in self._store.spaces(database) if one.id == space.id)
+            at = dict(database.execute(f"SELECT id, row FROM regions WHERE {_IDS}", _ids(wanted)))
+            halves = self._store.vectors(space)[[at[one] for one in wanted]]
+        rows = halves.astype(np.float32)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
     def export(self, path: str | Path, *, overwrite: bool = False, **where: Unpack[Where]) -> int:
         """Write regions with embeddings and thumbnails to a Parquet file, which `add` reads.

@@ -74,6 +74,14 @@ _UPSERT: Final = (
     + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS[2:]))
 )
 
+_DECIDED: Final = ("label", "decision", "date")
+_DECIDE: Final = (
+    f"UPDATE regions SET {', '.join(f'{c} = :{c}' for c in _DECIDED)} WHERE plane = :plane"
+    " AND region = :region AND (y0, x0, y1, x1) = (:y0, :x0, :y1, :x1)"
+    " AND image IN (SELECT id FROM images WHERE content = :content)"
+    f" AND ({', '.join(_DECIDED)}) <> ({', '.join(f':{c}' for c in _DECIDED)})"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecord:
@@ -387,6 +395,17 @@ class Store:
             (image.path or here["path"], image.content or here["content"], here["id"]),
         )
         return int(here["id"]), gone
+
+    def update(self, content: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Set words and decisions of regions that an image has already; return how many changed."""
+        with self.reading() as database:
+            query = "SELECT count(*) FROM images WHERE content = ? AND content <> ''"
+            (there,) = database.execute(query, (content,)).fetchone()
+        if not there:
+            return 0
+        with self.writing() as database:
+            changed = database.executemany(_DECIDE, ({**row, "content": content} for row in rows))
+            return int(changed.rowcount)
 
     def remove(self, condition: str, values: Mapping[str, Any]) -> int:
         """Remove regions by a condition about regions and images; return how many."""

@@ -15,7 +15,7 @@ from ...batch.decided import Summary
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
-from ..session import Bindings, ProjectState, Session
+from ..session import Bindings, ProjectState, RegionPlace, Session
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
@@ -56,6 +56,7 @@ class ImagesController(QObject):
         self._place: Place | None = None  # where to go on, once the image is shown
         self._ready: OpenedImage | None = None  # the image that will probably follow
         self._preparing = ""  # the image that is being prepared
+        self._look_there = False  # at that place, since the user wants to see it
         self._reviewing = False  # the review goes on with the next image that has results
         self.keeper = Keeper(viewer, session, self)
         self.finding = Worker("latest", "Opening the project", parent=self)
@@ -95,6 +96,7 @@ class ImagesController(QObject):
         bind((events.project, events.vocabulary), self._show_state)
         bind(events.many, lambda many: self.part.show_working(many is not None))
         self._bindings.answer(self._session, "open images", self.open)
+        self._bindings.answer(self._session, "open region", self._open_region)
         self.keeper.follow()
         self._show_state()
 
@@ -194,7 +196,9 @@ class ImagesController(QObject):
         self.part.remember(str(project.file))
         self.keeper.disk = ProjectDisk(project)
         self.across.forget()
-        self._session.project = ProjectState(project.title, tuple(project.by_name), project.done)
+        self._session.project = ProjectState(
+            project.title, tuple(project.by_name), project.done, file=str(project.file)
+        )
         words = None
         with refusing():
             self._session.ask("take settings", project.settings)
@@ -241,6 +245,15 @@ class ImagesController(QObject):
             return
         self._session.project = replace(state, opening=name)
         self._leave(partial(self._enter, name))
+
+    def _open_region(self, place: RegionPlace) -> None:
+        """Go to a region of another image of the project."""
+        project = self.project
+        if project is not None and place.image in project.by_name:
+            at = dict(place.position)
+            self._place = Place(image=place.image, region=place.region, position=at)
+            self._look_there = True
+            self.go(place.image)
 
     def _leave(self, then: Callable[[], object]) -> None:
         """Finish with the image that is shown, then go on: once its regions are on the disk."""
@@ -307,6 +320,7 @@ class ImagesController(QObject):
     def _go_on(self, opened: OpenedImage) -> None:
         """Go on at the region where the user was, and with the review."""
         place, self._place = self._place, None
+        picked, self._look_there = self._look_there, False
         session = self._session
         if opened.bundle is None:
             return
@@ -315,7 +329,7 @@ class ImagesController(QObject):
             rows = [(region.id, region.position) for region in opened.bundle.results.regions]
             if wanted in rows:
                 session.place = rows.index(wanted)
-                session.select(session.place, picked=False)
+                session.select(session.place, picked=picked)
         if self._reviewing:
             self._reviewing = False
             if session.review is None:
