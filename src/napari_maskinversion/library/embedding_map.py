@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final, Literal
@@ -13,8 +12,6 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..base.progress import tell, tick
-from ..results.results import Results
-from .spaces import Space
 
 FloatArray = npt.NDArray[np.float32]
 Way = Literal["pca", "tsne"]
@@ -38,17 +35,6 @@ class EmbeddingMap:
     points: FloatArray  # (N, 2), x and y; NaN for embeddings that are no vectors
     way: Way
     note: str = ""  # What was left out or done otherwise, in whole sentences
-
-
-def check_one_space(results: Sequence[Results]) -> None:
-    """Refuse results whose embeddings cannot be compared."""
-    spaces = {Space.of(one) for one in results}
-    if len(spaces) > 1:
-        models = " and ".join(sorted({f"{one.model} ({one.width} numbers)" for one in spaces}))
-        raise InputError(
-            f"A map holds embeddings of one model, method and setting; these are of {len(spaces)}: "
-            f"{models}. Run the images again with the same settings."
-        )
 
 
 def embedding_map(embeddings: npt.NDArray[np.floating], way: Way = "pca") -> EmbeddingMap:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from ..base.errors import InputError
 from ..base.reading import parse_json
 from ..results.results import Results
 from ..results.settings import fields_of
@@ -67,3 +68,21 @@ class Space:
             "resolution": side and min([side, *seen]),
         }
         return cls(about=json.dumps(about, sort_keys=True), width=info.embed_dim)
+
+
+class OneSpace:
+    """Refuses results whose embeddings cannot be compared with those before."""
+
+    def __init__(self) -> None:
+        self._first: Space | None = None
+
+    def check(self, results: Results) -> None:
+        """Take results of the same space, or refuse them."""
+        space = Space.of(results)
+        self._first = first = self._first or space
+        if space != first:
+            differ = [key for key, value in space.values.items() if value != first.values.get(key)]
+            raise InputError(
+                f"The images were run with different settings ({', '.join(differ)}), so their "
+                "embeddings cannot be compared; run them again with the same ones."
+            )

@@ -21,6 +21,7 @@ NOTHING: Final = "#8c8c8c"  # of empty cells
 _MOST_GROUPS: Final = 20  # more different texts are names, not groups
 _LISTED: Final = 12  # of a legend
 _STEPS: Final = 7
+_NAMES: Final = ("region", "id", "position")  # of regions, whatever their values
 _ENDS: Final = (2, 98)  # percent; a few outliers do not take all colours
 
 
@@ -68,7 +69,8 @@ def columns_of(frame: pd.DataFrame) -> list[str]:
     return [
         str(name)
         for name in frame
-        if frame[name].nunique() > 1
+        if name not in _NAMES
+        and frame[name].nunique() > 1
         and (is_numeric_dtype(frame[name]) or frame[name].nunique() <= _MOST_GROUPS)
     ]
 

@@ -59,14 +59,14 @@ class MapView(QWidget):
             node.visible = False
         self._points = np.zeros((0, 2), np.float32)
         self._rgba = np.zeros((0, 4), np.float32)
-        self._rows = np.zeros(0, np.intp)  # selected
+        self.rows = np.zeros(0, np.intp)  # selected
         self._line = "white"
         self._drawn: list[Any] | None = None  # corners of the lasso, in pixels of the canvas
         for name in ("press", "move", "release"):
             self._canvas.events[f"mouse_{name}"].connect(getattr(self, f"_{name}"))
         self.canvas = self._canvas.native
         self.canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.canvas.setMinimumSize(200, 200)
+        self.canvas.setMinimumSize(200, 120)
         self.canvas.setAccessibleName("Map of embeddings")
         row = line(self.color, self.lasso, self.whole, self.into_layer, shares=(1, 0, 0, 0))
         stack(self, row, self.canvas, self.legend, margins=(2, 2, 2, 2), spacing=2)
@@ -94,7 +94,7 @@ class MapView(QWidget):
     def show_points(self, points: FloatArray, colored: Colored) -> None:
         """Show points (N, 2); NaN stands for one without a place."""
         self._points = np.ascontiguousarray(points, np.float32)
-        self._rows = np.zeros(0, np.intp)
+        self.rows = np.zeros(0, np.intp)
         self.recolor(colored)
         self.fit()
 
@@ -103,7 +103,7 @@ class MapView(QWidget):
         self._rgba = colored.rgba
         there = self._there
         self._draw(self._dots, np.flatnonzero(there), edge_width=0)
-        self.mark(self._rows)
+        self.mark(self.rows)
         entries = (
             f'<span style="color:{color}">\N{BLACK SQUARE}</span>' + escape(text and f" {text}  ")
             for color, text in colored.legend
@@ -112,9 +112,9 @@ class MapView(QWidget):
 
     def mark(self, rows: Any) -> None:
         """Show which points are selected."""
-        self._rows = np.asarray(rows, np.intp)
-        self._rows = self._rows[self._rows < len(self._points)]
-        chosen = self._rows[self._there[self._rows]]
+        self.rows = np.asarray(rows, np.intp)
+        self.rows = self.rows[self.rows < len(self._points)]
+        chosen = self.rows[self._there[self.rows]]
         self._draw(self._marked, chosen, _MARK, edge_width=2, edge_color=self._line)
 
     def _draw(self, node: Any, rows: Any, more: int = 0, **look: Any) -> None:
@@ -142,7 +142,7 @@ class MapView(QWidget):
         self._line = line
         self._canvas.bgcolor = background
         self._path.set_data(color=line)
-        self.mark(self._rows)
+        self.mark(self.rows)
 
     # -- the mouse ----------------------------------------------------------------------------
 

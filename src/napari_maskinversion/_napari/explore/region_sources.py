@@ -22,6 +22,7 @@ from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
+from ...library.spaces import OneSpace
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
@@ -211,9 +212,10 @@ def _of_images(file: Path) -> RegionTable:
                 yield from ((row, None) for row in own)
 
     def embed(rows: Sequence[int]) -> FloatArray:
-        by_row = {}
+        by_row, spaces = {}, OneSpace()
         for name, own, start in of_images(rows):
             if bundle := _bundle(project, name):
+                spaces.check(bundle.results)
                 by_row |= {row: bundle.results.regions[row - start].embedding for row in own}
         return np.stack([by_row[row] for row in rows])
 
