@@ -683,6 +683,15 @@ class Session(EventedModel):
         """Select a region by its row."""
         self._together = {"picked": picked, "row": row}
 
+    def select_place(self, place: RegionPlace) -> bool:
+        """Select a region of the results shown, and look at it; return whether it is there."""
+        regions = () if self.results is None else self.results.regions
+        keys = [(region.id, region.position) for region in regions]
+        if (place.region, place.position) not in keys:
+            return False
+        self.select(keys.index((place.region, place.position)))
+        return True
+
     def turn_to(self, plane: Position | None) -> None:
         """Take another plane of the image into view; results that it has come back."""
         self.plane = plane

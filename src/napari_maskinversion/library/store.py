@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -270,13 +270,15 @@ class Store:
         picture: Callable[[int], bytes | None] = lambda _: None,
         *,
         is_part: bool = True,
+        unreached: Collection[tuple[str, int]] = (),
     ) -> int:
         """Add regions of an image; those that it has already in this space are replaced.
 
         ``rows`` have the columns `FACTS`; ``picture`` returns the thumbnail of one of them, if it
-        needs a new one. Unless ``is_part``, other regions of their planes go. If the image has
-        changed, its regions of other pixels go, and a warning says so. Returns how many rows there
-        were. Shapes: vectors (rows, width), of length 1.
+        needs a new one. Unless ``is_part``, other regions of their planes go, but for those that a
+        run did not reach before it was stopped (plane and number). If the image has changed, its
+        regions of other pixels go, and a warning says so. Returns how many rows there were.
+        Shapes: vectors (rows, width), of length 1.
         """
         if not (np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01).all():  # NaN is none
             raise InputError(
@@ -300,7 +302,11 @@ class Store:
                 planes = {plane for plane, _ in new}
                 database.executemany(
                     "DELETE FROM regions WHERE (image, space, plane, region) = (?, ?, ?, ?)",
-                    ((number, space.id, *key) for key in known.keys() - new if key[0] in planes),
+                    (
+                        (number, space.id, *key)
+                        for key in known.keys() - new - set(unreached)
+                        if key[0] in planes
+                    ),
                 )
             stored = self.vectors(space)
             places: list[int] = []

@@ -113,10 +113,7 @@ def open_region(session: Session, place: RegionPlace) -> None:
     if place.image not in ("", shown):
         session.ask("open region", place)
         return
-    key = (place.region, place.position)
-    keys = [(one.id, one.position) for one in (session.results.regions if session.results else ())]
-    if key in keys:
-        session.select(keys.index(key))
+    session.select_place(place)
 
 
 # -- this image ------------------------------------------------------------------------------------
@@ -207,7 +204,7 @@ def _of_images(file: Path) -> RegionTable:
     def cut(rows: Sequence[int]) -> Cut:
         for name, own, start in of_images(rows):
             try:
-                yield from _cut_from_file(project, name, own, start)
+                yield from cut_from_file(project, name, own, start)
             except (MaskInversionError, OSError):  # the image is gone, or another one
                 yield from ((row, None) for row in own)
 
@@ -229,7 +226,7 @@ def _bundle(project: OpenProject, name: str) -> Bundle | None:
     return None if file is None else open_archive(file)
 
 
-def _cut_from_file(project: OpenProject, name: str, rows: Sequence[int], start: int) -> Cut:
+def cut_from_file(project: OpenProject, name: str, rows: Sequence[int], start: int) -> Cut:
     bundle = _bundle(project, name)
     if bundle is None:
         raise InputError(f"{name} has no results any more.")
@@ -263,7 +260,7 @@ def _of_library(library: Library) -> RegionTable:
     accepted = (frame["decision"] == "accepted").to_numpy()
     words = dict.fromkeys([*frame["suggestion"].unique(), *frame["label"].unique()])
     made = frame[["image", "region", "suggestion", "confidence", "decision", "area", "id"]].assign(
-        position=[_position(text) for text in frame["plane"]],
+        position=[position_of(text) for text in frame["plane"]],
         margin=np.nan,
         doubtful=False,  # it keeps no figures for that
         label=np.where(accepted, frame["label"], ""),
@@ -281,7 +278,8 @@ def _of_library(library: Library) -> RegionTable:
     )
 
 
-def _position(text: str) -> Position:
+def position_of(text: str) -> Position:
+    """Return a plane as a library has it (``t=3,z=12``)."""
     pairs = (part.partition("=") for part in text.split(",") if part)
     return tuple((axis, int(at)) for axis, _, at in pairs)
 

@@ -15,12 +15,15 @@ from ...batch.decided import Summary
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
+from ...library.adding import stored_path
+from ...library.library import Library
 from ..session import Bindings, ProjectState, RegionPlace, Session
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
+from .elsewhere import Elsewhere
 from .images_widget import ImagesWidget
 from .images_work import About, ahead_work, list_work, open_image_work
 from .keeper import Keeper
@@ -64,6 +67,7 @@ class ImagesController(QObject):
         self.ahead = Worker("latest", "Preparing the next image", parent=self)
         self.lister = Worker("latest", "Listing images", parent=self)
         self.across = AcrossImages(self, session, store)
+        self.elsewhere = Elsewhere(viewer, session, self)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._connect()
 
@@ -97,6 +101,7 @@ class ImagesController(QObject):
         bind(events.many, lambda many: self.part.show_working(many is not None))
         self._bindings.answer(self._session, "open images", self.open)
         self._bindings.answer(self._session, "open region", self._open_region)
+        bind((events.layers, events.record, events.row), self.elsewhere.hide)
         self.keeper.follow()
         self._show_state()
 
@@ -108,6 +113,7 @@ class ImagesController(QObject):
         for worker in (self.finding, self.reader, self.lister):
             worker.drop()
         self.across.stop()
+        self.elsewhere.stop()
         self._stay()  # what was being read is not shown
         self.forget_ahead()
 
@@ -201,6 +207,8 @@ class ImagesController(QObject):
         )
         words = None
         with refusing():
+            if project.library is not None and project.library.exists():
+                self._session.library = Library.open(project.library)
             self._session.ask("take settings", project.settings)
             words = project.vocabulary
             if words is not None and words != self._session.vocabulary:
@@ -247,13 +255,16 @@ class ImagesController(QObject):
         self._leave(partial(self._enter, name))
 
     def _open_region(self, place: RegionPlace) -> None:
-        """Go to a region of another image of the project."""
-        project = self.project
-        if project is not None and place.image in project.by_name:
-            at = dict(place.position)
-            self._place = Place(image=place.image, region=place.region, position=at)
+        """Go to a region of another image: of the project, else of the library."""
+        name = "" if self.project is None else _name_in(self.project, place.image)
+        if not name:
+            self.elsewhere.open(place)
+        elif self.shown is not None and self.shown.name == name and self.shown.is_chosen:
+            self._session.select_place(place)
+        else:
+            self._place = Place(image=name, region=place.region, position=dict(place.position))
             self._look_there = True
-            self.go(place.image)
+            self.go(name)
 
     def _leave(self, then: Callable[[], object]) -> None:
         """Finish with the image that is shown, then go on: once its regions are on the disk."""
@@ -515,6 +526,7 @@ class ImagesController(QObject):
 
     def computed(self, name: str) -> None:
         """Take note that another image was computed."""
+        self._session.library_changes += self._session.library is not None
         self.part.model.drop_summary(name)
         if self._ready is not None and self._ready.name == name:
             self._ready = None
@@ -537,3 +549,10 @@ class ImagesController(QObject):
                 self.forget_ahead(name)
         self._look_later.throttle()
         self._prepare()
+
+
+def _name_in(project: OpenProject, image: str) -> str:
+    """Return the name of an image in a project, given that or its path; "" if it has none."""
+    if image in project.by_name:
+        return image
+    return next((name for name in project.by_name if stored_path(project.path(name)) == image), "")

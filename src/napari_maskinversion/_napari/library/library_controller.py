@@ -19,8 +19,10 @@ from ..run_requests.preparing import background_of, image_layers
 from ..session import ResultRecord, Session, Topic
 from ..widgets.progress import ProgressRow
 from ..widgets.sections import MARGINS, button, debouncer, line, stack
+from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
+from .sample import sample_library
 
 if TYPE_CHECKING:
     from ...library.library import Library
@@ -61,9 +63,11 @@ class LibraryRow(QWidget):
 class LibraryController(Topic, QObject):
     """Opens libraries, adds results, and hands decisions on to the rows that a library has."""
 
-    def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
+    def __init__(
+        self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._viewer, self._session = viewer, session
+        self._viewer, self._session, self._store = viewer, session, store
         self.part = LibraryRow()
         self.part.menu.addAction("Open or make...", self.ask)
         self.none = self.part.menu.addAction("None", lambda: self.open(""))
@@ -110,6 +114,14 @@ class LibraryController(Topic, QObject):
 
         with refusing():
             self._session.library = Library.open(folder, create=create)
+
+    def open_sample(self) -> None:
+        """Use the sample library, which is made at first."""
+        if not self.adding.busy:
+            self.part.progress.begin()
+            device = self._session.settings.device
+            self.adding.start(partial(sample_library, self._store, device))
+            self._show()
 
     def _show(self, _: object = None) -> None:
         session = self._session
@@ -168,9 +180,13 @@ class LibraryController(Topic, QObject):
 
         return make
 
-    def _added(self, text: str) -> None:
-        inform(text)
+    def _added(self, added: str | Library) -> None:
+        """Say what was added; the sample library is used from now on."""
+        if not isinstance(added, str):
+            self._session.library = added
+            added = "The sample library: Find by words searches it with 'In the library'."
         self._session.library_changes += 1
+        inform(added)
 
     def _ended(self) -> None:
         self.part.progress.hide()

@@ -122,7 +122,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
-        self.library = LibraryController(self._viewer, session, self)
+        self.library = LibraryController(self._viewer, session, self.store, self)
         yield False
         self.images = ImagesController(self._viewer, session, self.store, self)
         yield False
