@@ -75,7 +75,7 @@ def test_without_opentsne_a_line_says_how_to_install_it(monkeypatch):
     embeddings, _ = three_groups()
     made = embedding_map(embeddings, "tsne")
     assert made.way == "pca"
-    assert "pip install 'napari-maskinversion[map]'" in made.note
+    assert 'pip install "napari-maskinversion[map]"' in made.note
     assert np.array_equal(made.points, embedding_map(embeddings).points)
 
 

@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float32]
 Way = Literal["pca", "tsne"]
 
 WITHOUT_TSNE: Final = (
-    "t-SNE needs openTSNE: pip install 'napari-maskinversion[map]'; PCA is shown instead."
+    't-SNE needs openTSNE: pip install "napari-maskinversion[map]"; PCA is shown instead.'
 )
 TSNE: Final = "t-SNE step"
 _STEPS: Final = (250, 500)  # with exaggeration, and after it

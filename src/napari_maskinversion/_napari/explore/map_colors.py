@@ -35,15 +35,16 @@ class Colored:
 
 def groups(values: Sequence[Any], colors: Mapping[str, str]) -> Colored:
     """Colour texts, each as it is given, or grey; the legend counts them."""
+    import pandas as pd
     from napari.utils.colormaps.standardize_color import transform_color
 
-    names, at, counts = np.unique(np.asarray(values, str), return_inverse=True, return_counts=True)
-    shown = [colors.get(str(name)) or NOTHING for name in names]
+    at, names = pd.factorize(np.asarray(values, object), sort=True)
+    shown, counts = [colors.get(name) or NOTHING for name in names], np.bincount(at)
     order = np.argsort(-counts, kind="stable")
     legend = [(shown[i], f"{names[i] or 'none'} {counts[i]:,}") for i in order[:_LISTED]]
     if len(order) > _LISTED:
         legend.append((NOTHING, f"and {len(order) - _LISTED:,} more"))
-    return Colored(np.asarray(transform_color(shown), np.float32)[at.reshape(-1)], legend)
+    return Colored(np.asarray(transform_color(shown), np.float32)[at], legend)
 
 
 def numbers(values: npt.NDArray[np.float64]) -> Colored:

@@ -13,7 +13,7 @@ from skimage.measure import points_in_poly
 from vispy.scene import PanZoomCamera, SceneCanvas
 from vispy.scene.visuals import Line, Markers
 
-from ..widgets.sections import button, combo_box, line, stack
+from ..widgets.sections import button, combo_box, line, pause, stack
 from .map_colors import Colored
 
 FloatArray = npt.NDArray[np.float32]
@@ -22,6 +22,8 @@ _NEAR: Final = 10  # pixels between a click and its point
 _SIZES: Final = ((500, 9), (5_000, 6), (np.inf, 4))  # pixels of a point, by their number
 _MARK: Final = 4  # pixels by which a selected one is larger
 _MARGIN: Final = 0.05
+_FLUENT: Final = 5_000  # points drawn while the map moves: without a GPU all take half a second
+_STILL_AGAIN: Final = 200  # milliseconds
 
 
 class MapView(QWidget):
@@ -51,9 +53,10 @@ class MapView(QWidget):
         # As napari makes its own: no keys of vispy, which would close the canvas.
         self._canvas = SceneCanvas(keys=None, vsync=True, parent=self)
         self._view = self._canvas.central_widget.add_view(camera=PanZoomCamera())
-        self._dots, self._marked = (Markers(parent=self._view.scene) for _ in range(2))
+        self._dots, self._few, self._marked = (Markers(parent=self._view.scene) for _ in range(3))
+        self._rest = pause(self, _STILL_AGAIN, self._draw_all)
         self._path = Line(parent=self._canvas.scene, width=2)
-        for order, node in enumerate((self._dots, self._marked, self._path)):
+        for order, node in enumerate((self._dots, self._few, self._marked, self._path)):
             node.order = order
             node.set_gl_state("translucent", depth_test=False)
             node.visible = False
@@ -62,7 +65,7 @@ class MapView(QWidget):
         self.rows = np.zeros(0, np.intp)  # selected
         self._line = "white"
         self._drawn: list[Any] | None = None  # corners of the lasso, in pixels of the canvas
-        for name in ("press", "move", "release"):
+        for name in ("press", "move", "release", "wheel"):
             self._canvas.events[f"mouse_{name}"].connect(getattr(self, f"_{name}"))
         self.canvas = self._canvas.native
         self.canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -101,8 +104,11 @@ class MapView(QWidget):
     def recolor(self, colored: Colored) -> None:
         """Show the points in other colours."""
         self._rgba = colored.rgba
-        there = self._there
-        self._draw(self._dots, np.flatnonzero(there), edge_width=0)
+        there = np.flatnonzero(self._there)
+        some = np.random.default_rng(0).permutation(there)[:_FLUENT]
+        self._draw(self._few, some if len(there) > _FLUENT else [], edge_width=0)
+        self._draw(self._dots, there, edge_width=0)
+        self._draw_all()
         self.mark(self.rows)
         entries = (
             f'<span style="color:{color}">\N{BLACK SQUARE}</span>' + escape(text and f" {text}  ")
@@ -118,12 +124,24 @@ class MapView(QWidget):
         self._draw(self._marked, chosen, _MARK, edge_width=2, edge_color=self._line)
 
     def _draw(self, node: Any, rows: Any, more: int = 0, **look: Any) -> None:
-        node.visible = len(rows) > 0
-        if len(rows):
+        if not len(rows):
+            node.set_data(None)
+        else:
             size = next(size for most, size in _SIZES if len(self._points) <= most)
             points, colors = self._points[rows], self._rgba[rows]
             node.set_data(points, size=size + more, face_color=colors, **look)
         self._canvas.update()
+
+    def _draw_few(self) -> None:
+        """Draw some of many points, and all again once the map is still."""
+        if len(self._points) > _FLUENT:
+            self._few.visible, self._dots.visible = True, False
+            self._marked.visible = len(self.rows) <= _FLUENT
+            self._rest.start()
+
+    def _draw_all(self) -> None:
+        self._few.visible = False
+        self._dots.visible = self._marked.visible = True
 
     @property
     def _there(self) -> npt.NDArray[np.bool_]:
@@ -156,6 +174,11 @@ class MapView(QWidget):
             self._drawn.append(event.pos)
             self._path.set_data(np.asarray([*self._drawn, self._drawn[0]], np.float32))
             self._path.visible = True
+        elif event.press_event is not None:
+            self._draw_few()
+
+    def _wheel(self, _: object) -> None:
+        self._draw_few()
 
     def _release(self, event: Any) -> None:
         drawn, self._drawn = self._drawn, None
