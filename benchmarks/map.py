@@ -3,8 +3,8 @@ benchmarks/map.py``
 
 Embeddings of 512 numbers in twenty made-up groups: how long PCA and t-SNE take; and in the widget
 that the panel docks, the median time of a frame of all points, of one while the map is moved and
-enlarged, of a lasso around half of the points, and of other colours. Names what draws: "llvmpipe" is the processor.
-Writes benchmarks/results/map.json.
+enlarged, of a lasso around half of the points, and of other colours. Names what draws: "llvmpipe"
+is the processor. Writes benchmarks/results/map.json.
 """
 
 from __future__ import annotations

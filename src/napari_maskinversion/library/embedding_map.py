@@ -83,14 +83,15 @@ def principal(vectors: FloatArray, count: int) -> FloatArray:
     data = torch.from_numpy(vectors)
     mean = data.mean(0, dtype=torch.float64)
     spread = torch.zeros(data.shape[1], data.shape[1], dtype=torch.float64)
-    for part in data.split(_AT_ONCE):
+    parts = torch.split(data, _AT_ONCE)
+    for part in parts:
         centred = part.double() - mean
         spread += centred.T @ centred
     values, directions = torch.linalg.eigh(spread)
     # Axes of what is only rounding would be noise.
     directions = directions * (values > 1e-10 * len(data))
     directions = directions.flip(1)[:, :count]
-    projected = torch.cat([(part.double() - mean) @ directions for part in data.split(_AT_ONCE)])
+    projected = torch.cat([(part.double() - mean) @ directions for part in parts])
     ends = projected.gather(0, projected.abs().argmax(0, keepdim=True))
     projected = torch.where(ends < 0, -projected, projected).float()
     end_threads()

@@ -145,8 +145,7 @@ class MapView(QWidget):
 
     @property
     def _there(self) -> npt.NDArray[np.bool_]:
-        there: npt.NDArray[np.bool_] = np.isfinite(self._points).all(1)
-        return there
+        return np.asarray(np.isfinite(self._points).all(1))
 
     def fit(self) -> None:
         """Show all points."""

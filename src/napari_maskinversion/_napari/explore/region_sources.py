@@ -209,7 +209,8 @@ def _of_images(file: Path) -> RegionTable:
                 yield from ((row, None) for row in own)
 
     def embed(rows: Sequence[int]) -> FloatArray:
-        by_row, spaces = {}, OneSpace()
+        by_row: dict[int, FloatArray] = {}
+        spaces = OneSpace()
         for name, own, start in of_images(rows):
             if bundle := _bundle(project, name):
                 spaces.check(bundle.results)

@@ -94,8 +94,8 @@ class RegionOnCanvas(Topic):
 
     def _show_rows(self, rows: tuple[int, ...]) -> None:
         results = self._session.results
-        several = len(rows) > 1 and results is not None and rows[-1] < len(results)
-        self._canvas.show_further([results.regions[row] for row in rows] if several else ())
+        regions = () if results is None or len(rows) < 2 else results.regions
+        self._canvas.show_further([regions[row] for row in rows if row < len(regions)])
 
     def _show_record(self, record: ResultRecord | None) -> None:
         before, self._record = self._record, record
