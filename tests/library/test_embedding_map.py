@@ -11,7 +11,7 @@ from napari_maskinversion.base.errors import Cancelled, InputError
 from napari_maskinversion.base.progress import Tick, listening
 from napari_maskinversion.library import embedding_map as module
 from napari_maskinversion.library.embedding_map import embedding_map
-from napari_maskinversion.library.spaces import OneSpace
+from napari_maskinversion.results.spaces import OneSpace
 from tests.library.made import bundle, vectors
 
 
@@ -102,5 +102,5 @@ def test_spaces_never_mix():
     space = OneSpace()
     space.check(bundle(3).results)
     space.check(bundle(4, seed=1).results)
-    with pytest.raises(InputError, match=r"different settings \(space\)"):
+    with pytest.raises(InputError, match=r"different settings \(other weights of "):
         space.check(bundle(3, fingerprint="other model").results)

@@ -22,10 +22,10 @@ from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
 from ...images.opening import open_image
 from ...images.plane_source import PlaneSource
-from ...library.spaces import OneSpace
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
+from ...results.spaces import OneSpace
 from ...review.reporting import decisions_of
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session

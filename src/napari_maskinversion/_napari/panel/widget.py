@@ -105,7 +105,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
         self.runner = self.run_controller.worker
         yield False
-        self.review = ReviewController(self.canvas, self)
+        self.review = ReviewController(self.canvas, self.store, self)
         yield False
         shared = Shared(self._viewer, session, self.canvas, self.store)
         self.why, self.compare = WhySection(shared), CompareSection(shared)

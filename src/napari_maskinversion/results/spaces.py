@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from ..base.errors import InputError
 from ..base.reading import parse_json
-from ..results.region_result import SMALLER_INPUT
-from ..results.results import Results
-from ..results.settings import fields_of
+from .region_result import SMALLER_INPUT
+from .results import Results
+from .settings import RunSettings, fields_of
 
 # What changes no embedding but for rounding.
 _NO_DIFFERENCE: Final = {"chunk_size", "inversion.route", "inversion.keep_last_step_heatmaps"}
@@ -52,7 +53,6 @@ class Space:
     def of(cls, results: Results) -> Self:
         """Return the space of results."""
         info = results.info
-        groups = ("inversion",) * info.method.uses_inversion + ("input", "window")
         # None is the model's own, whatever the windows of an image are, unless memory ran out;
         # where one was chosen, smaller ones mean that.
         side = info.settings.resolution
@@ -61,18 +61,49 @@ class Space:
             for one in results.windows
             if one.resolution and (side or one.memory_note.startswith(SMALLER_INPUT))
         ]
+        return cls.planned(info.settings, info.space, info.embed_dim, halved)
+
+    @classmethod
+    def planned(
+        cls, settings: RunSettings, space: str, width: int, halved: Sequence[int] = ()
+    ) -> Self:
+        """Return the space of a run: its settings, and the space that its `RunInfo` tells."""
+        groups, side = ("inversion",) * settings.method.uses_inversion, settings.resolution
+        groups += ("input", "window")
         about: dict[str, Any] = {
-            "model": info.model,
-            "architecture": info.settings.architecture,
-            "space": info.space,
+            "model": settings.model,
+            "architecture": settings.architecture,
+            "space": space,
             **{
-                one.key: info.settings.get(one.key)
+                one.key: settings.get(one.key)
                 for one in fields_of(*groups)
                 if one.key not in _NO_DIFFERENCE
             },
             "resolution": min([side, *halved]) if side else min(halved, default=None),
         }
-        return cls(about=json.dumps(about, sort_keys=True), width=info.embed_dim)
+        return cls(about=json.dumps(about, sort_keys=True), width=width)
+
+    def differences(self, other: Space) -> list[str]:
+        """Return what makes embeddings of another space incomparable, as "steps 10 instead of 20".
+
+        A model may have another name where its file lies elsewhere: its hash counts.
+        """
+        ours, theirs = self.values, other.values
+        hashes = [str(one["space"]).partition("/") for one in (ours, theirs)]
+        different = []
+        if hashes[0][0] != hashes[1][0]:
+            same = ours["model"] == theirs["model"]
+            now = f"other weights of {ours['model']}" if same else f"model {ours['model']}"
+            different.append(f"{now} instead of {theirs['model']}")
+        if hashes[0][2] != hashes[1][2]:
+            names = [one[2] or "maskinversion" for one in hashes]
+            different.append(f"method {names[0]} instead of {names[1]}")
+        keys = ours.keys() & theirs.keys() - {"model", "architecture", "space"}
+        return different + [
+            f"{key.rpartition('.')[2]} {ours[key]} instead of {theirs[key]}"
+            for key in sorted(keys)
+            if ours[key] != theirs[key]
+        ]
 
 
 class OneSpace:
@@ -84,10 +115,9 @@ class OneSpace:
     def check(self, results: Results) -> None:
         """Take results of the same space, or refuse them."""
         space = Space.of(results)
-        self._first = first = self._first or space
-        if space != first:
-            differ = [key for key, value in space.values.items() if value != first.values.get(key)]
+        self._first = self._first or space
+        if differences := space.differences(self._first):
             raise InputError(
-                f"The images were run with different settings ({', '.join(differ)}), so their "
-                "embeddings cannot be compared; run them again with the same ones."
+                f"The images were run with different settings ({', '.join(differences)}), so "
+                "their embeddings cannot be compared; run them again with the same ones."
             )
