@@ -1,4 +1,4 @@
-"""A closer look at results: why, compare, find by words, gallery, captions, pictures."""
+"""A closer look at results: why, compare, find, gallery, map, captions, pictures."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def content(panel: Any) -> QWidget:
 
     parts = (
         *(panel.why, panel.compare, panel.finder, panel.gallery),
-        *(panel.captions, panel.imagine),
+        *(panel.map, panel.captions, panel.imagine),
     )
     return one_at_a_time(*(part.section for part in parts))

@@ -26,6 +26,7 @@ from ...library.deciding import names_of, position_of
 from ...library.thumbnails import cut_out
 from ...results.export.archive import open_archive
 from ...results.export.bundle import Bundle, CompressedRegion, compress_masks
+from ...results.spaces import OneSpace
 from ...review.reporting import decisions_of
 from ..layers.pictures import copy_layer
 from ..session import RegionPlace, Session
@@ -237,10 +238,12 @@ def _of_images(file: Path) -> RegionTable:
 
     def embed(rows: Sequence[int]) -> FloatArray:
         by_row: dict[int, FloatArray] = {}
+        spaces = OneSpace()
         for image, own in by_image(rows):
             bundle = _bundle(project, image.name)
             if bundle is None or len(bundle.results) != len(image.crops):
                 raise InputError(f"{image.name} was computed again meanwhile; read it once more.")
+            spaces.check(bundle.results)
             regions = bundle.results.regions
             by_row |= {row: regions[row - image.first].embedding for row in own}
         return np.stack([by_row[row] for row in rows])

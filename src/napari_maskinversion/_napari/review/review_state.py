@@ -80,6 +80,16 @@ class ReviewState:
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
         queue.load(review.decisions)
 
+    @property
+    def taught(self) -> dict[int, str | None]:
+        """The accepted label of decided rows, None for rejected ones."""
+        decided = ((row, self.review.decisions.get(key)) for row, key in enumerate(self.queue.keys))
+        return {
+            row: one.label or None
+            for row, one in decided
+            if one is not None and one.status in ("accepted", "rejected")
+        }
+
     def replace_results(self, results: Results) -> None:
         """Take the same regions with other limits, words or captions.
 
@@ -98,13 +108,14 @@ class ReviewState:
         self.queue.sort(order)
         among = None
         if show == "doubtful":
-            among = [region.flagged for region in self.results.regions]
+            regions = enumerate(self.results.regions)
+            among = [row for row, region in regions if region.flagged]
         elif show == "nothing found":
-            best = map(self.suggestion, range(len(self.queue.keys)))
-            among = [label in ("", NONE_OF_THESE) for label in best]
+            every = range(len(self.queue.keys))
+            among = [row for row in every if self.suggestion(row) in ("", NONE_OF_THESE)]
         states: dict[str, list[Status]] = {one: [one] for one in STATUSES} | {"all": []}
         status = states.get(show, ["undecided"])
-        self.queue.show(status=status, label=word or None, among=among)
+        self.queue.show(status=status, label=word or None, rows=among)
         self._undecided_only = show == "undecided" and not word
 
     def next(self) -> int | None:
