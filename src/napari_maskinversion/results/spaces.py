@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from ..base.errors import InputError
 from ..base.reading import parse_json
 from .region_result import SMALLER_INPUT
 from .results import Results
@@ -103,3 +104,20 @@ class Space:
             for key in sorted(keys)
             if ours[key] != theirs[key]
         ]
+
+
+class OneSpace:
+    """Refuses results whose embeddings cannot be compared with those before."""
+
+    def __init__(self) -> None:
+        self._first: Space | None = None
+
+    def check(self, results: Results) -> None:
+        """Take results of the same space, or refuse them."""
+        space = Space.of(results)
+        self._first = self._first or space
+        if differences := space.differences(self._first):
+            raise InputError(
+                f"The images were run with different settings ({', '.join(differences)}), so "
+                "their embeddings cannot be compared; run them again with the same ones."
+            )
