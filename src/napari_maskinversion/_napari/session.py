@@ -42,7 +42,11 @@ Ask = Literal[
     "review",
     "accept word",
     "take back",
+    "decide",
+    "decided",
+    "gallery",
     "show decisions",
+    "write features",
     "open region",
 ]
 
@@ -81,8 +85,9 @@ class Asked:
     what: Ask
     # "open regions", "open results": a path. "open images": paths of a project, a folder or images.
     # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
-    # least confidence. "take back": keys of regions, and the word that they have. "open region": a
-    # `RegionPlace`. None otherwise.
+    # least confidence. "decide": a `Verdict`, by image ("" for the one shown). "decided": the
+    # `Verdict` or `Decided` that was asked for, and what came of it. "take back": a `Decided`.
+    # "open region": a `RegionPlace`. None otherwise.
     value: Any = None
 
 
@@ -330,7 +335,10 @@ class Session(EventedModel):
     run: RunState = RunState()
     record: Any = None  # The results shown: always those of the chosen layers
     row: int = -1  # The selected region, as a row of the results; -1 for none
-    rows: tuple[int, ...] = ()  # All rows that are selected
+    rows: tuple[int, ...] = ()  # All rows that are selected, in order; who sets them, selects them
+    # Regions of other images that are selected together with `rows`, on the map or in the gallery
+    marked: tuple[RegionPlace, ...] = ()
+    mapped: Any = None  # Results on the map of embeddings, and their places (N, 2) on it
     picked: bool = False  # Whether the user selected it; otherwise the view stays where it is
     place: int = -1  # The row at which the next review goes on; -1 for the first one in order
     review: Any = None  # The review that is open, and what one can be opened of; set by the review

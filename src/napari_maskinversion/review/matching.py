@@ -71,7 +71,8 @@ def restore(
     """Apply earlier decisions to regions.
 
     The mask identifies a region, whatever its id. Otherwise its id does, if the boxes overlap by
-    half: the id alone could belong to another object now.
+    half: the id alone could belong to another object now. Last comes a region that no decision is
+    about, if the boxes overlap by half.
     """
     own = [run for run in runs if run.image.is_same(image)]
     other = [run for run in runs if not run.image.is_same(image)]
@@ -105,7 +106,7 @@ def restore(
     return Restored(
         decisions=decisions,
         moved=tuple((source.key, key) for key, source in decided if source.key != key),
-        changed=tuple(key for key, source in decided if source.mask != current[key].mask),
+        changed=tuple(key for key, one in decided if one.mask not in ("", current[key].mask)),
         unfit=tuple(state for state in unfit.values() if state is not None),
         other_images=tuple(unused),
         unused=sum(unused.values()),
@@ -121,7 +122,7 @@ def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[
     keys: list[RegionKey | None] = []
     first_exact: dict[RegionKey, int] = {}
     for index, entry in enumerate(entries):
-        same_mask = by_mask.get(entry.mask)
+        same_mask = by_mask.get(entry.mask) if entry.mask else None  # unknown in a library
         key = None
         if same_mask is not None:
             key = entry.key if entry.key in same_mask else same_mask[0]
@@ -135,6 +136,15 @@ def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[
         earlier = index < first_exact.get(same_key.key, len(entries))
         if earlier and _box_iou(entry.box_yxyx, same_key.box) >= _MIN_OVERLAP:
             keys[index] = same_key.key
+    # Drawn anew, with another id and outline: the box that overlaps most, unless it is another's.
+    free = [region for region in regions if region.key not in set(keys)]
+    for index, entry in enumerate(entries):
+        if keys[index] is None:
+            place = entry.key.position
+            there = [one for one in free if one.key.position == place]
+            overlaps = [_box_iou(entry.box_yxyx, one.box) for one in there]
+            if max(overlaps, default=0.0) >= _MIN_OVERLAP:
+                keys[index] = there[overlaps.index(max(overlaps))].key
     return keys
 
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 import pytest
+from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.images import across
 from napari_maskinversion._napari.images.images_work import About
@@ -16,16 +17,17 @@ from napari_maskinversion._napari.session import ManyImages
 from napari_maskinversion._napari.workers import driver
 from napari_maskinversion._napari.workers.driver import show
 from napari_maskinversion.batch.decided import (
-    Accepted,
     Summary,
     archive_file,
     identities_of,
     image_of,
 )
+from napari_maskinversion.batch.exporting import FILES
 from napari_maskinversion.batch.opened import OpenProject
 from napari_maskinversion.batch.project import read_project, write_project
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.review.review import Review
+from napari_maskinversion.review.together import Decided
 from tests.scenes import label_image, picture
 
 from .conftest import (
@@ -87,6 +89,27 @@ def test_accepting_in_all_images_reaches_the_open_review_and_so_does_undo(qtbot,
     assert {one.label for one in state.review.decisions.values()} == {word}
     undo_all(qtbot, panel)
     assert panel.session.decided == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "file"), [("csv", "mine.csv", "mine.csv"), ("coco", "mine", "mine.json")]
+)
+def test_the_export_of_all_images_has_the_name_that_was_typed(
+    qtbot, panel, computed, tmp_path, monkeypatch, name, typed, file
+):
+    usual = []
+
+    def ask(_, title, place, *more, **options):
+        usual.append(place)
+        return str(tmp_path / "out" / typed), ""
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", ask)
+    panel.images.part.exporting.emit(name)
+    file = tmp_path / "out" / file
+    qtbot.waitUntil(file.exists, timeout=WAIT)
+    qtbot.waitUntil(lambda: panel.session.many is None, timeout=WAIT)
+    assert usual == [str(panel.images.project.folder / FILES[name])]
+    assert [one.name for one in file.parent.iterdir()] == [file.name]
 
 
 def test_suggesting_gives_a_project_without_words_those_in_the_panel(qtbot, panel, project):
@@ -234,9 +257,7 @@ def test_what_a_cancelled_undo_did_not_reach_can_be_undone_later(
 ):
     bundle = open_archive(archive_file(panel.images.project, "cell-2.png"))
     accept_all(qtbot, panel, bundle.results.regions[0].suggestion)
-    monkeypatch.setattr(
-        across, "take_back_work", lambda _, accepted: Accepted(word=accepted.word, stopped=True)
-    )
+    monkeypatch.setattr(across, "take_back_work", lambda *_, **__: Decided(stopped=True))
     undo_all(qtbot, panel)
     assert "takes back the rest" in panel.foot.status.text()
     monkeypatch.undo()
@@ -258,7 +279,7 @@ def test_work_on_all_images_does_not_go_on_into_another_project(
             time.sleep(0.01)
         went_on.set()
         show(About("cell-2.png", Summary(regions=2, decided=2)))
-        return Accepted(word="car", regions={"cell-2.png": [(1, ())]})
+        return Decided(word="car", steps={"cell-2.png": [(1, ())]})
 
     monkeypatch.setattr(across, "accept_work", slow)
     open_project(qtbot, panel, project)

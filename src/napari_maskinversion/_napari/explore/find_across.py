@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,15 @@ import numpy.typing as npt
 from ...base.errors import InputError, MaskInversionError
 from ...batch.decided import archive_file
 from ...batch.opened import OpenProject
+from ...library.deciding import position_of
 from ...library.searching import direction, wanted_and_not
-from ...library.spaces import Space
 from ...results.export.archive import open_archive
+from ...results.spaces import Space
 from ..session import RegionPlace, Session
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from .find_anywhere import Example
-from .region_sources import Pixels, cut_from_file, outlined, position_of
+from .region_sources import Pixels, cut_from_file, outlined
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -90,12 +91,13 @@ def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
     show(Update(text="searching the library"))
     rows = library.search(like=wanted, unlike=unwanted, top=MOST, space=space)
     hits = []
-    for row in rows.itertuples():
+    row: dict[Any, Any]
+    for row in rows.to_dict("records"):
         check_stopped()
-        picture = library.thumbnail(row.id)
-        place = RegionPlace(row.image, row.region, position_of(row.plane))
+        picture = library.thumbnail(row["id"])
+        place = RegionPlace(row["image"], row["region"], position_of(row["plane"]))
         shown = None if picture is None else outlined(picture)
-        hits.append(FarHit(place, row.similarity, row.label, shown))
+        hits.append(FarHit(place, row["similarity"], row["label"], shown))
     total = library.info()["spaces"][space]["regions"]
     return FarHits(tuple(hits), f"{query.text}: the best of {total:,} in {library.folder.name}.")
 
@@ -112,7 +114,7 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
     looked_for = direction(wanted, unwanted)
     about = "" if query.like is None else query.like.space.about
     project = OpenProject.read(file)
-    found: list[tuple[float, str, int, RegionResult]] = []
+    near: list[tuple[float, str, int, RegionResult]] = []
     left_out, names = 0, list(project.by_name)
     for number, name in enumerate(names):
         show(partial(Update, text=f"searching {name}", fraction=number / len(names)))
@@ -130,13 +132,13 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
             about = space.about
             similar = (results.embeddings * looked_for).sum(1)
             rows = enumerate(zip(similar.tolist(), results.regions, strict=True))
-            found += [(value, name, row, one) for row, (value, one) in rows]
-    best = sorted(found, key=lambda hit: -hit[0])[:MOST]
+            near += [(value, name, row, one) for row, (value, one) in rows]
+    best = sorted(near, key=lambda hit: -hit[0])[:MOST]
     pictures: dict[tuple[str, int], Pixels] = {}
     for name in dict.fromkeys(name for _, name, _, _ in best):
         own = [row for _, other, row, _ in best if other == name]
         with suppress(MaskInversionError, OSError):  # the image is gone, or another one
-            for row, pixels in cut_from_file(project, name, own, 0):
+            for row, pixels in cut_from_file(project, name, own):
                 check_stopped()
                 if pixels is not None:
                     pictures[name, row] = outlined(pixels)
@@ -149,7 +151,7 @@ def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
         )
         for value, name, row, one in best
     )
-    text = f"{query.text}: the best of {len(found):,} in {project.title}."
+    text = f"{query.text}: the best of {len(near):,} in {project.title}."
     if left_out:
         text += f" {left_out:,} images have no results, or others (model, settings)."
     return FarHits(hits, text)
