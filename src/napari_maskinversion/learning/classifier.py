@@ -26,7 +26,7 @@ from .evidence import Scores, cautions, doubtful, score, usable
 from .features import NAMES, HasShape, check_features, features_of
 from .fitting import Task, chosen_folds, product, temperature_of
 
-FloatArray = npt.NDArray[np.floating]
+FloatArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.intp]
 
 STRENGTHS: Final = (
@@ -466,7 +466,7 @@ def _load(path: Path, *_: int) -> Classifier:
     )
 
 
-def _standard(inputs: FloatArray, width: int) -> dict[str, FloatArray]:
+def _standard(inputs: FloatArray, width: int) -> dict[str, Any]:
     """Return centre and spread: embeddings, and all features together, get a mean square of 1."""
     centre = inputs.mean(0)
     deviation = inputs - centre
