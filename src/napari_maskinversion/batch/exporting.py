@@ -165,9 +165,9 @@ def _targets(
     whole = files.get("parquet")
     if whole is not None and whole.exists():
         parts = whole.iterdir() if whole.is_dir() else ()
-        names = [part.name for part in parts if not is_ours(part)]
-        if names or not whole.is_dir():
-            what = f" (it has {names[0]})" if names else ""
+        others = [part.name for part in parts if not is_ours(part)]
+        if others or not whole.is_dir():
+            what = f" (it has {others[0]})" if others else ""
             raise InputError(
                 f"{whole} is not a data set of this program{what}; choose another folder."
             )

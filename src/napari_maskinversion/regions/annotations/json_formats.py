@@ -94,7 +94,6 @@ class _Labelled(Record):
     label: Loose[Name] = None
     coordinates: Loose[dict[str, Any]] = None
 
-    @property
     def box(self) -> Box:
         """Its box, of which the file has centre and size."""
         x, y, wide, high = _numbers(self.coordinates or {}, "x", "y", "width", "height")
@@ -114,7 +113,7 @@ def parse_create_ml(entries: list[_Boxes], path: Path, image: ImageReference) ->
     objects = [
         Drawn(
             where=f"{path}, {chosen.name}, box {at}",
-            geometry=lambda one=one: one.box,
+            geometry=partial(_Labelled.box, one),
             label=one.label or "",
         )
         for at, one in enumerate(map(_Labelled.of, entries[chosen.key].annotations or []), 1)
