@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, NonNegativeInt
 
@@ -250,20 +250,10 @@ def hub_url(repository: str, file: str) -> str:
 
 def announced_file(repository: str, files: Sequence[str], folder: Path) -> RemoteFile:
     """Query the hub for the first of these files that a repository has; it goes into ``folder``."""
-    from huggingface_hub import get_hf_file_metadata
-    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
-
     for file in files:
-        url = hub_url(repository, file)
-        try:
-            # No token: these files are public, and a stale token would be refused.
-            metadata = get_hf_file_metadata(url, token=False, timeout=TIMEOUT)
-        except EntryNotFoundError:
+        metadata = _metadata(repository, file)
+        if metadata is None:
             continue
-        except HfHubHTTPError as error:
-            raise ModelError(f"The model hub refuses {repository}: {one_line(error)}") from error
-        except Exception as error:  # its type depends on the version of the hub client
-            raise Unreachable("the model hub cannot be reached") from error
         if metadata.size is None or not re.fullmatch("[0-9a-f]{64}", metadata.etag or ""):
             raise ModelError(
                 f"The model hub announces no checksum for {file} of {repository}; "
@@ -276,5 +266,59 @@ def announced_file(repository: str, files: Sequence[str], folder: Path) -> Remot
             sha256=str(metadata.etag),
             commit=metadata.commit_hash or "",
         )
-        return record.remote_file(folder, url)
+        return record.remote_file(folder, hub_url(repository, file))
     raise ModelError(f"{repository} has no weights ({' or '.join(files)}).")
+
+
+def fetch_small_files(repository: str, files: Sequence[str], folder: Path) -> None:
+    """Download those of these files that a repository has and a folder lacks, each one verified.
+
+    They are read whole: configurations and tokenizers, not weights.
+    """
+    import requests
+
+    for file in files:
+        if (folder / file).exists():
+            continue
+        if is_offline():
+            raise Unreachable("offline mode is on")
+        metadata = _metadata(repository, file)
+        if metadata is None:
+            continue
+        try:
+            answer = requests.get(hub_url(repository, file), timeout=TIMEOUT)
+            answer.raise_for_status()
+        except requests.RequestException as error:
+            raise Unreachable("the connection broke off") from error
+        content = answer.content
+        # Large files are announced by SHA-256, others by git's name for their content.
+        blob = f"blob {len(content)}\0".encode() + content
+        known = {hashlib.sha256(content).hexdigest(), hashlib.sha1(blob).hexdigest()}
+        if metadata.etag not in known:
+            raise ModelError(
+                f"The checksum of {file} of {repository} differs from the published one; try again."
+            )
+        make_folder(folder)
+        write_whole(folder / file, content)
+
+
+def _metadata(repository: str, file: str) -> Any:
+    """Return what the hub announces about a file; None if the repository does not have it."""
+    from huggingface_hub import get_hf_file_metadata
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+
+    try:
+        # No token: these files are public, and a stale token would be refused.
+        return get_hf_file_metadata(hub_url(repository, file), token=False, timeout=TIMEOUT)
+    except EntryNotFoundError:
+        return None
+    except HfHubHTTPError as error:
+        way = ""
+        if error.response is not None and error.response.status_code in (401, 403):
+            way = (
+                "; if its licence must be accepted first, do so on its page, download the files "
+                "yourself and name the file or folder as the model"
+            )
+        raise ModelError(f"The model hub refuses {repository}{way} ({one_line(error)}).") from error
+    except Exception as error:  # its type depends on the version of the hub client
+        raise Unreachable("the model hub cannot be reached") from error

@@ -64,3 +64,55 @@ def save_tiny(path, seed: int = 0):
     """Write it as the published files are written."""
     torch.save(tiny_sam(seed).state_dict(), path)
     return path
+
+
+def tiny_sam2_config():
+    """Sizes of a SAM 2 that sees 64 pixels."""
+    from transformers import Sam2Config
+
+    hiera = {
+        "model_type": "sam2_hiera_det_model",
+        "hidden_size": 8,
+        "image_size": [SIDE, SIDE],
+        "blocks_per_stage": [1, 1, 2, 1],
+        "embed_dim_per_stage": [8, 16, 32, 64],
+        "num_attention_heads_per_stage": [1, 1, 2, 2],
+        "window_size_per_stage": [4, 4, 4, 4],
+        "global_attention_blocks": [3],
+        "window_positional_embedding_background_size": [2, 2],
+        "mlp_ratio": 2.0,
+    }
+    vision = {
+        "model_type": "sam2_vision_model",
+        "backbone_config": hiera,
+        "backbone_channel_list": [64, 32, 16, 8],
+        "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+        "fpn_hidden_size": WIDTH,
+    }
+    prompts = {"hidden_size": WIDTH, "image_size": SIDE, "mask_input_channels": 8}
+    decoder = {
+        "hidden_size": WIDTH,
+        "mlp_dim": 32,
+        "num_attention_heads": 2,
+        "iou_head_hidden_dim": WIDTH,
+    }
+    return Sam2Config(
+        vision_config=vision, prompt_encoder_config=prompts, mask_decoder_config=decoder
+    )
+
+
+def tiny_sam2(seed: int = 0):
+    """A SAM 2 of five blocks; lively weights."""
+    from transformers import Sam2Model
+
+    return lively(Sam2Model(tiny_sam2_config()), seed)
+
+
+def lively(model, seed=0):
+    state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    torch.set_rng_state(state)
+    return model.eval()
