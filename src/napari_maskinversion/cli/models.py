@@ -22,7 +22,7 @@ models = typer.Typer(help="Models: list, download, check, calibrate.", no_args_i
 def list_command() -> None:
     """List the models, and whether they are on this machine."""
     from ..engine.models.registry import list_models, model_state
-    from ..regions.sam.checkpoints import CHECKPOINTS
+    from ..regions.sam.checkpoints import CHECKPOINTS, sam3_folder
 
     rows = []
     for spec in list_models():
@@ -33,6 +33,9 @@ def list_command() -> None:
     for sam in CHECKPOINTS.values():
         about = f"{sam.title} (for segment)"
         rows.append((sam.name, sam.state, sam.size_text, "1024", sam.license, about))
+    state = "on disk" if sam3_folder().is_dir() else "yours to bring"
+    about = f"SAM 3: words to regions (for find); copy its folder to {sam3_folder()}"
+    rows.append(("sam3", state, "3.4 GB", "1008", "SAM License, gated", about))
     print_table(
         ("name", "state", "size", "input", "licence", "what"), rows, whole="name", last=last
     )
@@ -101,10 +104,9 @@ def fetch_command(
     name: Annotated[str, typer.Argument(help="Model name, or that of a SAM checkpoint (vit_b).")],
 ) -> None:
     """Download a model's weights. After Ctrl-C the next fetch continues."""
-    from ..regions.sam.checkpoints import CHECKPOINTS
+    from ..regions.sam.checkpoints import get_checkpoint, is_checkpoint
 
-    sam = CHECKPOINTS.get(name.lower())
-    path = fetch_model(name) if sam is None else fetch_sam(sam)
+    path = fetch_sam(get_checkpoint(name)) if is_checkpoint(name) else fetch_model(name)
     echo(f"{name} is at {path}")
 
 

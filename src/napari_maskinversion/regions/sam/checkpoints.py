@@ -125,12 +125,14 @@ CHECKPOINTS: Mapping[str, CheckpointSpec] = MappingProxyType({spec.name: spec fo
 
 def get_checkpoint(name: str) -> CheckpointSpec:
     """Return a published checkpoint by name."""
-
-    def plain(text: str) -> str:
-        return text.lower().removeprefix("facebook/").replace("-", "_")
-
+    plain = _plain(name)
+    if plain == "sam3":
+        raise ModelError(
+            "SAM 3 is not fetched: accept its licence on the page of facebook/sam3, download the "
+            f"folder and copy it to {sam3_folder()}, or name it: find ... --checkpoint FOLDER."
+        )
     for spec in CHECKPOINTS.values():
-        if plain(spec.name) == plain(name):
+        if _plain(spec.name) == plain:
             if spec.repository:
                 check_transformers(SAM2)
             return spec
@@ -140,19 +142,40 @@ def get_checkpoint(name: str) -> CheckpointSpec:
     )
 
 
-def file_or_checkpoint(text: str) -> Path | CheckpointSpec:
-    """Return the file or folder of that path, or the published checkpoint of that name."""
+def is_checkpoint(name: str) -> bool:
+    """Return whether this is the name of a SAM, and not that of a model."""
+    return _plain(name) in {"sam3", *map(_plain, CHECKPOINTS)}
+
+
+def _plain(name: str) -> str:
+    return name.lower().removeprefix("facebook/").replace("-", "_")
+
+
+def file_or_checkpoint(text: str, *, words: bool = False) -> Path | CheckpointSpec:
+    """Return the file or folder of that path, or the published checkpoint of that name.
+
+    ``words`` allows SAM 3, which takes nothing else.
+    """
     path = Path(text).expanduser()
+    if _plain(text) == "sam3" and not path.exists() and sam3_folder().is_dir():
+        path = sam3_folder()
     if not path.exists():
         return get_checkpoint(text)
     folder = folder_of(path)
     if folder is not None:
-        check_folder(folder)
+        check_folder(folder, None if words else SAM2)
     return path
 
 
-def on_disk() -> Path | None:
-    """Return the file of the first published checkpoint on this machine; None without any."""
+def sam3_folder() -> Path:
+    """Return where SAM 3 is looked for."""
+    return cache_folder() / "sam" / "sam3"
+
+
+def on_disk(words: str | None = None) -> Path | None:
+    """Return the first SAM on this machine, for words SAM 3 if it is there; None without any."""
+    if words and sam3_folder().is_dir():
+        return sam3_folder()
     return next((spec.path for spec in _TABLE if spec.is_on_disk), None)
 
 

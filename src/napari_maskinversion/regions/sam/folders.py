@@ -19,6 +19,7 @@ SAM2, SAM3 = "SAM 2", "SAM 3"
 # Published folders are those of the models for videos, which contain the ones for images.
 _KINDS: Final = {"sam2": SAM2, "sam2_video": SAM2, "sam3": SAM3, "sam3_video": SAM3}
 _SINCE: Final = {SAM2: "4.57", SAM3: "5.0"}  # versions of transformers
+_TOKENIZERS: Final = ("tokenizer.json", "vocab.json")
 _AGAIN: Final = "download the folder again"
 
 
@@ -33,6 +34,11 @@ def folder_of(path: Path) -> Path | None:
     return path.parent if beside else None
 
 
+def name_of(path: Path) -> str:
+    """Return the name of a checkpoint for users."""
+    return (folder_of(path) or path).name
+
+
 def check_transformers(kind: str) -> None:
     """Refuse to go on without a version of transformers that has this kind of model."""
     needed = _SINCE[kind]
@@ -43,8 +49,8 @@ def check_transformers(kind: str) -> None:
         )
 
 
-def check_folder(folder: Path) -> str:
-    """Return whether a folder holds SAM 2 or SAM 3; refuse what cannot be loaded."""
+def check_folder(folder: Path, wanted: str | None = None) -> str:
+    """Return whether a folder holds SAM 2 or SAM 3; refuse what cannot be loaded, or the other."""
     try:
         config = read_json(folder / CONFIG)
     except InputError as error:
@@ -58,9 +64,16 @@ def check_folder(folder: Path) -> str:
             f"{folder} holds a model of type {found!r}, not SAM 2 or SAM 3 in the format of "
             "transformers (facebook/sam2.1-hiera-tiny)."
         )
+    if wanted == SAM2 and kind == SAM3:
+        raise ModelError(
+            f"{folder} holds SAM 3, which finds regions by words (find IMAGE WORDS --checkpoint "
+            "FOLDER); boxes and points need SAM 1 or SAM 2."
+        )
     check_transformers(kind)
     for file in _weights(folder):
         _check_weights(file)
+    if kind == SAM3 and not any((folder / file).is_file() for file in _TOKENIZERS):
+        raise ModelError(f"{folder} is not whole: {_TOKENIZERS[0]} is missing; {_AGAIN}.")
     return kind
 
 

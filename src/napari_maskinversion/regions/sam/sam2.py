@@ -109,12 +109,7 @@ def telling_blocks(blocks: Any, on_block: OnBlock) -> Iterator[None]:
 
 def load_sam2(folder: Path, device: torch.device) -> Sam2:
     """Load a folder of SAM 2."""
-    kind = check_folder(folder)
-    if kind != SAM2:
-        raise ModelError(
-            f"{folder} holds {kind}, which finds regions by words: find IMAGE WORDS --checkpoint "
-            "FOLDER. Boxes and points need SAM 1 or SAM 2."
-        )
+    check_folder(folder, SAM2)
     from transformers import Sam2Model
 
     return Sam2(filled(Sam2Model, folder, device))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from ...engine.compute.devices import choose_device
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import Box, PlaneSource
 from ..cleanup import CleanUp, clean_region
-from .folders import folder_of
+from .folders import folder_of, name_of
 from .loading import load_sam
 from .network import Network, Sam1, enlarged
 from .parts import all_parts, around, distinct, is_cut, part_of, within
@@ -96,6 +96,8 @@ class _Query(NamedTuple):
 class Segmenter:
     """A SAM model, with a cache of image embeddings."""
 
+    words = ""  # that it was asked
+
     def __init__(self, network: Network, name: str) -> None:
         self.network = network
         self.name = name
@@ -113,6 +115,10 @@ class Segmenter:
     def side(self) -> int:
         """Pixels along the longer side of the model's input."""
         return self.network.side
+
+    def asked(self, words: str | None) -> Segmenter:
+        """Return what proposes regions: it does not depend on words."""
+        return self
 
     @computing()
     def segment(
@@ -222,23 +228,10 @@ class Segmenter:
         In a part larger than SAM's input, masks are found at the size of the input and enlarged.
         """
         source.check()
-        shape = source.shape
-        rising = _Rising()
-        boxes = [(0, 0, *shape)] if config.whole else list(all_parts(shape, self.side))
-        found: list[tuple[float, Box, Region, Segmented]] = []
-        for number, box in enumerate(boxes):
-            with telling(partial(rising.news, number / len(boxes), 1 / len(boxes))):
-                answers = self._everything_in(part_of(source, box), config)
-            for one in answers:
-                moved = one.moved(box, shape)
-                region = moved.region()
-                if region is not None and not is_cut(region, box, shape):
-                    found.append((one.scores[0], box, region, moved))
-        areas = {id(one): region.area for *_, region, one in found}
-        kept = sorted(distinct(found), key=lambda one: -areas[id(one)])
-        return [replace(one, id=number) for number, one in enumerate(kept, 1)]
+        look = partial(self._everything_in, config)
+        return each_once(source, self.side, look, whole=config.whole)
 
-    def _everything_in(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
+    def _everything_in(self, config: AutomaticConfig, source: PlaneSource) -> list[Segmented]:
         view, features = self._encode(source, _ENCODING_OF_GRID)
         # Never finer than SAM's input: 48 maps of a large plane would not fit into memory.
         frame = view.plane if max(view.plane) <= self.side else fitted(view.plane, self.side)
@@ -272,6 +265,31 @@ class Segmenter:
                 one = Segmented(id=0, text="", candidates=(candidate,), shape=view.plane)
                 segmented.append(one)
         return segmented
+
+
+def each_once(
+    source: PlaneSource,
+    side: int,
+    look: Callable[[PlaneSource], list[Segmented]],
+    *,
+    whole: bool,
+) -> list[Segmented]:
+    """Return what is seen in a plane and its parts, largest first; numbered from 1."""
+    shape = source.shape
+    boxes: list[Box] = [(0, 0, *shape)] if whole else list(all_parts(shape, side))
+    found: list[tuple[float, Box, Region, Segmented]] = []
+    rising = _Rising()
+    for number, box in enumerate(boxes):
+        with telling(partial(rising.news, number / len(boxes), 1 / len(boxes))):
+            answers = look(part_of(source, box))
+        for one in answers:
+            moved = one.moved(box, shape)
+            region = moved.region()
+            if region is not None and not is_cut(region, box, shape):
+                found.append((one.scores[0], box, region, moved))
+    areas = {id(one): region.area for *_, region, one in found}
+    kept = sorted(distinct(found), key=lambda one: -areas[id(one)])
+    return [replace(one, id=number) for number, one in enumerate(kept, 1)]
 
 
 @dataclass(slots=True)
@@ -321,10 +339,10 @@ def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
     """Load a SAM checkpoint: a file of SAM 1, or of SAM 2 with its folder."""
     folder, place = folder_of(Path(path)), choose_device(device)
     if folder is None:
-        return Segmenter(Sam1(load_sam(path, place)), Path(path).name)
+        return Segmenter(Sam1(load_sam(path, place)), name_of(Path(path)))
     from .sam2 import load_sam2
 
-    return Segmenter(load_sam2(folder, place), folder.name)
+    return Segmenter(load_sam2(folder, place), name_of(folder))
 
 
 def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
