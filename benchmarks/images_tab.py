@@ -77,6 +77,7 @@ class Hands:
 
 def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
     import napari
+    from superqt.utils import WorkerBase
 
     from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
@@ -118,6 +119,7 @@ def work_through(folder: Path, count: int, pause: float) -> dict[str, Any]:
     seconds = time.monotonic() - begun
     panel.shut_down()
     viewer.close()
+    WorkerBase.await_workers()  # a thread still at work would abort the process
     return {
         "images": count,
         "regions": REGIONS,

@@ -91,6 +91,7 @@ class Pulse:
 
 def work_through(folder: Path) -> dict[str, Any]:
     import napari
+    from superqt.utils import WorkerBase
 
     from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
@@ -150,6 +151,7 @@ def work_through(folder: Path) -> dict[str, Any]:
     )
     panel.shut_down()
     viewer.close()
+    WorkerBase.await_workers()  # a thread still at work would abort the process
     return report
 
 

@@ -46,11 +46,16 @@ TOGETHER = (
         *("tests/_napari/inputs", "tests/_napari/layers", "tests/_napari/plugin"),
         "tests/_napari/sam",
     ),
-    ("tests/base", "tests/images", "tests/results", "tests/review", "tests/doctor"),
-    ("tests/language", "tests/diffusion", "tests/demo_model"),
-    ("tests/regions", "tests/field"),
-    ("tests/bench", "tests/benchmarks"),
-    ("tests/engine/compute", "tests/engine/encode", "tests/engine/explain", "tests/engine/methods"),
+    (
+        *("tests/base", "tests/images", "tests/results", "tests/review", "tests/doctor"),
+        *("tests/regions", "tests/field", "tests/library"),
+    ),
+    ("tests/language", "tests/diffusion", "tests/demo_model", "tests/bench", "tests/benchmarks"),
+    ("tests/cli", "tests/pipeline"),
+    (
+        *("tests/engine", "tests/engine/compute", "tests/engine/encode", "tests/engine/explain"),
+        *("tests/engine/invert", "tests/engine/methods", "tests/engine/models"),
+    ),
 )
 RARE = ("research",)  # only with --all: nothing of it is installed
 UNKNOWN = 60.0  # seconds of a unit that nobody has timed

@@ -17,6 +17,7 @@ from napari_maskinversion.batch.executors import (
     limit_threads,
     take_gpu,
 )
+from napari_maskinversion.batch.here import Here
 from napari_maskinversion.batch.image_task import Report
 from napari_maskinversion.batch.running import Underway, run_batch
 
@@ -122,7 +123,7 @@ def shares_of(executor, folder):
 
 
 def test_the_share_of_each_image_is_told_while_it_is_computed(tmp_path):
-    with Workers() as here:
+    with Here() as here:
         assert shares_of(here, tmp_path) == ({"image 0": 0.5}, {})
 
 
@@ -152,7 +153,7 @@ def test_a_worker_computes_with_its_share_of_the_cores(monkeypatch):
 
 
 def test_an_error_stops_what_is_computed_between_two_steps(tmp_path):
-    executor = Workers()
+    executor = Here()
     future = executor.submit(wait_halfway, task(0, tmp_path))
     executor.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert "stopped" in str(future.exception())

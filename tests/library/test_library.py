@@ -4,6 +4,8 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -211,16 +213,19 @@ def test_spaces_never_mix_and_a_line_says_so(library, tmp_path):
 
 
 def test_a_space_does_not_depend_on_the_windows_of_an_image():
-    def seen_at(side, chosen=None):
+    def seen_at(side, chosen=None, note=""):
         results = bundle(2).results
         settings = results.info.settings.model_copy(update={"resolution": chosen})
         first, *rest = results.regions
-        first = replace(first, window=replace(first.window, resolution=side))
+        window = replace(first.window, resolution=side, memory_note=note)
+        first = replace(first, window=window)
         info = replace(results.info, settings=settings)
         return Space.of(replace(results, info=info, regions=(first, *rest))).about
 
     assert seen_at(32) == seen_at(448) != seen_at(64, 64)
     assert seen_at(64, 64) != seen_at(32, 64)  # memory ran out
+    note = "Not enough memory: input of 32 px instead of 64, 2 regions at once"
+    assert len({seen_at(32), seen_at(32, None, note), seen_at(16, None, note)}) == 3
 
 
 @pytest.mark.parametrize(
@@ -428,3 +433,34 @@ def test_threads_read_while_another_writes(library):
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_a_run_that_was_stopped_keeps_what_it_did_not_reach(library, tmp_path):
+    whole = bundle(4, seed=1)  # without the fifth region, which is not drawn any more
+    first = replace(whole.results, regions=whole.results.regions[:2])
+    library.add(replace(whole, results=first), image=tmp_path / "image-1.png")
+    rows = library.rows(image="image-1.png")
+    assert rows["region"].tolist() == [1, 2, 3, 4]
+    assert library.forget(tmp_path / "image-1.png") == 4
+    assert library.info()["images"] == 1
+
+
+def test_a_library_that_this_version_wrote_can_still_be_read(tmp_path):
+    """`version-1.zip` holds the first image of `library`; its path was emptied."""
+    with ZipFile(Path(__file__).with_name("version-1.zip")) as kept:
+        kept.extractall(tmp_path)
+    library = Library.open(tmp_path / "library")
+    assert library.rows()[["region", "label", "decision"]].to_numpy().tolist() == [
+        [1, "dust", "accepted"],
+        [2, "", "rejected"],
+        [3, "red cell", "undecided"],
+    ]
+    for number, vector in enumerate(vectors(3), 1):
+        best = library.search(like=[vector], top=1).iloc[0]
+        assert (best["id"], round(best["similarity"], 3)) == (number, 1)
+        assert library.thumbnail(number).shape[2] == 4
+    assert [line for line in library.verify() if "not known where" not in line] == []
+    # The same image, added again, is recognised; and what is written stays readable.
+    library.add(bundle(4), image=write_image(tmp_path, 0))
+    assert library.rows()["id"].tolist() == [1, 2, 3, 4]
+    assert library.info()["images"] == 1

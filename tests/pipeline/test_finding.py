@@ -151,3 +151,16 @@ def test_a_reduced_region_lies_where_its_pixels_are(reduce, shape):
     assert placed.bbox[2:] == shape
     assert placed.bbox[:2] == (height // 2 * reduce, width // 2 * reduce)
     assert placed.mask.all()
+
+
+def test_a_large_plane_is_seen_reduced_and_a_line_says_so(model, scene, monkeypatch):
+    for name, value in (("_TILE", 100), ("_OVERLAP", 10), ("_MOST_PARTS", 4), ("_MOST", 4)):
+        monkeypatch.setattr(finding, name, value)
+    said = []
+    with listening(said.append):
+        large = np.tile(scene[0], (4, 4, 1))[:448, :448]
+        candidates = propose(model, as_source(large), RunSettings())
+    # A quarter of the pixels of each side: four parts, and one of the whole.
+    assert said[0].note.startswith("Regions are proposed in 5 parts of the image, at 1/4 of its")
+    assert "at 1/4 of its resolution: for smaller ones cut the image." in candidates.how
+    assert all(region.area >= 16 for region in candidates.task.regions)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.progress import listening
+from napari_maskinversion.regions import proposals
 from napari_maskinversion.regions.proposals import (
     MERGES,
     SUPERPIXELS,
@@ -26,7 +27,7 @@ def picture(seed, height=48, width=56):
 
 
 def tree_of(image, embeddings=None):
-    parts = superpixels(image)
+    parts, _ = superpixels(image)
     return merge(parts, colours(image, parts), embeddings)
 
 
@@ -97,3 +98,14 @@ def test_the_work_can_be_stopped_between_superpixels_and_merges():
     stages = [news.stage for news in heard]
     assert stages.count(SUPERPIXELS) >= 1
     assert stages.count(MERGES) >= 2
+
+
+def test_a_scale_of_a_like_image_gives_the_same_superpixels(monkeypatch):
+    monkeypatch.setattr(proposals, "_MOST_SUPERPIXELS", 30)
+    noisy = np.random.default_rng(0).random((60, 60, 3))
+    parts, scale = superpixels(noisy)
+    assert scale > proposals.FIRST_SCALE
+    for start in (scale / 2, scale, 4 * scale):
+        again, same = superpixels(noisy, start)
+        assert same == scale
+        assert np.array_equal(again, parts)

@@ -43,6 +43,7 @@ Ask = Literal[
     "accept word",
     "take back",
     "show decisions",
+    "open region",
 ]
 
 
@@ -80,8 +81,18 @@ class Asked:
     what: Ask
     # "open regions", "open results": a path. "open images": paths of a project, a folder or images.
     # "take words": a `LabelFile`. "take settings": `RunSettings`. "accept word": a word and the
-    # least confidence. "take back": keys of regions, and the word that they have. None otherwise.
+    # least confidence. "take back": keys of regions, and the word that they have. "open region": a
+    # `RegionPlace`. None otherwise.
     value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionPlace:
+    """Where a region is, on this or another image."""
+
+    image: str  # "" for the one shown; else its name in the project, or its path
+    region: int
+    position: Position = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +155,7 @@ class ProjectState:
     done: frozenset[str] = frozenset()  # Those that somebody has decided about
     current: str = ""  # The image in the viewer; "" for none
     opening: str = ""  # The image that will follow it, while it is read
+    file: str = ""
 
     @property
     def next_open(self) -> str:
@@ -346,6 +358,8 @@ class Session(EventedModel):
     looked_at: Any = None  # The last image that was looked at, and a line; see `image_note`
     download: Download | None = None  # The download of a model that goes on
     project: ProjectState | None = None  # The images that are worked through, one after the other
+    library: Any = None  # The open `Library` of regions of many images; None without one
+    library_changes: int = 0  # Counts what this panel changed in it
     many: ManyImages | None = None  # The work on several images of the project that goes on
     notice: Notice | None = None  # What the status line says
     asked: Asked | None = None  # What a part of the panel asks of another at this moment
@@ -664,6 +678,15 @@ class Session(EventedModel):
     def select(self, row: int, *, picked: bool = True) -> None:
         """Select a region by its row."""
         self._together = {"picked": picked, "row": row}
+
+    def select_place(self, place: RegionPlace) -> bool:
+        """Select a region of the results shown, and look at it; return whether it is there."""
+        regions = () if self.results is None else self.results.regions
+        keys = [(region.id, region.position) for region in regions]
+        if (place.region, place.position) not in keys:
+            return False
+        self.select(keys.index((place.region, place.position)))
+        return True
 
     def turn_to(self, plane: Position | None) -> None:
         """Take another plane of the image into view; results that it has come back."""

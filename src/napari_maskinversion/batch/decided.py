@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..base.errors import InputError, InUseError, MaskInversionError
 from ..base.identity import RegionKey
+from ..library.library import Library
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.export.catalogue import FORMATS
 from ..review.decisions import Decision, Suggestion
-from ..review.reporting import decisions_of, identities_of, image_of
+from ..review.reporting import decided_bundle, decisions_of, identities_of, image_of
 from ..review.review import Review
 from .finished import FILE, differences
 from .image_task import ALWAYS, ARCHIVES, file_name
@@ -58,6 +59,24 @@ def archive_file(project: OpenProject, name: str) -> Path | None:
     folder = project.out / ARCHIVES / file_name(name)
     file = folder / FORMATS[ALWAYS].file
     return file if (folder / FILE).is_file() and file.is_file() else None
+
+
+def add_to_library(project: OpenProject, name: str, library: Library | None = None) -> int:
+    """Add the results of an image to a library, or to that of its project; return how many."""
+    file = archive_file(project, name)
+    if library is None and project.library is not None:
+        library = Library.open(project.library, create=True)
+    if library is None or file is None:
+        return 0
+    return library.add(file, image=project.path(name))
+
+
+def update_library(project: OpenProject, name: str, library: Library) -> int:
+    """Give a library the decisions about an image that it has; return how many are new there."""
+    file = archive_file(project, name)
+    if file is None:
+        return 0
+    return library.update(decided_bundle(open_archive(file), project.path(name)))
 
 
 def stale_reasons(project: OpenProject, name: str, captions: str | None = None) -> list[str]:

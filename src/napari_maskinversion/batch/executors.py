@@ -1,4 +1,4 @@
-"""What does the tasks of a batch: this process, or several. `cluster` has those of Dask."""
+"""What does the tasks of a batch: several processes. `here` has this one, `cluster` Dask's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import (
     BrokenExecutor,
-    Executor,
     Future,
     ProcessPoolExecutor,
-    ThreadPoolExecutor,
 )
 from dataclasses import dataclass
 from multiprocessing import connection
@@ -71,13 +69,11 @@ class TaskExecutor(ABC):
 class Workers(TaskExecutor):
     """Processes that each load the model once and share the processor's cores.
 
-    They end with this process, however it ends. If one of them dies, they are started again. None
-    of them are a thread of this process, so that Ctrl-C is heard at once; a second thread, which
-    wrote one image while the first computed the next, was slower.
+    They end with this process, however it ends. If one of them dies, they are started again.
     """
 
-    def __init__(self, count: int = 0, gpus: Sequence[str] = ()) -> None:
-        self.is_here, self.at_once = count == 0, max(1, 2 * count)
+    def __init__(self, count: int, gpus: Sequence[str] = ()) -> None:
+        self.at_once = 2 * count
         # Memory without locks: a process may be killed while it holds one.
         stop, shares = _SPAWN.RawValue("b", 0), _SPAWN.RawArray("d", self.at_once)
         self._state = _State(stop, shares)
@@ -85,9 +81,7 @@ class Workers(TaskExecutor):
         self._count, self._gpus = count, tuple(gpus)
         self._pool = self._started()
 
-    def _started(self) -> Executor:
-        if self.is_here:
-            return ThreadPoolExecutor(1)
+    def _started(self) -> ProcessPoolExecutor:
         threads = max(1, (os.cpu_count() or 1) // self._count)
         arguments = (threads, self._gpus, self._state.stop, self._state.shares)
         return ProcessPoolExecutor(
@@ -98,13 +92,12 @@ class Workers(TaskExecutor):
         """Begin a task when a process is free."""
         place = next(n for n in range(self.at_once) if n not in self._open or self._is_done(n))
         self._state.shares[place] = 0
-        arguments = (work, task, place, self._state if self.is_here else None)
         try:
-            future = self._pool.submit(_do, *arguments)
+            future = self._pool.submit(_do, work, task, place)
         except BrokenExecutor:
             self._pool.shutdown(wait=False)
             self._pool = self._started()
-            future = self._pool.submit(_do, *arguments)
+            future = self._pool.submit(_do, work, task, place)
         self._open[place] = task.name, future
         return future
 
@@ -134,9 +127,9 @@ class _State:
 _own: list[_State] = []  # in a worker process: what it was started with
 
 
-def _do(work: Work, task: ImageTask, place: int, state: _State | None) -> Report:
-    """Do a task in a process or thread of `Workers`."""
-    known = _own[0] if state is None else state
+def _do(work: Work, task: ImageTask, place: int) -> Report:
+    """Do a task in a process of `Workers`."""
+    known = _own[0]
     known.shares[place] = BEGUN
 
     def step(news: Any) -> None:

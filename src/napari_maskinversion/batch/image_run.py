@@ -24,8 +24,8 @@ from ..images.plane_source import brightness_note
 from ..language.captions.bank import CaptionBank, open_bank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.inputs import open_inputs, vocabulary_in
-from ..pipeline.job import open_job, run_job
-from ..pipeline.run import check_tasks
+from ..pipeline.job import Job, open_job
+from ..pipeline.run import ImageRun, check_tasks
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import AnnotationFile, open_annotations, read_annotations
 from ..results.export.archive import open_archive
@@ -75,7 +75,7 @@ def _words(task: ImageTask, names: Mapping[str, str]) -> Vocabulary | None:
     return None if words is None else with_colors(words, task.colors)
 
 
-def _read(path: Path, shape: tuple[int, int], **about: Any) -> Annotations:
+def read_regions(path: Path, shape: tuple[int, int], **about: Any) -> Annotations:
     """Read annotations as `read_annotations` does; a file about many images is parsed once."""
     try:
         now = path.stat()
@@ -105,7 +105,9 @@ def check_task(task: ImageTask) -> Report:
         if gone := [path for path in away if not exists(path)]:
             problem = f"There is no file at {address_of(gone[0])}."
         elif not away:
-            inputs = open_inputs(task.image, task.regions, task.settings, notes.append, _read)
+            inputs = open_inputs(
+                task.image, task.regions, task.settings, notes.append, read_regions
+            )
             with inputs.stack:
                 check_tasks(inputs.tasks)
                 _words(task, inputs.names)
@@ -135,7 +137,7 @@ def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
     for pause in (*PAUSES, None):
         try:
             if made is None:
-                if (report := _kept(task)) is not None:
+                if (report := kept(task)) is not None:
                     return report
                 mark = Finished.of(task)
                 with here(task) as copied:
@@ -159,7 +161,7 @@ def run_task(task: ImageTask, *, model: Backbone | None = None) -> Report:
     raise AssertionError("the last attempt returns")
 
 
-def _kept(task: ImageTask) -> Report | None:
+def kept(task: ImageTask) -> Report | None:
     """Return the report of an image whose results are there; formats that they lack are added."""
     if not is_marked(task) or is_damaged(task):
         return None
@@ -170,13 +172,17 @@ def _kept(task: ImageTask) -> Report | None:
 
 
 def _inverted(task: ImageTask, model: Backbone | None, on_note: Callable[[str], object]) -> Bundle:
-    settings = task.settings
-    with open_job(task.image, task.regions, settings, read=_read) as job:
-        words = _words(task, job.names)
-        model = model or _loaded(task.model, settings.architecture, settings.device)
-        bank = None if task.bank is None else _bank(task.bank)
+    with open_job(task.image, task.regions, task.settings, read=read_regions) as job:
+        run = image_run(task, job)
+        model = model or _loaded(task.model, task.settings.architecture, task.settings.device)
         on_note(brightness_note(job.tasks[0].source))
-        return run_job(job, model, words, bank)
+        return job.bundle(job.run(model, run.vocabulary, run.bank))
+
+
+def image_run(task: ImageTask, job: Job) -> ImageRun:
+    """Return the run of an opened task, with its labels and captions."""
+    bank = None if task.bank is None else _bank(task.bank)
+    return ImageRun(tasks=job.tasks, vocabulary=_words(task, job.names), units=job.units, bank=bank)
 
 
 def store(task: ImageTask, bundle: Bundle, finished: Finished) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +14,7 @@ import typer
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.locks import hold
-from ..batch.decided import archive_file
+from ..batch.decided import add_to_library
 from ..batch.executors import TaskExecutor, Work
 from ..batch.finished import check_removal, remove
 from ..batch.image_run import check_model, run_task
@@ -22,6 +22,7 @@ from ..batch.image_task import DATA_SET, ImageTask, Report
 from ..batch.opened import OpenProject
 from ..batch.project import Project, project_file, project_images
 from ..batch.running import FAILED, Plan, check_out, listed, plan, write_failed
+from ..batch.together import RunTasks
 from ..library.library import Library
 from ..results.export.catalogue import FORMATS
 from ..results.settings import GROUPS
@@ -173,12 +174,18 @@ class _Adding:
     def add(self, name: str) -> str:
         """Add an image; return why it could not be added."""
         try:
-            if (file := archive_file(self.project, name)) is not None:
-                self.count += self.library.add(file, image=self.project.path(name))
+            self.count += add_to_library(self.project, name, self.library)
         except MaskInversionError as error:
             self.failed += 1
             return f"{name} was not added to the library: {' '.join(str(error).split())}"
         return ""
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove regions of images that have none any more."""
+        for name in names:
+            series = self.project.settings_of(name).series or 0
+            if count := self.library.forget(self.project.path(name), series=series):
+                say(f"{name} has no regions any more: {count} removed from the library.")
 
     def say_after(self, kept: int) -> None:
         """Say what was added, and how images that were kept are."""
@@ -229,6 +236,8 @@ class _Batch:
     def run(self, *, is_here: bool) -> None:
         """Run the images that can be run."""
         write_failed(self.problems, self.out)
+        if self.adding is not None:
+            self.adding.forget(sorted(self.bare))
         tasks = [one for one in self.plan.tasks if one.name not in {*self.problems, *self.bare}]
         if not tasks:
             return
@@ -241,7 +250,7 @@ class _Batch:
                 bank = self.captions.bank(model).folder
                 tasks = [replace(task, bank=bank) for task in tasks]
             if self.executor.is_here:
-                work = partial(run_task, model=model)
+                work = RunTasks(model)
             del model
         else:
             follow([tasks[0]], self.executor, check_model, _check_model, title="Models")

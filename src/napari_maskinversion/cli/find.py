@@ -28,6 +28,7 @@ from .options import (
     EarlierResults,
     ImageFile,
     Output,
+    is_written,
     template_option,
     with_option_groups,
     with_paper,
@@ -56,7 +57,7 @@ _FILES: Final = Output(out=Path("found"), formats="csv,json,geojson,masks")
     help={
         "inversion.alpha": "How much of its surroundings a region's embedding keeps. For "
         "descriptions, the paper found about 5 best (RefCOCO: 42 % right at 0, 56 % at 5, 21 % at "
-        "20); 0: the region alone, which is also what 5 means without MASKS."
+        "20); 0: the region alone, which is the default without MASKS."
     },
 )
 @with_option_groups
@@ -139,7 +140,7 @@ def find_command(
     from ..pipeline.finding import named, propose, usual_threshold, words_of
 
     wanted = on_disk(masks) if checkpoint is None else file_or_checkpoint(checkpoint, words=True)
-    if settings.inversion.alpha == EXPRESSION_ALPHA:
+    if not is_written("inversion.alpha"):
         settings = settings.changed({"inversion.alpha": 0.0})
     _held = output.begin(image, like, settings.model)  # until this function returns
     with open_plane(image, settings, say) as job:

@@ -12,6 +12,7 @@ import typer
 from ..base.errors import InputError
 from ..batch.cluster import LOCAL, DaskCluster, check_dask
 from ..batch.executors import TaskExecutor, Work, Workers, gpus_for
+from ..batch.here import Here
 from ..batch.image_run import check_task
 from ..batch.image_task import ImageTask, Report
 from ..batch.pairing import Pairs, pair, read_table
@@ -132,7 +133,7 @@ class Where:
         device = tasks[0].settings.device if tasks else "cpu"
         if tasks and self.dask is not None:
             return DaskCluster(self.dask, count, device=device)
-        return Workers(count, gpus_for(device)) if count > 1 else Workers()
+        return Workers(count, gpus_for(device)) if count > 1 else Here()
 
 
 def problems_of(work: Plan, executor: TaskExecutor) -> tuple[dict[str, str], set[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter
@@ -67,6 +68,7 @@ Paper = Annotated[
         "Your other options still apply; result.json lists them.",
     ),
 ]
+_at_work: ContextVar[typer.Context] = ContextVar("at_work")
 _CONTEXT = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
 
 
@@ -193,6 +195,7 @@ def with_paper(
         values = {name: preset[name] for name in own if name in preset and name not in without}
 
         def call(ctx: typer.Context, **chosen: Any) -> None:
+            _at_work.set(ctx)
             paper = chosen["paper"] if "paper" in own else chosen.pop("paper")
             command(**(_as_in_the_paper(ctx, chosen, values) if paper else chosen))
 
@@ -224,6 +227,11 @@ def _as_in_the_paper(
 def _is_written(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def is_written(key: str) -> bool:
+    """Return whether the user wrote the option of a setting, in a command `with_paper`."""
+    return _is_written(_at_work.get(), key.replace(".", "_"))
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

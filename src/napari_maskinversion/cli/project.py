@@ -11,8 +11,8 @@ import typer
 from ..base.errors import InputError
 from ..base.locks import hold
 from ..base.targets import check_targets
-from ..batch.executors import Workers
 from ..batch.exporting import FILES, export_steps
+from ..batch.here import Here
 from ..batch.opened import OpenProject, added_images, edit
 from ..batch.project import (
     Project,
@@ -30,7 +30,7 @@ from ..pipeline.inputs import input_files
 from ..results.settings import GROUPS, RunSettings
 from .captions import CaptionSource, Words
 from .console import ProgressBar, echo, say
-from .library import Into
+from .library import Into, check_library
 from .many_images import ManyImages, ProjectPlace, counted, problems_of
 from .options import (
     AcceptedOnly,
@@ -81,10 +81,17 @@ def new_command(
 
 @project.command("add")
 @with_option_groups
-def add_command(place: ProjectPlace, many: ManyImages) -> None:
+def add_command(place: ProjectPlace, many: ManyImages, into: Into = None) -> None:
     """Add images to a project; images already in it get these regions if they had none."""
     file = project_file(place)
     read_project(place)  # refused before images are looked for
+    if into is not None:
+        check_library(into, OpenProject.read(place).out)
+        library = relative(into, file.parent)
+        edit(file, lambda content: content.changed(library=library))
+        say(f"What is computed for {file} from now on is added to the library {into}, too.")
+        if not many.are_named:
+            return
     pairs = many.pairs().pairs
     before: list[ProjectImage] = []
 
@@ -132,7 +139,7 @@ def check_command(place: ProjectPlace) -> None:
     opened.check_words()
     # In its own folder are no results: all images are to be looked at.
     work = plan(opened.with_results(opened.folder), captions=captions_hash(opened))
-    with Workers() as executor:
+    with Here() as executor:
         problems, bare = problems_of(work, executor)
     for name, problem in problems.items():
         echo(f"{name}: {problem}")

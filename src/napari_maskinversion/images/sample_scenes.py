@@ -28,6 +28,7 @@ class Scene:
     regions: npt.NDArray[np.uint8]  # A label image, 0 is background
     vocabulary: tuple[str, ...]  # Labels to choose from
     truth: dict[int, str]  # Label of each region
+    files: tuple[Path, Path]  # Image and regions
 
 
 def sample_folder() -> Path:
@@ -51,7 +52,8 @@ def load_scene(name: str) -> Scene:
     entry = _listed().get(name)
     if entry is None:
         raise InputError(f"There is no sample {name!r}; there are: {', '.join(scene_names())}.")
-    image, regions = (imread(sample_folder() / entry[key]) for key in ("image", "regions"))
+    files = (sample_folder() / entry["image"], sample_folder() / entry["regions"])
+    image, regions = map(imread, files)
     return Scene(
         name=name,
         title=str(entry["title"]),
@@ -59,6 +61,7 @@ def load_scene(name: str) -> Scene:
         regions=np.asarray(regions, dtype=np.uint8),
         vocabulary=tuple(map(str, entry["vocabulary"])),
         truth={int(key): str(value) for key, value in entry["truth"].items()},
+        files=files,
     )
 
 

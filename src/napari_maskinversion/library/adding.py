@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.errors import InputError, MaskInversionError
 from ..base.identity import Position, another_image, identify_image
+from ..base.progress import tick
 from ..base.reading import is_address
 from ..base.validation import encodable
 from ..images.opening import open_image
@@ -49,16 +50,16 @@ def add_bundle(
             }
         if image is not None and bundle.image and not bundle.columns:
             bundle = decided_bundle(bundle, image)
-        file = image if image is None or is_address(image) else Path(os.path.abspath(image))  # noqa: PTH100
         record = ImageRecord(
-            path="" if file is None else encodable(file.as_posix()),
+            path="" if image is None else stored_path(image),
             series=info.settings.series or 0,
-            name=encodable(name if file is None else file.name),
+            name=encodable(name if image is None else image.name),
             content=content,
         )
         masks = bundle.region_masks()
 
         def picture(place: int) -> bytes | None:
+            tick("Thumbnails", place, len(regions))
             region, mask = regions[place], masks[place]
             if (plane := planes.get(region.position)) is None:
                 return None
@@ -66,7 +67,16 @@ def add_bundle(
 
         space = Space.of(bundle.results)
         embeddings, is_part = bundle.results.embeddings, bool(info.settings.only)
-        store.write(space, record, rows_of(bundle), embeddings, picture, is_part=is_part)
+        reached = {(region.position, region.id) for region in regions}
+        store.write(
+            space,
+            record,
+            rows_of(bundle),
+            embeddings,
+            picture,
+            is_part=is_part,
+            unreached=[(_plane(at), number) for at, number in bundle.masks.keys() - reached],
+        )
 
 
 def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
@@ -81,7 +91,7 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
         ranking, suggestion = region.ranking, region.suggestion or region.source_label
         rows.append(
             {
-                "plane": ",".join(f"{axis}={at}" for axis, at in region.position),
+                "plane": _plane(region.position),
                 "region": region.id,
                 **{"y0": y0, "x0": x0, "y1": y1, "x1": x1},
                 "area": region.area,
@@ -93,6 +103,16 @@ def rows_of(bundle: Bundle) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def stored_path(image: Path) -> str:
+    """Return the path of an image as a library has it."""
+    file = image if is_address(image) else Path(os.path.abspath(image))  # noqa: PTH100
+    return encodable(file.as_posix())
+
+
+def _plane(position: Position) -> str:
+    return ",".join(f"{axis}={at}" for axis, at in position)
 
 
 def located(bundle: Bundle, archive: Path, folder: Path | None) -> Path | None:

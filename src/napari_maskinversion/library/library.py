@@ -25,10 +25,10 @@ from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
 from ..results.results import Results
 from ..review.reporting import with_decisions
-from .adding import add_bundle, image_problem, located
+from .adding import add_bundle, image_problem, located, rows_of, stored_path
 from .exchange import read_parquet, write_parquet
 from .filters import Where, condition
-from .searching import direction, nearest
+from .searching import direction, nearest, wanted_and_not
 from .spaces import Space
 from .store import ROWS, Store
 from .thumbnails import decoded
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
-NOT: Final = "not "
 COLUMNS: Final = (
     *("id", "image", "series", "plane", "region", "label", "suggestion", "confidence"),
     *("decision", "date", "area", "y0", "x0", "y1", "x1", "space"),
@@ -144,6 +143,21 @@ class Library:
         if len(source.results):
             add_bundle(self._store, source, file, planes or {})
         return len(source.results)
+
+    def update(self, bundle: Bundle) -> int:
+        """Set words, decisions and dates of regions of an image that the library has already.
+
+        Parameters
+        ----------
+        bundle : Bundle
+            Results with the columns of `decision_columns`, and their image.
+
+        Returns
+        -------
+        int
+            How many regions were changed; others of the same number have another box.
+        """
+        return self._store.update(str(bundle.image.get("content", "")), rows_of(bundle))
 
     def info(self) -> dict[str, Any]:
         """Return what the library holds.
@@ -264,9 +278,13 @@ class Library:
         return _frame([(*answers[row], best[row]) for row in chosen], "similarity")
 
     def space(
-        self, ids: Sequence[int] = (), model: Backbone | None = None, number: int | None = None
+        self,
+        ids: Sequence[int] = (),
+        model: Backbone | None = None,
+        number: int | None = None,
+        like: Space | None = None,
     ) -> Space:
-        """Return the space to search in: that of regions or of a model, else that of most regions.
+        """Return the space to search in: of regions, of a model, as another, else the largest.
 
         Regions of other spaces are not searched, and a warning says so.
         """
@@ -290,15 +308,17 @@ class Library:
             if number in (None, space.id)
             and several in ([], [space.id])
             and (model is None or model.fingerprint == space.fingerprint)
+            and (like is None or like.about == space.about)
         ]
         if not fitting:
             of_model = "" if model is None else f" of the model {model.name} as it is here"
+            of_model += "" if like is None else f" as those of {like.model} with these settings"
             there = "; ".join(f"{space.id} ({space.model})" for space in spaces)
             raise InputError(
                 f"The library {self.folder} has no such embeddings{of_model}; its spaces are "
                 f"{there}."
             )
-        if len(spaces) > 1 and number is None and not ids:
+        if len(spaces) > 1 and number is None and like is None and not ids:
             others = ", ".join(str(space.id) for space in spaces if space != fitting[0])
             warnings.warn(
                 f"Only space {fitting[0].id} is searched: embeddings of other models, methods or "
@@ -324,17 +344,10 @@ class Library:
                 f"The model {model.name} here is not the one of the library's embeddings, so words "
                 "cannot be compared with them; load the same weights."
             )
-        avoided = [word.strip().lower().startswith(NOT) for word in words]
-        names = [
-            word.strip()[len(NOT) * no :].strip() for word, no in zip(words, avoided, strict=True)
-        ]
-        vocabulary = vocabulary_of(Vocabulary(tuple(dict.fromkeys(names))), templates)
+        wanted, unwanted = wanted_and_not(words)
+        vocabulary = vocabulary_of(Vocabulary(tuple(dict.fromkeys(wanted + unwanted))), templates)
         vectors = dict(zip(vocabulary.labels, embed_vocabulary(model, vocabulary), strict=True))
-        wanted, unwanted = (
-            [vectors[name] for name, no in zip(names, avoided, strict=True) if no == unwanted]
-            for unwanted in (False, True)
-        )
-        return wanted, unwanted
+        return [vectors[name] for name in wanted], [vectors[name] for name in unwanted]
 
     def _rows(self, database: sqlite3.Connection, space: Space, where: Where) -> IntArray | None:
         """Return the rows of a space that fit filters; None if these are all vectors."""
@@ -370,6 +383,35 @@ class Library:
             query = "SELECT picture FROM thumbnails WHERE id = ?"
             row = database.execute(query, (int(id),)).fetchone()
         return None if row is None else decoded(row[0])
+
+    def problem(self, id: int) -> str:
+        """Return in a line why the image of a region cannot be looked at; "" if it can."""
+        with self._store.reading() as database:
+            query = f"SELECT path, series, name, content {_FROM} WHERE regions.id = ?"
+            row = database.execute(query, (int(id),)).fetchone()
+        return f"There is no region {id} in the library." if row is None else image_problem(*row)
+
+    def vectors(self, ids: Sequence[int]) -> FloatArray:
+        """Return embeddings of regions.
+
+        Parameters
+        ----------
+        ids : sequence of int
+            Numbers of regions in the library, all of one space.
+
+        Returns
+        -------
+        ndarray, shape (n, e), float32
+            Of length 1, in the order of ``ids``.
+        """
+        wanted = [int(one) for one in ids]
+        space = self.space(wanted)
+        with self._store.reading() as database:
+            space = next(one for one in self._store.spaces(database) if one.id == space.id)
+            at = dict(database.execute(f"SELECT id, row FROM regions WHERE {_IDS}", _ids(wanted)))
+            halves = self._store.vectors(space)[[at[one] for one in wanted]]
+        rows = halves.astype(np.float32)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
     def export(self, path: str | Path, *, overwrite: bool = False, **where: Unpack[Where]) -> int:
         """Write regions with embeddings and thumbnails to a Parquet file, which `add` reads.
@@ -409,6 +451,11 @@ class Library:
         if not where:
             raise InputError("Name what to remove: an image, a label, ids or another filter.")
         return self._store.remove(*condition(where))
+
+    def forget(self, image: str | Path, *, series: int = 0) -> int:
+        """Remove the regions of an image that has none any more; return how many there were."""
+        values = {"path": stored_path(as_path(image, "image")), "series": series}
+        return self._store.remove("path = :path AND series = :series", values)
 
     def compact(self) -> int:
         """Rewrite the files without what was removed or replaced; return how many vectors went."""

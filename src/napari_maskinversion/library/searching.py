@@ -16,7 +16,17 @@ IntArray = npt.NDArray[np.int64]
 # What a product of unit vectors in half precision, summed in single precision, can be off: the
 # query is rounded (2**-11 of its length at most), and so is the sum (2**-12).
 MARGIN: Final = 0.001
+NOT: Final = "not "
 _COPIED: Final = 16_384  # vectors at once
+
+
+def wanted_and_not(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words looked for, and those to be avoided ("not debris")."""
+    wanted, unwanted = list[str](), list[str]()
+    for word in map(str.strip, words):
+        avoided = word.lower().startswith(NOT)
+        (unwanted if avoided else wanted).append(word[len(NOT) * avoided :].strip())
+    return wanted, unwanted
 
 
 def direction(wanted: Sequence[FloatArray], unwanted: Sequence[FloatArray] = ()) -> FloatArray:

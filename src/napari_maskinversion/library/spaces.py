@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from ..base.reading import parse_json
+from ..results.region_result import SMALLER_INPUT
 from ..results.results import Results
 from ..results.settings import fields_of
 
@@ -51,10 +52,14 @@ class Space:
         """Return the space of results."""
         info = results.info
         groups = ("inversion",) * info.method.uses_inversion + ("input", "window")
-        # None is the model's own, whatever the windows of an image are; where one was chosen,
-        # smaller ones mean that memory ran out.
+        # None is the model's own, whatever the windows of an image are, unless memory ran out;
+        # where one was chosen, smaller ones mean that.
         side = info.settings.resolution
-        seen = [one.resolution for one in results.windows if one.resolution]
+        halved = [
+            one.resolution
+            for one in results.windows
+            if one.resolution and (side or one.memory_note.startswith(SMALLER_INPUT))
+        ]
         about: dict[str, Any] = {
             "model": info.model,
             "architecture": info.settings.architecture,
@@ -64,6 +69,6 @@ class Space:
                 for one in fields_of(*groups)
                 if one.key not in _NO_DIFFERENCE
             },
-            "resolution": side and min([side, *seen]),
+            "resolution": min([side, *halved]) if side else min(halved, default=None),
         }
         return cls(about=json.dumps(about, sort_keys=True), width=info.embed_dim)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,6 +72,14 @@ _UPSERT: Final = (
     f"INSERT INTO regions ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{c}' for c in _COLUMNS)})"
     " ON CONFLICT (image, plane, region, space) DO UPDATE SET "
     + ", ".join(f"{c} = excluded.{c}" for c in ("row", *FACTS[2:]))
+)
+
+_DECIDED: Final = ("label", "decision", "date")
+_DECIDE: Final = (
+    f"UPDATE regions SET {', '.join(f'{c} = :{c}' for c in _DECIDED)} WHERE plane = :plane"
+    " AND region = :region AND (y0, x0, y1, x1) = (:y0, :x0, :y1, :x1)"
+    " AND image IN (SELECT id FROM images WHERE content = :content)"
+    f" AND ({', '.join(_DECIDED)}) <> ({', '.join(f':{c}' for c in _DECIDED)})"
 )
 
 
@@ -262,13 +270,15 @@ class Store:
         picture: Callable[[int], bytes | None] = lambda _: None,
         *,
         is_part: bool = True,
+        unreached: Collection[tuple[str, int]] = (),
     ) -> int:
         """Add regions of an image; those that it has already in this space are replaced.
 
         ``rows`` have the columns `FACTS`; ``picture`` returns the thumbnail of one of them, if it
-        needs a new one. Unless ``is_part``, other regions of their planes go. If the image has
-        changed, its regions of other pixels go, and a warning says so. Returns how many rows there
-        were. Shapes: vectors (rows, width), of length 1.
+        needs a new one. Unless ``is_part``, other regions of their planes go, but for those that a
+        run did not reach before it was stopped (plane and number). If the image has changed, its
+        regions of other pixels go, and a warning says so. Returns how many rows there were.
+        Shapes: vectors (rows, width), of length 1.
         """
         if not (np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01).all():  # NaN is none
             raise InputError(
@@ -292,7 +302,11 @@ class Store:
                 planes = {plane for plane, _ in new}
                 database.executemany(
                     "DELETE FROM regions WHERE (image, space, plane, region) = (?, ?, ?, ?)",
-                    ((number, space.id, *key) for key in known.keys() - new if key[0] in planes),
+                    (
+                        (number, space.id, *key)
+                        for key in known.keys() - new - set(unreached)
+                        if key[0] in planes
+                    ),
                 )
             stored = self.vectors(space)
             places: list[int] = []
@@ -387,6 +401,17 @@ class Store:
             (image.path or here["path"], image.content or here["content"], here["id"]),
         )
         return int(here["id"]), gone
+
+    def update(self, content: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Set words and decisions of regions that an image has already; return how many changed."""
+        with self.reading() as database:
+            query = "SELECT count(*) FROM images WHERE content = ? AND content <> ''"
+            (there,) = database.execute(query, (content,)).fetchone()
+        if not there:
+            return 0
+        with self.writing() as database:
+            changed = database.executemany(_DECIDE, ({**row, "content": content} for row in rows))
+            return int(changed.rowcount)
 
     def remove(self, condition: str, values: Mapping[str, Any]) -> int:
         """Remove regions by a condition about regions and images; return how many."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.regions import Region
 from ..images.plane_source import PlaneSource, read_reduced
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SIDE: Final = 96  # pixels of the longer side, at most
 _CONTEXT: Final = 1.5  # side of the picture, relative to the longer one of the region
@@ -19,6 +22,16 @@ _QUALITY: Final = 80  # of WebP: 1 to 3 kB a picture
 
 def thumbnail(source: PlaneSource, box: tuple[int, int, int, int], region: Region | None) -> bytes:
     """Return a region of a plane as WebP; its mask is the opacity."""
+    file = BytesIO()
+    picture = cut_out(source, box, region)
+    picture.save(file, "WEBP", quality=_QUALITY, method=2, exact=True)
+    return file.getvalue()
+
+
+def cut_out(
+    source: PlaneSource, box: tuple[int, int, int, int], region: Region | None
+) -> Image.Image:
+    """Return a region of a plane with what is around it; its mask is the opacity."""
     from PIL import Image
 
     (y0, x0, y1, x1), (height, width) = box, source.shape
@@ -46,9 +59,7 @@ def thumbnail(source: PlaneSource, box: tuple[int, int, int, int], region: Regio
     inside = mask[y0 - top : y1 - top, x0 - left : x1 - left]
     inside[...] = 255 if region is None else np.asarray(255 * region.mask, np.uint8)
     picture.putalpha(Image.fromarray(mask).resize(size))
-    file = BytesIO()
-    picture.save(file, "WEBP", quality=_QUALITY, method=2, exact=True)
-    return file.getvalue()
+    return picture
 
 
 def decoded(picture: bytes) -> npt.NDArray[np.uint8]:

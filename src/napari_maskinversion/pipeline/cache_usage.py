@@ -30,6 +30,7 @@ KINDS: Final = (
     Kind("texts", "text embeddings", ("text",)),
     Kind("captions", "caption banks", ("captions",)),
     Kind("speeds", "speeds measured", ("speed",)),
+    Kind("library", "sample library", ("sample-library",)),
     Kind("exemplars", "accepted regions, for suggestions", (exemplar_store.FOLDER,)),
 )
 NEVER_CLEARED: Final = {

@@ -5,6 +5,7 @@ Proposals are embedded once; then any word or example ranks them at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +23,7 @@ from ..images.plane_source import PlaneSource, read_reduced
 from ..language.labels.presets import unknown_to
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, check_expression, embed_expression
-from ..regions.proposals import Tree, colours, merge, superpixels
+from ..regions.proposals import FIRST_SCALE, Tree, colours, merge, superpixels
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.settings import RunSettings
@@ -47,13 +48,14 @@ _TILE: Final = 1024  # pixels of a part in which regions are proposed
 _OVERLAP: Final = 128  # pixels that neighbours share
 _COARSER: Final = 4  # larger objects are looked for in an image reduced so many times
 _MOST: Final = 150  # proposals of a part
+_MOST_PARTS: Final = 16  # of the finest; larger planes are seen reduced at once
 _ALTOGETHER: Final = 1000  # of a plane: each has a crop
 _INVERTED: Final = 150  # most that are embedded by the run's method
 _COVERED: Final = 0.5  # share of the smaller of two regions that the better one may cover
 _BEST: Final = 3  # one proposal in three is embedded by the run's method
 _SIZE: Final = (
-    "Regions are proposed in {} parts of the image; the {:,} that stand out most are compared with "
-    "the query, and the best {} embedded."
+    "Regions are proposed in {} parts of the image{}; the {:,} that stand out most are compared "
+    "with the query, and the best {} embedded."
 )
 # Of a similarity, for a proposal that stands out e times as much: among crops, and afterwards.
 _FIRST: Final = 0.05
@@ -302,21 +304,25 @@ def _by_merging(model: Backbone, source: PlaneSource) -> tuple[list[tuple[Region
     """Propose regions part by part; of larger objects the plane is seen reduced."""
     tokens = _tokens(model)
     parts = list(_parts(source.shape))
+    finest, scale = parts[0][1], FIRST_SCALE
+    seen = f", at 1/{finest} of its resolution" if finest > 1 else ""
     proposals: list[tuple[Region, float]] = []
-    size = "" if len(parts) == 1 else _SIZE.format(len(parts), _ALTOGETHER, _INVERTED)
+    size = "" if len(parts) == 1 else _SIZE.format(len(parts), seen, _ALTOGETHER, _INVERTED)
     for number, (box, reduce) in enumerate(parts):
         tick(PROPOSALS, number, len(parts), "" if number else size)
         pixels = _colours(read_reduced(source, 0, box, reduce))
         if bool(np.all(pixels == pixels[0, 0])):
             continue
         with telling(partial(_instead, Tick(PROPOSALS, number, len(parts)))):
-            tree = _tree(pixels, tokens)
+            tree, scale = _tree(pixels, tokens, scale)
         y0, x0, *_ = box
         for region, value in tree.proposals(_MOST):
             proposals.append((_placed(region, (y0, x0), reduce, source.shape), value))
     tick(PROPOSALS, len(parts), len(parts))
     by = "the model's tokens" if tokens is not None else f"colour ({model.name} has no such tokens)"
     how = f"No SAM checkpoint: {len(proposals):,} regions proposed by merging superpixels by {by}"
+    if seen:
+        how += f"{seen}: for smaller ones cut the image"
     if len(proposals) > _ALTOGETHER:
         how += f"; the {_ALTOGETHER:,} that stand out most were compared"
         proposals = sorted(proposals, key=lambda proposal: -proposal[1])[:_ALTOGETHER]
@@ -337,27 +343,33 @@ def _tokens(model: Backbone) -> Any:
         return None
 
 
-def _tree(pixels: FloatArray, tokens: Any) -> Tree:
-    parts = superpixels(pixels)
+def _tree(pixels: FloatArray, tokens: Any, scale: float) -> tuple[Tree, float]:
+    parts, scale = superpixels(pixels, scale)
     embeddings = None
     if tokens is not None:
         tokens.set_image(pixels)
         embeddings = tokens.embed(Regions.from_labels(parts + 1))
-    return merge(parts, colours(pixels, parts), embeddings)
+    return merge(parts, colours(pixels, parts), embeddings), scale
 
 
 def _parts(shape: tuple[int, int]) -> Iterator[tuple[tuple[int, int, int, int], int]]:
     """Yield boxes of a plane, and how many pixels are averaged in each, finest first."""
     reduce = 1
+    while math.prod(map(len, _starts(shape, reduce))) > _MOST_PARTS:
+        reduce *= 2
     while True:
-        side, step = _TILE * reduce, (_TILE - _OVERLAP) * reduce
-        starts = [range(0, max(1, length - _OVERLAP * reduce), step) for length in shape]
+        side, starts = _TILE * reduce, _starts(shape, reduce)
         for top in starts[0]:
             for left in starts[1]:
                 yield (top, left, min(top + side, shape[0]), min(left + side, shape[1])), reduce
         if max(shape) <= side:
             return
         reduce *= _COARSER
+
+
+def _starts(shape: tuple[int, int], reduce: int) -> list[range]:
+    step = (_TILE - _OVERLAP) * reduce
+    return [range(0, max(1, length - _OVERLAP * reduce), step) for length in shape]
 
 
 def _placed(region: Region, corner: tuple[int, int], reduce: int, shape: tuple[int, int]) -> Region:

@@ -19,8 +19,7 @@ from ..images.stack import Stack
 from ..language.labels.label import Label
 from ..language.labels.presets import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
-from ..regions.annotations.annotation import Annotations
-from ..regions.annotations.planes import on_axes
+from ..regions.annotations.annotation import Annotations, on_axes
 from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.label_images import PlaneRegions, has_planes, read_plane_regions, series_of
 from ..regions.reading import mask_files, mask_notes, read_masks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,9 @@ from .progress import Progress, RegionChunk
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
+    from ..results.region_result import WindowRecord
     from .encoded_windows import EncodedWindows
-    from .window_runner import Inverted
+    from .window_runner import Inverted, WindowRunner, WindowWork
 
 __all__ = [
     "PlaneTask",
@@ -118,17 +119,39 @@ def run_planes(
 
     ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
+    image = ImageRun(tasks=tasks, vocabulary=vocabulary, units=units, bank=bank)
     settings = run_settings(settings, changes)
+    ((_, results),) = run_images(model, [image], settings, encoded=encoded)
+    return results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRun:
+    """Planes of one image and what their regions get."""
+
+    tasks: Sequence[PlaneTask]
+    vocabulary: Vocabulary | None
+    units: Units | None = None
+    bank: CaptionBank | None = None
+
+
+def run_images(
+    model: Backbone,
+    images: Sequence[ImageRun],
+    settings: RunSettings,
+    *,
+    encoded: EncodedWindows | None = None,
+) -> Generator[tuple[int, Results]]:
+    """Run images with the same settings; yield each one's place and results when it is done.
+
+    Windows of several images may be encoded and inverted together.
+    """
     method, config, resolution = settings.method, settings.inversion, settings.resolution
     method.check()
-    check_tasks(tasks)
-    if settings.threshold is not None and vocabulary is not None:
-        vocabulary = replace(vocabulary, threshold=settings.threshold)
-    captioner = None
-    if bank is not None:
-        captioner = Captioner(bank, model, settings.top_captions, model.device)
+    for image in images:
+        check_tasks(image.tasks)
     from ..engine.methods.factory import default_resolution, inverter_maker
-    from .window_runner import WindowRunner, WindowWork
+    from .window_runner import WindowRunner
 
     if method.uses_inversion:
         model.check(config)
@@ -136,87 +159,138 @@ def run_planes(
     model.input_size(1, 1, side, settings.keep_aspect)
     if method.uses_inversion:
         model.check_attention(side)
-    native = model.native_resolution if settings.uses_native_windows else None
-    planned = [
-        (task, offset, window)
-        for task, offset in zip(tasks, _offsets(tasks), strict=True)
-        for window in plan_windows(
-            task.regions,
-            task.source.levels,
-            resolution=side,
-            patch=model.patch_size,
-            config=settings.window,
-            native=native,
-        )
-    ]
-    work = [
-        WindowWork(task.source, task.position, window, task.regions, offset, number)
-        for number, (task, offset, window) in enumerate(planned)
-    ]
     runner = WindowRunner(
         model,
         config,
-        work,
+        _windows(model, images, settings, side),
         at_once=settings.at_once(str(model.device)),
         resolution=side,
         keep_aspect=settings.keep_aspect,
         make=inverter_maker(method, config, resolution),
         encoded=encoded,
     )
-    unknown = unknown_to(model, vocabulary)
-    text: npt.NDArray[np.float32] | None = None
-    results: Results | None = None
+    runs = [_Run(model, image, settings) for image in images]
     with runner:
         while runner.left:
             begun = perf_counter()
-            record = runner.encode()
+            seen = runner.encode()
             encoding = perf_counter() - begun
-            if results is None:
-                if vocabulary is not None:
-                    text = runner.labels(vocabulary)
-                results = Results(
-                    RunInfo(
-                        fingerprint=model.fingerprint,
-                        settings=settings.changed({"model": model.name}),
-                        vocabulary=vocabulary,
-                        image_shape=tasks[0].regions.shape,
-                        input_size=record.input_size,
-                        grid=record.grid,
-                        embed_dim=model.embed_dim,
-                        device=record.device,
-                        units=units,
-                        axes=tuple(name for name, _ in tasks[0].position),
-                        machine=Machine.of(model.device, runner.memory_mb),
-                        calibration=calibration_of(model.fingerprint, settings),
-                        captions=None
-                        if bank is None
-                        else CaptionUse(bank.record, settings.top_captions),
-                    )
-                )
+            for work, record in seen:
+                runs[work.image].begin(record, runner)
             ready = perf_counter()
             # These may be fewer, or from a smaller input, if memory runs out.
             while inverted := runner.invert():
                 for one in inverted:
-                    ranking = None
-                    if vocabulary is not None and text is not None:
-                        ranking = rank(
-                            one.result.embeddings,
-                            text,
-                            vocabulary.labels,
-                            model.logit_scale,
-                            owners=vocabulary.owners,
-                            threshold=vocabulary.threshold,
-                            unknown=unknown,
-                        )
-                    finished = _results(one, ranking, results.info.limits, cut_out=method.cut_out)
-                    runner.done += len(finished)
-                    results = results.extended(finished)
-                    if captioner is not None:
-                        results = captioner.update(results, last=runner.done == runner.total)
-                    tell(RegionChunk(results.regions[-len(finished) :], results))
+                    runner.done += len(one.members)
+                    place = one.work.image
+                    if (results := runs[place].add(one)) is not None:
+                        yield place, results
             runner.remember_seconds(encoding, perf_counter() - ready, method)
-    assert results is not None  # at least one region, so at least one window
-    return results.in_order()
+
+
+def runs_together(model: Backbone, settings: RunSettings) -> bool:
+    """Return whether windows of several images are inverted together.
+
+    Not on a CPU: an image's last bits would hang on the images that a batch has left.
+    """
+    from ..engine.invert.inverter import MaskInverter
+    from ..engine.invert.several import masks_at_once
+    from ..engine.methods.factory import default_resolution
+
+    if model.device.type == "cpu" or not settings.method.inverts:
+        return False
+    side = settings.resolution or default_resolution(settings.method, model)
+    memory = MaskInverter(model).memory_mb << 20
+    return masks_at_once(model, settings.inversion, side, memory) > 1
+
+
+def _windows(
+    model: Backbone, images: Sequence[ImageRun], settings: RunSettings, side: int
+) -> list[WindowWork]:
+    from .window_runner import WindowWork
+
+    native = model.native_resolution if settings.uses_native_windows else None
+    works: list[WindowWork] = []
+    for place, image in enumerate(images):
+        for task, offset in zip(image.tasks, _offsets(image.tasks), strict=True):
+            planned = plan_windows(
+                task.regions,
+                task.source.levels,
+                resolution=side,
+                patch=model.patch_size,
+                config=settings.window,
+                native=native,
+            )
+            for window in planned:
+                about = task.source, task.position, window, task.regions, offset
+                works.append(WindowWork(*about, len(works), place))
+    return works
+
+
+class _Run:
+    """The results of one image, while its regions are inverted."""
+
+    def __init__(self, model: Backbone, image: ImageRun, settings: RunSettings) -> None:
+        words = image.vocabulary
+        if settings.threshold is not None and words is not None:
+            words = replace(words, threshold=settings.threshold)
+        self._model, self._image, self._settings, self._words = model, image, settings, words
+        self._left = sum(len(task.regions) for task in image.tasks)
+        self._captioner = None
+        if image.bank is not None:
+            self._captioner = Captioner(image.bank, model, settings.top_captions, model.device)
+        self._unknown = unknown_to(model, words)
+        self._text: npt.NDArray[np.float32] | None = None
+        self._results: Results | None = None
+
+    def begin(self, record: WindowRecord, runner: WindowRunner) -> None:
+        """Embed the labels when the first window is encoded."""
+        if self._results is not None:
+            return
+        model, image, settings = self._model, self._image, self._settings
+        if self._words is not None:
+            self._text = runner.labels(self._words)
+        bank = image.bank
+        self._results = Results(
+            RunInfo(
+                fingerprint=model.fingerprint,
+                settings=settings.changed({"model": model.name}),
+                vocabulary=self._words,
+                image_shape=image.tasks[0].regions.shape,
+                input_size=record.input_size,
+                grid=record.grid,
+                embed_dim=model.embed_dim,
+                device=record.device,
+                units=image.units,
+                axes=tuple(name for name, _ in image.tasks[0].position),
+                machine=Machine.of(model.device, runner.memory_mb),
+                calibration=calibration_of(model.fingerprint, settings),
+                captions=None if bank is None else CaptionUse(bank.record, settings.top_captions),
+            )
+        )
+
+    def add(self, one: Inverted) -> Results | None:
+        """Rank the labels of inverted regions and tell of them; return all with the last ones."""
+        words, ranking = self._words, None
+        if words is not None and self._text is not None:
+            ranking = rank(
+                one.result.embeddings,
+                self._text,
+                words.labels,
+                self._model.logit_scale,
+                owners=words.owners,
+                threshold=words.threshold,
+                unknown=self._unknown,
+            )
+        assert self._results is not None
+        limits, cut_out = self._results.info.limits, self._settings.method.cut_out
+        finished = _results(one, ranking, limits, cut_out=cut_out)
+        self._left -= len(finished)
+        self._results = self._results.extended(finished)
+        if self._captioner is not None:
+            self._results = self._captioner.update(self._results, last=not self._left)
+        tell(RegionChunk(self._results.regions[-len(finished) :], self._results))
+        return None if self._left else self._results.in_order()
 
 
 def run_settings(

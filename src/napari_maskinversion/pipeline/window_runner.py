@@ -30,7 +30,7 @@ from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window, regions_in
 from ..language.labels.vocabulary import Vocabulary
 from ..language.text import embed_vocabulary
-from ..results.region_result import WindowRecord
+from ..results.region_result import SMALLER_INPUT, WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
 from .progress import Progress, Stage
 from .timings import remember
@@ -55,6 +55,7 @@ class WindowWork:
     plane_regions: Regions
     offset: int  # Index of the plane's first region among those of all planes
     number: int  # Of the window, from 0
+    image: int = 0  # Its image among those of a run
     regions: Regions | None = None  # In the window's own pixels
     pixels: npt.NDArray[Any] | None = None
     # The model's input at a resolution, (1, 3, H, W), if it was made ahead
@@ -130,14 +131,14 @@ class WindowRunner:
         """Whether there are windows that are not done."""
         return self._place < len(self._work)
 
-    def encode(self) -> WindowRecord:
-        """Encode the next windows, and have those after them read; return the first one's record.
+    def encode(self) -> list[tuple[WindowWork, WindowRecord]]:
+        """Encode the next windows, and have those after them read; return what they were seen as.
 
         Kept ones are those of an earlier run.
         """
         self._undisturbed, self._before = True, (self._place, self.done)
         if self._take():
-            return self._records[0]
+            return self._encoded_now()
         group = self._group(self._place)
         self._first, self._end = self._place, self._place + len(group)
         for work in group:
@@ -152,7 +153,10 @@ class WindowRunner:
             pixels = group[0].pixels
             assert pixels is not None
             self._encoded.put(self._key(), Encoded(self._inverter, self._records[0], pixels))
-        return self._records[0]
+        return self._encoded_now()
+
+    def _encoded_now(self) -> list[tuple[WindowWork, WindowRecord]]:
+        return list(zip(self._work[self._first : self._end], self._records, strict=True))
 
     def _take(self) -> bool:
         """Take a window that an earlier run encoded, or prepare an inverter for it."""
@@ -457,15 +461,16 @@ def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -
     A smaller input has room for all regions of a chunk again, and the CPU for the whole input.
     """
     attempts: list[Attempt] = []
-    side, note = resolution, ""
+    side, note, smaller = resolution, "", ""
     for _ in range(_HALVINGS + 1):
         count = at_once
         while count:
             attempts.append(Attempt(count, device, side, note))
             count //= 2
-            note = f"Not enough memory: {count} region{'s' * (count != 1)} at once"
+            few = f"{count} region{'s' * (count != 1)} at once"
+            note = f"{smaller}, {few}" if smaller else f"Not enough memory: {few}"
         side = patch * int(side / 2 / patch)
         if side < _MIN_TOKENS * patch:
             break
-        note = f"Not enough memory: input of {side} px instead of {resolution}"
+        note = smaller = f"{SMALLER_INPUT} {side} px instead of {resolution}"
     return then_on_cpu(attempts, f"Not enough memory on {device}: going on on the CPU")

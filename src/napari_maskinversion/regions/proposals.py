@@ -21,26 +21,35 @@ Array = npt.NDArray[Any]
 SUPERPIXELS: Final = "Superpixels"  # stages
 MERGES: Final = "Merges"
 _MOST_SUPERPIXELS: Final = 1000
-_SCALE: Final = (
-    25.0  # of the first superpixels, see `felzenszwalb`; doubled while they are too many
-)
+FIRST_SCALE: Final = 25.0  # of `felzenszwalb`; doubled while superpixels are too many
 _TOKENS: Final = 0.5  # weight of a token's unit embedding beside a colour (CIELAB / 100)
 _LEAST: Final = 30  # pixels of a proposal
 _LARGEST: Final = 0.5  # share of the plane
 _SAME: Final = 0.75  # IoU of two proposals of which one is left out
 
 
-def superpixels(pixels: Array) -> npt.NDArray[np.int64]:
-    """Divide an image (H, W, 3) of 0..1 into connected parts of one colour, numbered from 0."""
+def superpixels(pixels: Array, scale: float = FIRST_SCALE) -> tuple[npt.NDArray[np.int64], float]:
+    """Divide an image (H, W, 3) of 0..1 into connected parts of one colour, numbered from 0.
+
+    Returns them with their scale, from which an image of the same kind may start: it gets the
+    same parts in fewer attempts.
+    """
     from skimage.segmentation import felzenszwalb
 
-    scale = _SCALE
+    made: tuple[npt.NDArray[np.int64], float] | None = None
+    rising = False
     while True:
         tick(SUPERPIXELS, 0, 1)
         parts = felzenszwalb(pixels, scale=scale, sigma=0.8, min_size=10 + round(scale / 2))
         if parts.max() < _MOST_SUPERPIXELS or scale > pixels.shape[0] * pixels.shape[1]:
-            return np.asarray(parts, np.int64)
-        scale *= 2
+            made = np.asarray(parts, np.int64), scale
+            if rising or scale <= FIRST_SCALE:
+                return made
+            scale /= 2
+        elif made is not None:
+            return made
+        else:
+            rising, scale = True, scale * 2
 
 
 def colours(pixels: Array, parts: npt.NDArray[np.int64]) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,10 @@ from ..language.ranking.uncertainty import Uncertainty, UncertaintyConfig, judge
 FloatArray = npt.NDArray[np.float32]
 _Id = Annotated[int, Field(ge=0, le=LARGEST)]
 _Side = Annotated[int, Field(gt=0, le=100_000)]  # of the model's input
+
+
+SMALLER_INPUT: Final = "Not enough memory: input of"
+"""How a memory note begins if the model saw fewer pixels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

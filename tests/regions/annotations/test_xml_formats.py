@@ -104,7 +104,6 @@ def test_of_several_images_the_one_of_that_name_is_read(read):
         read(both, image="c.png")
 
 
-def test_video_names_the_way_out(read):
-    track = '<annotations><track id="0" label="car"><box frame="0"/></track></annotations>'
-    with pytest.raises(InputError, match="XML for video; .* export .* as 'CVAT for images 1.1'"):
-        read(track)
+def test_a_file_of_cvat_without_images_and_tracks_says_so(read):
+    with pytest.raises(InputError, match="is of CVAT, and has neither images nor tracks"):
+        read("<annotations><version>1.1</version></annotations>")

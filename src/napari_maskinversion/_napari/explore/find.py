@@ -33,10 +33,12 @@ from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of, find_request
 from ..run_requests.run_task import Request, RunTask
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, form, line, stack, table_view
+from ..widgets.sections import Note, combo_box, form, line, stack, table_view
 from ..workers.driver import Update, check_stopped, show
 from ..workers.model_store import ModelStore
 from ..workers.notify import refusing
+from .far_hits import FarHitsList
+from .find_across import FarHits, Query, in_library, in_project
 from .find_anywhere import Anywhere, Example, Proposed, find_anywhere, search_of
 from .hits import HitsRow
 from .work_section import ProgressSection, Shared
@@ -53,6 +55,7 @@ _WHY: Final = (
     "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, "
     "56 % at 5, 21 % at 20."
 )
+_WHERE: Final = ("In this image", "In the project", "In the library")
 _ABOUT: Final = "Describe one region and what is around it."
 _LIKE: Final = (
     "Find all that looks like the selected region, also where no region is; without a "
@@ -105,7 +108,14 @@ class FindSection(ProgressSection):
         self.anywhere.setToolTip(
             "Regions are proposed in the whole image, as where there are none at all"
         )
+        self.where = combo_box(
+            _WHERE,
+            name="Where to find",
+            tip="This image; or the stored results of the project; or the library. There, commas "
+            "separate words, and 'not debris' avoids what is like debris",
+        )
         self.like = QPushButton("All like this one")
+        self.far = FarHitsList(shared.session)
         self.hits = HitsRow(shared)
         self.estimate = Note(name="What finding would take")
         self.estimate.hide()
@@ -119,6 +129,7 @@ class FindSection(ProgressSection):
         self.form.changed.connect(self.estimator.later)
         self.whole.toggled.connect(self.estimator.later)
         self.anywhere.toggled.connect(self._show_rows)
+        self.where.currentIndexChanged.connect(lambda _: self._turn_elsewhere())
         self.anywhere.toggled.connect(self.estimator.later)
         self.words.returnPressed.connect(self.run)
         self.find.clicked.connect(lambda _=False: self.run())
@@ -138,10 +149,12 @@ class FindSection(ProgressSection):
         table.hide()
         rows = [
             line(self.words, self.find, shares=(1, 0)),
-            line(self.anywhere, self.like, shares=(1, 0)),
+            line(self.where, self.like, shares=(1, 0)),
+            self.anywhere,
             self.progress,
             self.about,
             self.hits,
+            self.far,
             table,
             ("Surroundings", self.alpha),
             self.whole,
@@ -199,6 +212,7 @@ class FindSection(ProgressSection):
     def _forget(self) -> None:
         self._shown = None
         self.hits.clear()
+        self.far.show_hits(())
         self._show_finding(None)
 
     def _show_rows(self, _: object = None) -> None:
@@ -206,6 +220,7 @@ class FindSection(ProgressSection):
         ranked = self._ranks_drawn
         self._rows.layout().setRowVisible(self.alpha, ranked)
         self.whole.setVisible(ranked)
+        self.anywhere.setVisible(self._is_here)
         if not ranked:
             self.estimate.say("")
 
@@ -213,7 +228,19 @@ class FindSection(ProgressSection):
     def _ranks_drawn(self) -> bool:
         session = self._session
         there = session.regions is not None and session.region_count != 0
-        return there and not self.anywhere.isChecked()
+        return there and self._is_here and not self.anywhere.isChecked()
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether this image is searched, and no others."""
+        return self.where.currentIndex() == 0
+
+    def _turn_elsewhere(self) -> None:
+        """Show nothing of a search in another place."""
+        self._forget()
+        self.about.setText(_ABOUT)
+        self._show_rows()
+        self.estimator.later()
 
     def _edited(self, _: int) -> None:
         if not self._session.live:  # each stroke is answered anyway
@@ -238,6 +265,11 @@ class FindSection(ProgressSection):
         expression = " ".join(self.words.text().split())
         with refusing():
             check_expression(expression)
+            if not self._is_here:
+                settings = self._session.settings
+                words = tuple(filter(None, map(str.strip, expression.split(","))))
+                self._search_across(Query(words, None, settings.model, settings.device))
+                return
             if self.anywhere.isChecked() or not self._has_regions():
                 self._search(expression)
                 return
@@ -247,11 +279,12 @@ class FindSection(ProgressSection):
             self.start(partial(find_regions, expression, run, known, self._store))
 
     def _example_now(self) -> Example | None:
-        """Return the selected region; without one that of the last search, on any image."""
+        """Return the selected regions; without any those of the last search, on any image."""
         results, row = self._session.results, self._session.row
         if results is None or not 0 <= row < len(results):
             return self._example
-        return Example(results.regions[row], results.info)
+        rows = self._session.rows
+        return Example.of(results, rows if row in rows else (row,))
 
     def _has_regions(self) -> bool:
         layer = self._session.regions
@@ -261,8 +294,21 @@ class FindSection(ProgressSection):
         """Find what is like the selected region, or say why not."""
         if not self.worker.busy and (example := self._example_now()) is not None:
             with refusing():
-                self._search("", example)
+                if self._is_here:
+                    self._search("", example)
+                else:
+                    self._search_across(Query(like=example))
                 self._example = example
+
+    def _search_across(self, query: Query) -> None:
+        """Search the stored results of many images."""
+        session, store = self._session, self._store
+        if self.where.currentIndex() == 1:
+            self.start(in_project(query, session, store))
+        elif session.library is None:
+            raise InputError("Choose a library first, above.")
+        else:
+            self.start(partial(in_library, query, session.library, store))
 
     def _search(self, expression: str, like: Example | None = None) -> None:
         search = search_of(self._viewer, self._session, expression, like, self._proposed)
@@ -281,9 +327,14 @@ class FindSection(ProgressSection):
             known.append(self._shown[0].known)
         return known
 
-    def answered(self, answer: Finding | Anywhere) -> None:
+    def answered(self, answer: Finding | Anywhere | FarHits) -> None:
         """Show a ranking."""
-        if self._next is None:
+        if isinstance(answer, FarHits):
+            if not self._is_here:
+                self.about.setText(answer.about)
+                self.far.show_hits(answer.hits)
+            return
+        if self._next is None or not self._is_here:
             return
         image = self._next[0]
         if isinstance(answer, Anywhere):

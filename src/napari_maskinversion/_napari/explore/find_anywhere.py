@@ -14,6 +14,8 @@ from napari.utils.colormaps import DirectLabelColormap
 
 from ...base.errors import InputError
 from ...base.regions import Region
+from ...library.searching import direction
+from ...library.spaces import Space
 from ...regions.sam.checkpoints import on_disk
 from ...results.export.bundle import compress_masks
 from ..layers.coordinates import Plane, ViewPoint, plane_of
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ...regions.sam.segmenter import Segmenter
     from ...results.export.bundle import Masks
     from ...results.region_result import RegionResult
+    from ...results.results import Results
     from ...results.run_info import RunInfo
     from ...results.settings import RunSettings
     from ..session import Session
@@ -60,10 +63,22 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """A region of any image, and how it was embedded."""
+    """Regions of one image, and how they were embedded."""
 
-    region: RegionResult
+    regions: tuple[RegionResult, ...]
     info: RunInfo
+    space: Space
+
+    @classmethod
+    def of(cls, results: Results, rows: Sequence[int]) -> Example:
+        """Return rows of results."""
+        regions = tuple(results.regions[row] for row in rows)
+        return cls(regions, results.info, Space.of(results))
+
+    @property
+    def embedding(self) -> FloatArray:
+        """The unit vector of their mean."""
+        return direction([region.embedding for region in self.regions])
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -142,7 +157,7 @@ def find_anywhere(search: Search, store: ModelStore) -> Anywhere:
     elif search.like.info.fingerprint != model.fingerprint:
         raise InputError("The example was embedded by another model; run again.")
     else:
-        query, usual = search.like.region.embedding, EXAMPLE
+        query, usual = search.like.embedding, EXAMPLE
     proposed = _proposed(search, model)
     if proposed.candidates.asked:
         usual = ANSWERED

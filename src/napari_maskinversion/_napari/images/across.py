@@ -130,6 +130,7 @@ class AcrossImages(QObject):
             self._accepted(replace(others, regions=regions, problems=problems), here)
 
         work = partial(accept_work, names=names, word=word, confidence=confidence)
+        work = partial(work, library=session.library)
         self._begin(work, accepted, computed=False)
 
     def _accepted(self, accepted: Accepted, here: str) -> None:
@@ -162,7 +163,7 @@ class AcrossImages(QObject):
         own = len(before) - len(self._decisions_here())
         self._keep_last(None)
         rest = replace(last, regions=regions)
-        work = partial(take_back_work, accepted=rest)
+        work = partial(take_back_work, accepted=rest, library=self._session.library)
         self._begin(work, partial(self._taken_back, rest, own), computed=False)
 
     def _taken_back(self, asked: Accepted, own: int, taken: Accepted) -> None:

@@ -15,12 +15,15 @@ from ...batch.decided import Summary
 from ...batch.opened import OpenProject, Place, added_images, read_place
 from ...batch.project import FILE as PROJECT_FILE
 from ...batch.project import Project
-from ..session import Bindings, ProjectState, Session
+from ...library.adding import stored_path
+from ...library.library import Library
+from ..session import Bindings, ProjectState, RegionPlace, Session
 from ..widgets.sections import debouncer
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .across import AcrossImages
+from .elsewhere import Elsewhere
 from .images_widget import ImagesWidget
 from .images_work import About, ahead_work, list_work, open_image_work
 from .keeper import Keeper
@@ -56,6 +59,7 @@ class ImagesController(QObject):
         self._place: Place | None = None  # where to go on, once the image is shown
         self._ready: OpenedImage | None = None  # the image that will probably follow
         self._preparing = ""  # the image that is being prepared
+        self._look_there = False  # at that place, since the user wants to see it
         self._reviewing = False  # the review goes on with the next image that has results
         self.keeper = Keeper(viewer, session, self)
         self.finding = Worker("latest", "Opening the project", parent=self)
@@ -63,6 +67,7 @@ class ImagesController(QObject):
         self.ahead = Worker("latest", "Preparing the next image", parent=self)
         self.lister = Worker("latest", "Listing images", parent=self)
         self.across = AcrossImages(self, session, store)
+        self.elsewhere = Elsewhere(viewer, session, self)
         self._look_later = debouncer(self, _LOOK, self._look)
         self._connect()
 
@@ -95,6 +100,8 @@ class ImagesController(QObject):
         bind((events.project, events.vocabulary), self._show_state)
         bind(events.many, lambda many: self.part.show_working(many is not None))
         self._bindings.answer(self._session, "open images", self.open)
+        self._bindings.answer(self._session, "open region", self._open_region)
+        bind((events.layers, events.record, events.row), self.elsewhere.hide)
         self.keeper.follow()
         self._show_state()
 
@@ -106,6 +113,7 @@ class ImagesController(QObject):
         for worker in (self.finding, self.reader, self.lister):
             worker.drop()
         self.across.stop()
+        self.elsewhere.stop()
         self._stay()  # what was being read is not shown
         self.forget_ahead()
 
@@ -194,9 +202,13 @@ class ImagesController(QObject):
         self.part.remember(str(project.file))
         self.keeper.disk = ProjectDisk(project)
         self.across.forget()
-        self._session.project = ProjectState(project.title, tuple(project.by_name), project.done)
+        self._session.project = ProjectState(
+            project.title, tuple(project.by_name), project.done, file=str(project.file)
+        )
         words = None
         with refusing():
+            if project.library is not None and project.library.exists():
+                self._session.library = Library.open(project.library)
             self._session.ask("take settings", project.settings)
             words = project.vocabulary
             if words is not None and words != self._session.vocabulary:
@@ -241,6 +253,18 @@ class ImagesController(QObject):
             return
         self._session.project = replace(state, opening=name)
         self._leave(partial(self._enter, name))
+
+    def _open_region(self, place: RegionPlace) -> None:
+        """Go to a region of another image: of the project, else of the library."""
+        name = "" if self.project is None else _name_in(self.project, place.image)
+        if not name:
+            self.elsewhere.open(place)
+        elif self.shown is not None and self.shown.name == name and self.shown.is_chosen:
+            self._session.select_place(place)
+        else:
+            self._place = Place(image=name, region=place.region, position=dict(place.position))
+            self._look_there = True
+            self.go(name)
 
     def _leave(self, then: Callable[[], object]) -> None:
         """Finish with the image that is shown, then go on: once its regions are on the disk."""
@@ -307,6 +331,7 @@ class ImagesController(QObject):
     def _go_on(self, opened: OpenedImage) -> None:
         """Go on at the region where the user was, and with the review."""
         place, self._place = self._place, None
+        picked, self._look_there = self._look_there, False
         session = self._session
         if opened.bundle is None:
             return
@@ -315,7 +340,7 @@ class ImagesController(QObject):
             rows = [(region.id, region.position) for region in opened.bundle.results.regions]
             if wanted in rows:
                 session.place = rows.index(wanted)
-                session.select(session.place, picked=False)
+                session.select(session.place, picked=picked)
         if self._reviewing:
             self._reviewing = False
             if session.review is None:
@@ -501,6 +526,7 @@ class ImagesController(QObject):
 
     def computed(self, name: str) -> None:
         """Take note that another image was computed."""
+        self._session.library_changes += self._session.library is not None
         self.part.model.drop_summary(name)
         if self._ready is not None and self._ready.name == name:
             self._ready = None
@@ -523,3 +549,10 @@ class ImagesController(QObject):
                 self.forget_ahead(name)
         self._look_later.throttle()
         self._prepare()
+
+
+def _name_in(project: OpenProject, image: str) -> str:
+    """Return the name of an image in a project, given that or its path; "" if it has none."""
+    if image in project.by_name:
+        return image
+    return next((name for name in project.by_name if stored_path(project.path(name)) == image), "")

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...base.errors import Cancelled, MaskInversionError
 from ...base.locks import hold
 from ...base.progress import listening
-from ...batch.decided import Accepted, Summary, accept_steps, summarize, take_back_steps
+from ...batch.decided import (
+    Accepted,
+    Summary,
+    accept_steps,
+    add_to_library,
+    summarize,
+    take_back_steps,
+    update_library,
+)
 from ...batch.opened import OpenProject
 from ..run_requests.preparing import check_on_disk
 from ..session import ManyImages
@@ -107,6 +115,7 @@ def ahead_work(
             model.prepare()
             _held = hold(project.out)
             problem = run_task(task, model=model()).problem
+            problem = problem or _kept_in_library(project, name)
     except Cancelled:
         raise
     except MaskInversionError as error:  # it can still be looked at
@@ -115,6 +124,15 @@ def ahead_work(
     if problem and _NAMELESS not in problem:
         opened = replace(opened, problem=problem)
     return opened
+
+
+def _kept_in_library(project: OpenProject, name: str) -> str:
+    """Add a computed image to the project's library; return why that failed."""
+    try:
+        add_to_library(project, name)
+    except MaskInversionError as error:
+        return f"it was computed, but not added to the library: {' '.join(str(error).split())}"
+    return ""
 
 
 def list_work(project: OpenProject, names: Sequence[str]) -> None:
@@ -135,8 +153,8 @@ def list_work(project: OpenProject, names: Sequence[str]) -> None:
 
 def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Suggested:
     """Compute all images that have regions and no results; goes on where it was stopped."""
-    from ...batch.image_run import run_task
     from ...batch.running import check_out, plan
+    from ...batch.together import RunTasks
     from .opening import is_computed
 
     ended = Suggested()
@@ -151,49 +169,57 @@ def suggest_work(project: OpenProject, device: str, store: ModelStore) -> Sugges
     model = ModelLoader(project, device, store)
     with listening(lambda text: show(ManyImages(text))):
         model.prepare()
-    for number, task in enumerate(tasks, 1):
-        where = f"Image {number:,} of {len(tasks):,}: {task.name}"
-        show(ManyImages(where, (number - 1) / len(tasks)))
+    before = 0
+    while before < len(tasks):
+        work = RunTasks(model())
+        group = tasks[before : before + work.count(tasks[before:])]
+        where = f"Image {before + 1:,} of {len(tasks):,}: {group[0].name}"
+        if len(group) > 1:
+            where = f"Images {before + 1:,} to {before + len(group):,} of {len(tasks):,}"
+        show(ManyImages(where, before / len(tasks)))
 
-        def step(progress: Any, where: str = where, number: int = number) -> None:
-            text, part = getattr(progress, "text", ""), getattr(progress, "fraction", None)
-            if text:
-                fraction = (number - 1 + (part or 0.0)) / len(tasks)
-                show(partial(ManyImages, f"{where}, {text}", fraction))
-
+        step = partial(_show_step, where, before / len(tasks), len(group) / len(tasks))
         try:
             with listening(step):
-                report = run_task(task, model=model())
-            check_stopped()
+                for report in work.together(group):
+                    check_stopped()
+                    if report.is_disk_full:  # for the other images, too
+                        ended.disk_full = report.problem
+                        return ended
+                    ended.done += not report.problem
+                    if problem := report.problem or _kept_in_library(project, report.name):
+                        ended.problems[report.name] = problem
+                    show(About(report.name))
         except Cancelled:
             ended.stopped = True
             return ended
-        if report.is_disk_full:  # for the other images, too
-            ended.disk_full = report.problem
-            return ended
-        if report.problem:
-            ended.problems[task.name] = report.problem
-        else:
-            ended.done += 1
-        show(About(task.name))
+        before += len(group)
     return ended
 
 
+def _show_step(where: str, done: float, share: float, progress: Any) -> None:
+    text, part = getattr(progress, "text", ""), getattr(progress, "fraction", None)
+    if text:
+        show(partial(ManyImages, f"{where}, {text}", done + share * (part or 0.0)))
+
+
 def accept_work(
-    project: OpenProject, names: Sequence[str], word: str, confidence: float
+    project: OpenProject, names: Sequence[str], word: str, confidence: float, library: Any = None
 ) -> Accepted:
     """Accept a word in images; Cancel keeps what was accepted so far."""
     steps = accept_steps(project, names, word, confidence)
-    return _deciding(project, steps, len(names), word)
+    return _deciding(project, steps, len(names), word, library)
 
 
-def take_back_work(project: OpenProject, accepted: Accepted) -> Accepted:
+def take_back_work(project: OpenProject, accepted: Accepted, library: Any = None) -> Accepted:
     """Take back what was accepted."""
     steps = take_back_steps(project, accepted)
-    return _deciding(project, steps, len(accepted.regions), accepted.word)
+    return _deciding(project, steps, len(accepted.regions), accepted.word, library)
 
 
-def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str) -> Accepted:
+def _deciding(
+    project: OpenProject, steps: Iterable[Any], total: int, word: str, library: Any
+) -> Accepted:
     regions: dict[str, Any] = {}
     problems: dict[str, str] = {}
     try:
@@ -202,6 +228,8 @@ def _deciding(project: OpenProject, steps: Iterable[Any], total: int, word: str)
                 regions[name] = keys
                 with suppress(MaskInversionError, OSError):
                     show(About(name, summarize(project, name)))
+                    if library is not None:
+                        update_library(project, name, library)
             if problem:
                 problems[name] = problem
             show(partial(ManyImages, f"Image {number:,} of {total:,}: {name}", number / total))

@@ -90,7 +90,7 @@ def open_project_image(project: OpenProject, name: str) -> OpenedImage:
     file = project.path(name)
     problem = ""
     with open_image(file, project.settings_of(name).series) as stack:
-        layers = _layers(stack, file)
+        layers = image_layers_of(stack, file)
         shape = _shape(stack)
         axes = _rows_and_columns(stack)
         whole = identify_image(file.name, stack.levels[0]) if "c" in stack.axes else None
@@ -187,7 +187,7 @@ def _rows_and_columns(stack: Stack) -> tuple[int, int]:
     return names.index("y"), names.index("x")
 
 
-def _layers(stack: Stack, file: Path) -> tuple[ImageLayer, ...]:
+def image_layers_of(stack: Stack, file: Path) -> tuple[ImageLayer, ...]:
     """Return a layer, or one for each channel, with the contrast that a run uses."""
     channels = stack.levels[0].shape[stack.axes.index("c")] if "c" in stack.axes else 1
     names = stack.channel_names or [""]

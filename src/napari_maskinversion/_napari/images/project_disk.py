@@ -182,6 +182,7 @@ class ProjectDisk:
 
         ``identities`` are its regions; results of only some of those that are saved are not kept.
         """
+        from ...batch.decided import add_to_library
         from ...batch.finished import Finished
         from ...batch.image_run import store
         from ...pipeline.job import open_job
@@ -197,6 +198,7 @@ class ProjectDisk:
         with open_job(task.image, task.regions, task.settings) as job:
             bundle = job.bundle(results, masks)
         store(task, bundle, finished)
+        add_to_library(self.project, name)
         return Written(project=self.project, image=name)
 
     def set_states(self, done: Mapping[str, bool]) -> Written | None:

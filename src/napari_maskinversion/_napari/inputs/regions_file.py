@@ -15,9 +15,8 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 from ...base.errors import InputError, ManyImagesError
 from ...base.identity import Position
 from ...images.opening import georeference_of
-from ...regions.annotations.annotation import Annotation, Annotations
+from ...regions.annotations.annotation import Annotation, Annotations, on_axes
 from ...regions.annotations.label_maps import read_names
-from ...regions.annotations.planes import on_axes
 from ...regions.annotations.reading import FORMATS, SUFFIXES, is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
 from ..layers.label_layers import COVERED, layer_of

@@ -57,6 +57,7 @@ class PanelState(BaseModel):
     columns: ColumnState = Field(default_factory=ColumnState)
     tab: str = ""  # The tab in view
     projects: tuple[str, ...] = ()  # The last ones
+    library: str = ""  # Folder of the library in use
     review: ReviewOptions = Field(default_factory=ReviewOptions)
 
     @model_validator(mode="before")
@@ -163,7 +164,7 @@ class StateKeeper(Topic, QObject):
 
     def bind(self) -> None:
         """Follow the session."""
-        self.after("settings scope outlined forming features", self._on_change)
+        self.after("settings scope outlined forming features library", self._on_change)
 
     def stop(self) -> None:
         """Write unsaved changes and follow the session no more; the panel is being closed."""
@@ -243,6 +244,7 @@ class StateKeeper(Topic, QObject):
             columns=self._columns.state,
             tab=self._panel.tabs.shown,
             projects=self._panel.images.part.recent,
+            library=str(getattr(self._session.library, "folder", "")),
             review=review,
         )
 
@@ -275,3 +277,5 @@ class StateKeeper(Topic, QObject):
         self._review.set_values(state.review.model_dump())
         self._options = self._panel.review.part.options
         self._panel.tabs.show_tab(state.tab)
+        if state.library or forget:
+            self._panel.library.open(state.library)

@@ -26,7 +26,10 @@ from ..widgets.dialogs import ToolDialog
 from ..widgets.sections import Note, line, scrolled
 
 TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore", "images": "Images"}
-_TOPICS: Final = ("model", "inputs", "vocabulary", "run", "results", "review", "explore", "images")
+_TOPICS: Final = (
+    *("model", "inputs", "vocabulary", "run", "results", "review"),
+    *("library", "explore", "images"),
+)
 
 
 class Tabs(QTabWidget):

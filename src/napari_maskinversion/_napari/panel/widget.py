@@ -26,6 +26,7 @@ from ..images.images_controller import ImagesController
 from ..inputs.input_widget import InputWidget, draw_regions
 from ..inputs.regions_file import RegionsFileController
 from ..layers.results_on_canvas import ResultsOnCanvas
+from ..library.library_controller import LibraryController
 from ..model.image_check import ImageCheck
 from ..model.model_widget import ModelWidget
 from ..model.own_model import ModelDownload, OwnModel
@@ -58,8 +59,8 @@ from .topics import TABS, Tabs
 # What is bound to the session, in the order in which it follows changes.
 _TOPICS: Final = (
     "input model own_model download vocabulary run_controller from_file results region why compare "
-    "captions finder imagine live rerank changes segment review images exports image_check foot "
-    "ring"
+    "captions finder imagine live rerank changes segment review library images exports image_check "
+    "foot ring"
 )
 
 
@@ -119,6 +120,7 @@ class MaskInversionWidget(Topic, QWidget):
         self.estimator.due.connect(lambda: self.estimator.estimate(self._estimation))
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
+        self.library = LibraryController(self._viewer, session, self.store, self)
         yield False
         self.images = ImagesController(self._viewer, session, self.store, self)
         yield False

@@ -95,6 +95,15 @@ def open_scene(name: str) -> list[LayerTuple]:
     ]
 
 
+def sample_library() -> list[LayerTuple]:
+    """Return a scene, and use the library of all scenes in the panel, which makes it at first."""
+    from napari import current_viewer
+
+    if (viewer := current_viewer()) is not None:
+        open_widget(viewer, "explore").when_made(lambda panel: panel.library.open_sample())
+    return everyday_1()
+
+
 def open_photograph(function: str, title: str) -> list[LayerTuple]:
     """Return a photograph of scikit-image, without regions."""
     import skimage.data

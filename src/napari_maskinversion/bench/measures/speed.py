@@ -20,8 +20,8 @@ from PIL import Image
 
 from ...base.errors import InputError
 from ...base.regions import Region, Regions
-from ...batch.image_run import run_task
 from ...batch.image_task import ImageTask
+from ...batch.together import RunTasks
 from ...engine.compute.matmul import has_precision
 from ...engine.invert.inverter import MaskInverter
 from ...engine.models.backbone import Backbone
@@ -119,10 +119,10 @@ class SpeedPlan:
 
         def work(count: int) -> None:
             with TemporaryDirectory() as out:
-                for number in range(count):
-                    words = Vocabulary(WORDS)
-                    task = ImageTask(name=f"{number}", vocabulary=words, out=Path(out), **how)
-                    if (report := run_task(task, model=model)).problem:
+                more = {"vocabulary": Vocabulary(WORDS), "out": Path(out), **how}
+                tasks = [ImageTask(name=f"{number}", **more) for number in range(count)]
+                for report in RunTasks(model).all(tasks):
+                    if report.problem:
                         raise InputError(report.problem)
 
         return {"model": name, "precision": precision} | self._many(work, self.images, share)

@@ -261,14 +261,9 @@ def _drawn(
     else:
         values |= {**numbers, **(about.metadata or {})}
         score = values.pop("score", None)
-        known = {key: v for key, v in values.items() if type(v) in (int, str) and v != ""}
-        keys = {key.lower(): key for key in known}
         # QuPath's objects have names besides their class.
-        named = [keys[key] for key in _LABELS[: -1 if about.objectType else None] if key in keys]
-        named.sort(key=lambda key: isinstance(known[key], int))  # numbers of classes last
-        label = label or (values.pop(named[0]) if named else None)
-        numbered = [keys[key] for key in _IDS if key in keys]
-        number = values.pop(numbered[0]) if number is None and numbered else number
+        label = label or take_label(values, _LABELS[: -1 if about.objectType else None])
+        number = take_label(values, _IDS) if number is None else number
     return Drawn(
         where=where,
         geometry=partial(_geometry, feature.geometry, coordinates),
@@ -279,6 +274,15 @@ def _drawn(
         values=values,
         source_id="" if number is None else str(number),
     )
+
+
+def take_label(values: dict[str, Any], names: Sequence[str] = _LABELS) -> Any:
+    """Remove the first of some attributes that is a text, else a whole number; None for none."""
+    known = {key: v for key, v in values.items() if type(v) in (int, str) and v != ""}
+    keys = {key.lower(): key for key in known}
+    named = [keys[key] for key in names if key in keys]
+    named.sort(key=lambda key: isinstance(known[key], int))  # numbers of classes last
+    return values.pop(named[0]) if named else None
 
 
 def _with_children(

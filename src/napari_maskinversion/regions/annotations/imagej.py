@@ -11,9 +11,9 @@ from typing import Any, Final
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.reading import is_of_macos, read_bytes
+from .annotation import SLICE
 from .building import AnnotationFormat, Drawn, LeftOut, Outline, Parsed, first_line
 from .listed_images import ImageReference
-from .planes import SLICE
 from .polygons import ellipse, ring
 
 _MAX_BYTES: Final = 500_000_000  # of all ROIs, as the archive declares them

@@ -7,6 +7,7 @@ outline of a mask returns the mask.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,13 +119,29 @@ def ellipse(x: float, y: float, across: float, down: float) -> Any:
     return shapely.transform(circle, lambda points: points * (abs(across), abs(down)) + (x, y))
 
 
+def turned(polygon: Any, degrees: float, about: Any = "center") -> Any:
+    """Return a polygon that is turned clockwise about a point."""
+    from shapely import affinity
+
+    return affinity.rotate(polygon, degrees, origin=about)
+
+
 def turned_box(x0: float, y0: float, x1: float, y1: float, degrees: float) -> Any:
     """Return the polygon of a box that is turned clockwise about its centre."""
-    from shapely import affinity, box
+    from shapely import box
 
-    return affinity.rotate(
-        box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)), degrees, origin="center"
-    )
+    return turned(box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)), degrees)
+
+
+def finite(value: Any, name: str) -> float:
+    """Return a value as a finite number; raises ValueError."""
+    try:
+        number = float("" if value is None else value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"its {name} is {value!r}, not a number")
+    return number
 
 
 def check_crop(height: int, width: int) -> None:

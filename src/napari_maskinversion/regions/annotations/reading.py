@@ -18,6 +18,7 @@ from .cellpose import CELLPOSE, CELLPOSE_OUTLINES
 from .coco import COCO, COCO_PANOPTIC
 from .geojson import GEOJSON
 from .imagej import IMAGEJ
+from .json_formats import CREATE_ML, LABEL_STUDIO, VIA
 from .labelme import LABELME
 from .listed_images import NO_GEOREFERENCE, ImageReference
 from .napari_shapes import NAPARI_SHAPES
@@ -32,6 +33,9 @@ FORMATS: Final[tuple[AnnotationFormat, ...]] = (
     GEOJSON,
     LABELME,
     SEGMENT_ANYTHING,
+    VIA,
+    CREATE_ML,
+    LABEL_STUDIO,
     CVAT,
     VOC,
     CELLPOSE_OUTLINES,  # YOLO would match it, too
@@ -47,9 +51,8 @@ _TIFF: Final = "save the labels as a TIFF of whole numbers"
 _IDENTITIES: Final = "in ilastik, export the object identities as TIFF"
 _OBJECTS: Final = "in QuPath, choose File > Export objects as GeoJSON"
 _IN_PIXELS: Final = "convert it to GeoJSON in pixels"
-_VIA: Final = ("a file of VGG Image Annotator", "in VIA, export as COCO")
+_VIA: Final = ("a file of VGG Image Annotator (3, or CSV)", "in VIA 2, export as JSON")
 _TRACKMATE: Final = ("a file of TrackMate", "in TrackMate, choose the action Export label image")
-_LABEL_STUDIO: Final = ("a file of Label Studio", "export it as COCO or Pascal VOC")
 _TO_COCO: Final = "export or convert it to COCO JSON"
 _LABELBOX: Final = ("a file of Labelbox", "convert the export to COCO JSON")
 _BY_SUFFIX: Final = {
@@ -79,11 +82,8 @@ UNREAD: Final = tuple(_BY_SUFFIX)
 """Endings of files that are refused with a way out."""
 # Keys of an object, or of the first one of a list; the root of XML; a word in the head of a table.
 _BY_CONTENT: Final[dict[tuple[str, ...] | str, tuple[str, str]]] = {
-    ("_via_img_metadata",): _VIA,
-    ("filename", "regions"): _VIA,
     ("project", "attribute", "view"): _VIA,
     "region_shape_attributes": _VIA,
-    ("data", "annotations"): _LABEL_STUDIO,
     ("data_row",): _LABELBOX,
     ("External ID", "Label"): _LABELBOX,
     ("item", "annotations"): ("a file of V7 Darwin", "export it as COCO"),
@@ -95,8 +95,6 @@ _BY_CONTENT: Final[dict[tuple[str, ...] | str, tuple[str, str]]] = {
         "save them by results.save_txt(FILE, save_conf=True)",
     ),
     ("value", "label"): ("a list of labels of Grounded SAM", "use its picture of masks"),
-    ("image", "annotation_id"): _LABEL_STUDIO,
-    ("image", "annotations"): ("a file of Create ML", _TO_COCO),
     ("asset", "regions"): ("a file of VoTT", _TO_COCO),
     ("assets", "tags"): ("a project of VoTT", _TO_COCO),
     ("metadata", "instances"): ("a file of SuperAnnotate", _TO_COCO),
@@ -280,8 +278,6 @@ def way_out(path: Path, content: Any = None) -> str:
     if path.suffix.lower() == ".csv" and path.is_file():
         words = re.split(r"\W+", read_text(path, "file of regions").partition("\n")[0])
     several = content if isinstance(content, list) else [content]
-    if isinstance(content, dict):  # VIA's regions by image
-        several = [content, *content.values()]
     first = [one for one in several[:2] if isinstance(one, dict)]
     for key, about in _BY_CONTENT.items():
         if key in words or any(isinstance(key, tuple) and set(key) <= one.keys() for one in first):

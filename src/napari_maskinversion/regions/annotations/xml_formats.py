@@ -1,4 +1,4 @@
-"""Formats in XML: Pascal VOC and what grew out of it, and CVAT for images. Read only."""
+"""Formats in XML: Pascal VOC and what grew out of it, CVAT for images and video. Read only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from math import degrees, isfinite
+from math import degrees
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +16,9 @@ from ...base.errors import InputError
 from ...base.reading import MOST_JSON, check_file
 from ...base.regions import Region
 from .building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
+from .json_files import as_number
 from .listed_images import ImageReference, ListedImage, choose_images, whole_size
-from .polygons import check_crop, ellipse, ring, turned_box
+from .polygons import check_crop, ellipse, finite, ring, turned, turned_box
 from .rle import check_counts
 
 _FRACTION: Final = re.compile(r"\s*[0-9]+\.[0-9]*[1-9][0-9]*\s*")
@@ -62,16 +63,6 @@ def _size(*sides: str | None) -> tuple[int, int] | None:
     return whole_size(*(match and int(match.group(1)) for match in whole))
 
 
-def _number(text: str | None, name: str) -> float:
-    try:
-        number = float(text or "")
-    except ValueError:
-        number = float("nan")
-    if not isfinite(number):
-        raise ValueError(f"its {name} is {text!r}, not a number")
-    return number
-
-
 def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     """Return the boxes of a VOC file; it counts pixels from 1, and a box includes its last one.
 
@@ -99,6 +90,11 @@ def parse_voc(root: Any, path: Path, image: ImageReference) -> Parsed:
     elif any(map(_FRACTION.fullmatch, corners)):
         first = 0
         notes.append(f"{path} has parts of pixels; all boxes were read as counted from 0.")
+    elif any(one.find("attributes/attribute[name='rotation']") is not None for one in entries):
+        notes.append(
+            f"{path} is of CVAT, which counts from 0; its boxes, without parts of pixels, were "
+            "read as counted from 1: export 'CVAT for images 1.1' if they are a pixel off."
+        )
     for number, item in enumerate(entries, 1):
         label = (item.findtext("name") or "").strip()
         where = f"{path}, object {number}" + (f" ({label})" if label else "")
@@ -159,7 +155,7 @@ def _set(values: Mapping[str, str], *others: str) -> dict[str, str]:
 def _turn(text: str | None) -> float | None:
     """Return the turn of a box, in degrees; None for a text that is no number."""
     with suppress(ValueError):
-        return _number(text, "rotation")
+        return finite(text, "rotation")
     return None
 
 
@@ -167,16 +163,16 @@ def _voc_geometry(item: Any, first: int, turn: float, scale: tuple[int, int]) ->
     """Return polygons (LabelMe, Roboflow), a turned box (roLabelImg, DIOR-R, CVAT) or a box."""
     if (item.findtext("deleted") or "").strip() == "1":
         raise LeftOut("is deleted")
-    turned = item.find("robndbox")
-    if turned is not None and turned.find("angle") is not None:  # in radians, about its centre
-        x, y, wide, high, angle = (_number(turned.findtext(side), side) for side in _ROUND_SIDES)
+    round_box = item.find("robndbox")
+    if round_box is not None and round_box.find("angle") is not None:  # in radians
+        x, y, wide, high, angle = (finite(round_box.findtext(side), side) for side in _ROUND_SIDES)
         ends = (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
         return Outline([turned_box(*ends, degrees(angle))])
-    outlines = item.findall("polygon") if turned is None else [turned]
+    outlines = item.findall("polygon") if round_box is None else [round_box]
     if outlines:
         return Outline([ring(_corners(one)) for one in outlines])
     sides = zip(_SIDES, scale * 2, strict=True)
-    x0, y0, x1, y1 = (_number(item.findtext(f"bndbox/{side}"), side) * by for side, by in sides)
+    x0, y0, x1, y1 = (finite(item.findtext(f"bndbox/{side}"), side) * by for side, by in sides)
     if turn:  # of CVAT
         return Outline([turned_box(x0 - first, y0 - first, x1, y1, turn)])
     return Box(y0 - first, x0 - first, y1, x1)
@@ -186,7 +182,7 @@ def _corners(outline: Any) -> list[tuple[float, float]]:
     """Return the corners in elements such as ``x``, ``x1`` or ``x_left_top``."""
     x, y = (
         [
-            _number(one.text, one.tag)
+            finite(one.text, one.tag)
             for one in outline.iter()
             if re.match(rf"{axis}(\d|_|$)", one.tag)
         ]
@@ -196,11 +192,8 @@ def _corners(outline: Any) -> list[tuple[float, float]]:
 
 
 def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
-    """Return the shapes of an image."""
-    entries = root.findall("image")
-    if not entries:
-        what = "CVAT's XML for video" if root.find("track") is not None else "without an image"
-        raise InputError(f"{path} is {what}; in CVAT, export the task as 'CVAT for images 1.1'.")
+    """Return the shapes of an image, or of the tracks of a video on all its planes."""
+    tracks, entries = root.findall("track"), root.findall("image")
     listed = [
         ListedImage(
             key=place,
@@ -209,20 +202,44 @@ def parse_cvat(root: Any, path: Path, image: ImageReference) -> Parsed:
         )
         for place, entry in enumerate(entries)
     ]
-    (chosen,) = choose_images(listed, path, image)
-    objects = []
-    for number, shape in enumerate(entries[chosen.key], 1):
-        if shape.tag == "tag":
-            continue  # about the whole image
-        label = (shape.get("label") or "").strip()
-        where = f"{path}, {chosen.name}, {shape.tag} {number}" + (f" ({label})" if label else "")
-        values = {name: shape.get(name) or "" for name in ("group_id", "occluded")}
-        values = _set(values) | {
-            str(one.get("name")): (one.text or "").strip() for one in shape.iterfind("attribute")
-        }
-        geometry = partial(_cvat_geometry, shape)
-        objects.append(Drawn(where=where, geometry=geometry, label=label, values=values))
+    if entries:
+        (chosen,) = choose_images(listed, path, image)
+        objects = [
+            _cvat_drawn(shape, f"{path}, {chosen.name}, {shape.tag} {number}")
+            for number, shape in enumerate(entries[chosen.key], 1)
+            if shape.tag != "tag"  # about the whole image
+        ]
+    elif tracks:
+        sides = (root.findtext(f"meta//original_size/{side}") for side in ("height", "width"))
+        chosen = ListedImage(name=root.findtext("meta//source") or "", size=_size(*sides))
+        objects = [
+            _cvat_drawn(shape, f"{path}, track {track.get('id')}", track)
+            for track in tracks
+            for shape in track
+            if shape.get("outside") != "1"
+        ]
+    else:
+        raise InputError(f"{path} is of CVAT, and has neither images nor tracks.")
     return Parsed(objects=objects, images=[chosen], colors=_cvat_labels(root))
+
+
+def _cvat_drawn(shape: Any, where: str, track: Any = None) -> Drawn:
+    """Return a shape of an image, or of a track on one of its frames."""
+    label = ((shape if track is None else track).get("label") or "").strip()
+    values = {name: shape.get(name) or "" for name in ("group_id", "occluded")}
+    values = _set(values) | {
+        str(one.get("name")): (one.text or "").strip() for one in shape.iterfind("attribute")
+    }
+    about: dict[str, Any] = {}
+    where += f" ({label})" if label else ""
+    if track is not None:
+        frame, own = as_number(shape.get("frame")), as_number(track.get("id"))
+        where += f", frame {frame}"
+        if type(frame) is int:
+            about = {"position": (("t", frame),), "source_id": str(own)}
+            about |= {"id": own + 1} if type(own) is int else {}  # its numbers begin at 0
+    geometry = partial(_cvat_geometry, shape)
+    return Drawn(where=where, geometry=geometry, label=label, values=values, **about)
 
 
 def _cvat_labels(root: Any) -> dict[str, str]:
@@ -239,10 +256,8 @@ def _cvat_labels(root: Any) -> dict[str, str]:
 
 
 def _cvat_geometry(drawn: Any) -> Geometry | None:
-    from shapely import affinity
-
     def numbers(*names: str) -> list[float]:
-        return [_number(drawn.get(name), name) for name in names]
+        return [finite(drawn.get(name), name) for name in names]
 
     if drawn.tag in _NO_AREA:
         raise LeftOut(f"is a {drawn.tag}")
@@ -254,8 +269,7 @@ def _cvat_geometry(drawn: Any) -> Geometry | None:
         left, top, right, bottom = numbers("xtl", "ytl", "xbr", "ybr")
         return Outline([turned_box(left, top, right, bottom, turn)])
     if drawn.tag == "ellipse":
-        outline = ellipse(*numbers("cx", "cy", "rx", "ry"))
-        return Outline([affinity.rotate(outline, turn, origin="center")])
+        return Outline([turned(ellipse(*numbers("cx", "cy", "rx", "ry")), turn)])
     if drawn.tag != "mask":
         raise LeftOut("is a shape of an unknown kind")
     # Run lengths along the rows of a box, background first.
@@ -279,7 +293,7 @@ VOC: Final = AnnotationFormat(
     parse=parse_voc,
 )
 CVAT: Final = AnnotationFormat(
-    name="CVAT for images",
+    name="CVAT for images and video",
     suffixes=(".xml",),
     content="a root 'annotations'",
     markers=((b"<annotations", b"<image "), (b"<annotations", b"<track ")),

@@ -1,0 +1,155 @@
+"""Find in the stored results of a project, or in a library: by words, or by regions as examples.
+
+No Qt; the work is for a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.errors import InputError, MaskInversionError
+from ...batch.decided import archive_file
+from ...batch.opened import OpenProject
+from ...library.searching import direction, wanted_and_not
+from ...library.spaces import Space
+from ...results.export.archive import open_archive
+from ..session import RegionPlace, Session
+from ..workers.driver import Update, check_stopped, show
+from ..workers.model_store import ModelStore
+from .find_anywhere import Example
+from .region_sources import Pixels, cut_from_file, outlined, position_of
+
+if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+    from ...library.library import Library
+    from ...results.region_result import RegionResult
+
+Vectors = list[npt.NDArray[np.float32]]
+MOST: Final = 100  # hits shown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """What is looked for: words, "not" before those to be avoided, or examples."""
+
+    words: tuple[str, ...] = ()
+    like: Example | None = None
+    model: str = ""  # for words
+    device: str = ""
+
+    @property
+    def text(self) -> str:
+        """What to call it."""
+        return f"'{', '.join(self.words)}'" if self.words else "All like this one"
+
+    def embedded(self, store: ModelStore) -> tuple[Backbone | None, Vectors, Vectors]:
+        """Return the model of the words, and unit vectors that are wanted and not wanted."""
+        if self.like is not None:
+            return None, [one.embedding for one in self.like.regions], []
+        from ...language.ranking.ranking import embed_expression
+
+        model = store.load(self.model, self.device)
+        wanted, unwanted = (
+            [embed_expression(model, word) for word in words]
+            for words in wanted_and_not(self.words)
+        )
+        return model, wanted, unwanted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FarHit:
+    """A region of any image that fits the query."""
+
+    place: RegionPlace
+    similarity: float
+    label: str
+    picture: Pixels | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FarHits:
+    """The best hits, best first, and a line about the search."""
+
+    hits: tuple[FarHit, ...]
+    about: str
+
+
+def in_library(query: Query, library: Library, store: ModelStore) -> FarHits:
+    """Search a library."""
+    model, wanted, unwanted = query.embedded(store)
+    like = None if query.like is None else query.like.space
+    space = library.space(model=model, like=like).id
+    show(Update(text="searching the library"))
+    rows = library.search(like=wanted, unlike=unwanted, top=MOST, space=space)
+    hits = []
+    for row in rows.itertuples():
+        check_stopped()
+        picture = library.thumbnail(row.id)
+        place = RegionPlace(row.image, row.region, position_of(row.plane))
+        shown = None if picture is None else outlined(picture)
+        hits.append(FarHit(place, row.similarity, row.label, shown))
+    total = library.info()["spaces"][space]["regions"]
+    return FarHits(tuple(hits), f"{query.text}: the best of {total:,} in {library.folder.name}.")
+
+
+def in_project(query: Query, session: Session, store: ModelStore) -> Callable[[], FarHits]:
+    """Return what searches the stored results of the project."""
+    if session.project is None or not session.project.file:
+        raise InputError("No project is open; open one on the tab Images.")
+    return partial(_in_project, query, Path(session.project.file), store)
+
+
+def _in_project(query: Query, file: Path, store: ModelStore) -> FarHits:
+    model, wanted, unwanted = query.embedded(store)
+    looked_for = direction(wanted, unwanted)
+    about = "" if query.like is None else query.like.space.about
+    project = OpenProject.read(file)
+    found: list[tuple[float, str, int, RegionResult]] = []
+    left_out, names = 0, list(project.by_name)
+    for number, name in enumerate(names):
+        show(partial(Update, text=f"searching {name}", fraction=number / len(names)))
+        if (archive := archive_file(project, name)) is None:
+            left_out += 1
+            continue
+        with suppress(MaskInversionError):
+            results = open_archive(archive).results
+            space = Space.of(results)
+            if about != space.about and (
+                about or model is None or space.fingerprint != model.fingerprint
+            ):
+                left_out += 1
+                continue
+            about = space.about
+            similar = (results.embeddings * looked_for).sum(1)
+            rows = enumerate(zip(similar.tolist(), results.regions, strict=True))
+            found += [(value, name, row, one) for row, (value, one) in rows]
+    best = sorted(found, key=lambda hit: -hit[0])[:MOST]
+    pictures: dict[tuple[str, int], Pixels] = {}
+    for name in dict.fromkeys(name for _, name, _, _ in best):
+        own = [row for _, other, row, _ in best if other == name]
+        with suppress(MaskInversionError, OSError):  # the image is gone, or another one
+            for row, pixels in cut_from_file(project, name, own, 0):
+                check_stopped()
+                if pixels is not None:
+                    pictures[name, row] = outlined(pixels)
+    hits = tuple(
+        FarHit(
+            RegionPlace(name, one.id, one.position),
+            value,
+            one.suggestion or one.source_label,
+            pictures.get((name, row)),
+        )
+        for value, name, row, one in best
+    )
+    text = f"{query.text}: the best of {len(found):,} in {project.title}."
+    if left_out:
+        text += f" {left_out:,} images have no results, or others (model, settings)."
+    return FarHits(hits, text)

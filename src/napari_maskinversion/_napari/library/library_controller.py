@@ -1,0 +1,230 @@
+"""The library in use: one row to choose it and to add the regions shown; decisions follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
+
+from ...base.errors import InputError
+from ...results.export.bundle import Bundle, compress_masks
+from ..layers.layers import IDENTITY, file_of, levels_of
+from ..layers.pictures import copy_picture
+from ..run_requests.preparing import background_of, image_layers
+from ..session import ResultRecord, Session, Topic
+from ..widgets.progress import ProgressRow
+from ..widgets.sections import MARGINS, button, debouncer, line, stack
+from ..workers.model_store import ModelStore
+from ..workers.notify import inform, refuse, refusing
+from ..workers.worker import Worker
+from .sample import sample_library
+
+if TYPE_CHECKING:
+    from ...library.library import Library
+
+_QUIET: Final = 500  # milliseconds after the last decision until the library follows
+_SHOWN: Final = 22  # letters of a library's name
+
+
+class LibraryRow(QWidget):
+    """Which library is in use, and a button that adds to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choose = button("", "", name="Library")
+        self.add = button("Add these regions", "")
+        self.progress = ProgressRow("adding to the library", "Stop; nothing is added")
+        self.menu = QMenu(self)
+        self.choose.setMenu(self.menu)
+        row = line(self.choose, self.add, shares=(1, 0))
+        stack(self, row, self.progress, margins=MARGINS, spacing=4)
+
+    def show_library(self, library: Library | None, *, addable: bool) -> None:
+        """Show the library in use."""
+        name = "none" if library is None else library.folder.name
+        short = name if len(name) <= _SHOWN else f"{name[: _SHOWN - 1]}\N{HORIZONTAL ELLIPSIS}"
+        self.choose.setText(f"Library: {short}".replace("&", "&&"))
+        about = "A folder with the regions of many images, found by words and by examples"
+        self.choose.setToolTip(about if library is None else f"{about}: {library.folder}")
+        self.add.setEnabled(addable)
+        self.add.setToolTip(
+            "Add the regions of the table; those that the library has of this image are replaced. "
+            "Decisions follow by themselves"
+            if library is not None
+            else "Choose a library first"
+        )
+
+
+class LibraryController(Topic, QObject):
+    """Opens libraries, adds results, and hands decisions on to the rows that a library has."""
+
+    def __init__(
+        self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._session, self._store = viewer, session, store
+        self.part = LibraryRow()
+        self.part.menu.addAction("Open or make...", self.ask)
+        self.none = self.part.menu.addAction("None", lambda: self.open(""))
+        self.part.add.clicked.connect(lambda _=False: self.add())
+        self.adding = Worker("single", "Adding to the library", parent=self)
+        self.adding.progressed.connect(self.part.progress.update_from)
+        self.adding.done.connect(self._added)
+        self.adding.failed.connect(refuse)
+        self.adding.ended.connect(self._ended)
+        self.part.progress.cancelled.connect(self.adding.cancel)
+        self.following = Worker("queue", "Decisions for the library", parent=self)
+        self.following.done.connect(self._followed)
+        self.following.failed.connect(refuse)
+        self._later = debouncer(self, _QUIET, self._follow_decisions)
+
+    def bind(self) -> None:
+        """Follow the session."""
+        self.after("library record run", self._show)
+        self.after("decisions", lambda _: self._later.throttle())
+        self._show()
+
+    def stop(self) -> None:
+        """Stop adding, and follow the session no more; decisions still reach the library."""
+        self._later.flush()
+        super().stop()
+        self.adding.drop()
+
+    # -- which one ----------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask for a folder, and use the library in it; an empty folder becomes one."""
+        folder = QFileDialog.getExistingDirectory(
+            self.part, "Folder of a library, or an empty folder for a new one"
+        )
+        if folder:
+            self.open(folder, create=True)
+
+    def open(self, folder: str | Path, *, create: bool = False) -> None:
+        """Use the library in a folder, or none; say why not."""
+        if not folder:
+            self._session.library = None
+            return
+        from ...library.library import Library
+
+        with refusing():
+            self._session.library = Library.open(folder, create=create)
+
+    def open_sample(self) -> None:
+        """Use the sample library, which is made at first."""
+        if not self.adding.busy:
+            self.part.progress.begin()
+            device = self._session.settings.device
+            self.adding.start(partial(sample_library, self._store, device))
+            self._show()
+
+    def _show(self, _: object = None) -> None:
+        session = self._session
+        there = session.library is not None and bool(session.results) and not session.run.running
+        self.part.show_library(session.library, addable=there and not self.adding.busy)
+        self.none.setEnabled(session.library is not None)
+
+    # -- what it holds ------------------------------------------------------------------------
+
+    def add(self) -> None:
+        """Add the regions of the table, with their decisions, or say why not."""
+        library, record = self._session.library, self._session.record
+        if library is None or record is None or self.adding.busy:
+            return
+        with refusing():
+            if outdated := self._session.outdated():
+                raise InputError(outdated)
+            self.part.progress.begin()
+            self.adding.start(partial(_add, library, self._source(record)))
+            self._show()
+
+    def _source(self, record: ResultRecord) -> Callable[[], dict[str, Any]]:
+        """Return a function for the worker that makes what `Library.add` takes."""
+        image, finder = record.snapshot.image, record.finder
+        if image is None or image not in self._viewer.layers:
+            raise InputError("The image of these results is not in the viewer; open it again.")
+        review, plane = self._session.reviewed, record.plane
+        pixels, about = levels_of(image)[0], image.metadata.get(IDENTITY)
+        picture = finder and copy_picture(
+            image,
+            finder.view,
+            channels=record.snapshot.scope.channels,
+            others=image_layers(self._viewer),
+            background=background_of(self._viewer),
+            shown_only=not finder.all_planes,
+        )
+        columns = {} if review is None else review.columns()
+        masks, name, file = record.masks or {}, str(image.name), file_of(image)
+
+        def make() -> dict[str, Any]:
+            from ...base.identity import identify_image
+
+            bundle = Bundle(
+                results=record.results,
+                masks=masks if isinstance(masks, dict) else compress_masks(masks),
+                image=asdict(about or identify_image(name, pixels)),
+                columns=columns,
+            )
+            bundle = _on_plane(bundle, plane)
+            planes = {
+                at: picture.source(finder.plane(at), finder.view_at(at))
+                for at in dict.fromkeys(one.position for one in bundle.results.regions)
+                if finder
+            }
+            return {"source": bundle, "image": file, "planes": planes}
+
+        return make
+
+    def _added(self, added: str | Library) -> None:
+        """Say what was added; the sample library is used from now on."""
+        if not isinstance(added, str):
+            self._session.library = added
+            added = "The sample library: Find by words searches it with 'In the library'."
+        self._session.library_changes += 1
+        inform(added)
+
+    def _ended(self) -> None:
+        self.part.progress.hide()
+        self._show()
+
+    def _follow_decisions(self) -> None:
+        """Give the library the decisions about the image shown, if it has the image."""
+        library, review = self._session.library, self._session.reviewed
+        record = self._session.record
+        if library is None or review is None or record is None:
+            return
+        bundle = Bundle(
+            results=review.results,
+            image=asdict(review.review.image),
+            columns=review.columns(),
+        )
+        self.following.start(lambda: library.update(_on_plane(bundle, record.plane)))
+
+    def _followed(self, count: int) -> None:
+        if count:
+            self._session.library_changes += 1
+
+
+def _on_plane(bundle: Bundle, plane: Any) -> Bundle:
+    """Return results of the plane shown with its position, as runs of all planes have it."""
+    if not plane:
+        return bundle
+    regions = tuple(replace(one, position=plane) for one in bundle.results.regions)
+    return replace(
+        bundle,
+        results=replace(bundle.results, regions=regions),
+        masks={(plane, number): mask for (_, number), mask in bundle.masks.items()},
+    )
+
+
+def _add(library: Library, make: Callable[[], dict[str, Any]]) -> str:
+    """Add results; return a line about it; in a worker."""
+    count = library.add(**make())
+    total = library.info()["regions"]
+    several = "s" * (count != 1)
+    return f"Added {count:,} region{several} to {library.folder.name}, which has {total:,} now."

@@ -1,0 +1,1 @@
+"""Classifiers that begin as the words and learn from decisions."""

@@ -1,0 +1,117 @@
+"""Logistic regression beside fixed logits, its folds and its calibration, on plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+_STEPS: Final = 100
+_TOLERANCE: Final = 1e-5  # Of the gradient's largest entry, for a mean loss
+
+
+def minimise(
+    inputs: FloatArray,
+    offsets: FloatArray,
+    targets: IntArray,
+    weights: FloatArray,
+    strength: float,
+    start: FloatArray,
+    free: IntArray | Sequence[int] = (),
+) -> FloatArray:
+    """Return (classes, f + 1) the learned difference with its bias in the last column.
+
+    Minimises the weighted cross entropy of ``offsets + inputs @ difference`` plus the squared
+    difference over twice the strength. Biases of the classes ``free`` are not drawn to zero.
+
+    Shapes: inputs (N, f); offsets (N, classes); start as returned.
+    """
+    import torch
+    from scipy.optimize import minimize
+
+    x = torch.from_numpy(np.hstack([inputs, np.ones((len(inputs), 1))]))
+    fixed, truth = torch.from_numpy(offsets), torch.from_numpy(targets.astype(np.int64))[:, None]
+    share = torch.from_numpy(weights / weights.sum())[:, None]
+    penalty = torch.full(start.shape, 0.5 / (strength * float(weights.sum())), dtype=torch.float64)
+    penalty[list(free), -1] = 0
+
+    def loss(values: FloatArray) -> tuple[float, FloatArray]:
+        learned = torch.from_numpy(values).view(start.shape)
+        chances = torch.log_softmax(fixed + x @ learned.T, dim=1)
+        value = (penalty * learned**2).sum() - (share * chances.gather(1, truth)).sum()
+        surplus = share * chances.exp_().scatter_add_(1, truth, -torch.ones_like(share))
+        return float(value), (surplus.T @ x + 2 * penalty * learned).flatten().numpy()
+
+    limits = {"maxiter": _STEPS, "gtol": _TOLERANCE, "ftol": 1e-12}
+    solved = minimize(loss, start.flatten(), jac=True, method="L-BFGS-B", options=limits)
+    return np.asarray(solved.x.reshape(start.shape))
+
+
+def balanced(targets: IntArray, classes: int) -> FloatArray:
+    """Return weights that give every class that occurs the same sum; their mean is 1."""
+    counts = np.bincount(targets, minlength=classes)
+    return np.asarray(len(targets) / (np.count_nonzero(counts) * counts[targets]), np.float64)
+
+
+def folds(targets: IntArray, groups: IntArray, count: int) -> IntArray:
+    """Return the fold of each row: groups stay whole, the largest first into the emptiest fold.
+
+    With a single group, the regions of each class are spread evenly over the folds.
+    """
+    if not groups.any():
+        fold = np.empty(len(targets), np.intp)
+        fold[np.argsort(targets, kind="stable")] = np.arange(len(targets)) % count
+        return fold
+    sizes = np.bincount(groups)
+    fold_of, filled = np.zeros(len(sizes), np.intp), np.zeros(count)
+    for group in np.argsort(-sizes, kind="stable"):
+        fold_of[group] = filled.argmin()
+        filled[fold_of[group]] += sizes[group]
+    return np.asarray(fold_of[groups])
+
+
+def held_out(fold: IntArray, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield rows to learn from and rows to test, whose classes are among the former."""
+    for number in range(int(fold.max()) + 1):
+        known = np.flatnonzero(fold != number)
+        tested = np.flatnonzero((fold == number) & np.isin(targets, targets[known]))
+        if len(tested) and len(np.unique(targets[known])) > 1:
+            yield known, tested
+
+
+def temperature_of(logits: FloatArray, targets: IntArray) -> float:
+    """Return what logits are divided by to be calibrated; few rows leave it near 1."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import log_softmax
+
+    rows = np.arange(len(targets))
+
+    def loss(log: float) -> float:
+        chances = log_softmax(logits / np.exp(log), axis=1)
+        return float(-chances[rows, targets].sum() + log**2 / 2)
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded").x))
+
+
+def interval(correct: npt.NDArray[np.bool_], groups: IntArray) -> tuple[float, float]:
+    """Return the 95 % interval of a share: Wilson's, of as many rows as the groups are worth.
+
+    Rows of one group (image) are right or wrong together; the design effect of clusters says how
+    many independent rows they are worth.
+    """
+    count, share = float(len(correct)), float(correct.mean())
+    _, group = np.unique(groups, return_inverse=True)
+    several = int(group.max()) + 1
+    if several > 1 and 0 < share < 1:
+        surplus = np.bincount(group, correct - share)  # Right answers above the mean's, by group
+        variance = several / (several - 1) * float(surplus @ surplus) / count**2
+        count /= max(1.0, variance / (share * (1 - share) / count))
+    z = 1.96
+    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
+    return float(max(0.0, middle - half)), float(middle + half if share < 1 else 1.0)

@@ -1,0 +1,240 @@
+"""JSON of VGG Image Annotator (1 and 2), Create ML and Label Studio. Read only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import degrees
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import AliasChoices, Field
+
+from .building import AnnotationFormat, Box, Drawn, Geometry, LeftOut, Outline, Parsed
+from .geojson import take_label
+from .json_files import Id, Loose, Name, Record, read_json
+from .listed_images import ImageReference, ListedImage, choose_images, whole_size
+from .polygons import ellipse, finite, ring, turned
+
+_NO_AREA: Final = ("point", "line", "polyline")
+
+
+def _numbers(record: Mapping[str, Any], *names: str) -> list[float]:
+    return [finite(record.get(name), name) for name in names]
+
+
+class _ViaImage(Record):
+    filename: Loose[str] = None
+    regions: Loose[list[Any] | dict[str, Any]] = None  # An object in VIA 1
+
+
+class _ViaRegion(Record):
+    shape_attributes: Loose[dict[str, Any]] = None
+    region_attributes: Loose[dict[str, Any]] = None
+
+
+def is_via(page: Any) -> bool:
+    """Return whether JSON content is a project of VIA, or the regions of one."""
+    images = page.get("_via_img_metadata", page) if isinstance(page, dict) else None
+    first = next(iter(images.values()), None) if isinstance(images, dict) else None
+    return isinstance(first, dict) and {"filename", "regions"} <= first.keys()
+
+
+def parse_via(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the regions of an image; one of their attributes is the name."""
+    images = [_ViaImage.of(one) for one in page.get("_via_img_metadata", page).values()]
+    listed = [ListedImage(key=at, name=one.filename or "") for at, one in enumerate(images)]
+    (chosen,) = choose_images(listed, path, image)
+    regions, objects = images[chosen.key].regions or [], []
+    for at, one in enumerate(regions.values() if isinstance(regions, dict) else regions, 1):
+        record = _ViaRegion.of(one)
+        values = {name: _ticked(value) for name, value in (record.region_attributes or {}).items()}
+        label = take_label(values)
+        if label is None and len(values) == 1:
+            label = values.popitem()[1]
+        objects.append(
+            Drawn(
+                where=f"{path}, {chosen.name}, region {at}",
+                geometry=partial(_via_geometry, record.shape_attributes or {}),
+                label="" if label is None else str(label),
+                values={name: value for name, value in values.items() if value != ""},
+            )
+        )
+    return Parsed(objects=objects, images=[chosen])
+
+
+def _ticked(value: Any) -> Any:
+    """Return the boxes that are ticked as a text, and any other value as it is."""
+    return ", ".join(key for key, on in value.items() if on) if isinstance(value, dict) else value
+
+
+def _via_geometry(shape: Mapping[str, Any]) -> Geometry:
+    kind = shape.get("name")
+    if kind in _NO_AREA:
+        raise LeftOut(f"is a {kind}")
+    if kind == "polygon":
+        x, y = (shape.get(f"all_points_{axis}") or [] for axis in "xy")
+        return Outline([ring(list(zip(x, y, strict=True)))])
+    if kind == "rect":
+        left, top, wide, high = _numbers(shape, "x", "y", "width", "height")
+        return Box(top, left, top + high, left + wide)
+    names = ("cx", "cy", "r", "r") if kind == "circle" else ("cx", "cy", "rx", "ry")
+    theta = degrees(finite(shape.get("theta") or 0, "theta"))
+    return Outline([turned(ellipse(*_numbers(shape, *names)), theta)])
+
+
+class _Boxes(Record):
+    # Create ML 0.5 called them otherwise
+    image: Loose[str] = Field(None, validation_alias=AliasChoices("image", "imagefilename"))
+    annotations: Loose[list[Any]] = Field(
+        None, validation_alias=AliasChoices("annotations", "annotation")
+    )
+
+
+class _Labelled(Record):
+    label: Loose[Name] = None
+    coordinates: Loose[dict[str, Any]] = None
+
+    @property
+    def box(self) -> Box:
+        """Its box, of which the file has centre and size."""
+        x, y, wide, high = _numbers(self.coordinates or {}, "x", "y", "width", "height")
+        return Box(y - high / 2, x - wide / 2, y + high / 2, x + wide / 2)
+
+
+def is_create_ml(page: Any) -> bool:
+    """Return whether JSON content is a list of images with their boxes."""
+    first = _Boxes.of(page[0] if isinstance(page, list) and page else None)
+    return first.image is not None and first.annotations is not None
+
+
+def parse_create_ml(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the boxes of an image."""
+    entries = [_Boxes.of(one) for one in page]
+    listed = [ListedImage(key=at, name=one.image or "") for at, one in enumerate(entries)]
+    (chosen,) = choose_images(listed, path, image)
+    objects = [
+        Drawn(
+            where=f"{path}, {chosen.name}, box {at}",
+            geometry=lambda one=one: one.box,
+            label=one.label or "",
+        )
+        for at, one in enumerate(map(_Labelled.of, entries[chosen.key].annotations or []), 1)
+    ]
+    return Parsed(objects=objects, images=[chosen])
+
+
+class _Task(Record):
+    data: Loose[dict[str, Any]] = None
+    annotations: Loose[list[dict[str, Any]]] = None
+
+    def results(self, where: str, notes: list[str]) -> list[_Result]:
+        """Return what was drawn, by the first annotation that counts."""
+        drawn = [one for one in self.annotations or () if not one.get("was_cancelled")]
+        if len(drawn) > 1:
+            notes.append(f"{where} has {len(drawn)} annotations; the first one was read.")
+        lists = [one.get("result") for one in drawn[:1]]
+        if self.annotations is None:  # JSON-MIN has a list for each kind of label
+            lists = list((self.model_extra or {}).values())
+        every = [_Result.of(one) for many in lists if isinstance(many, list) for one in many]
+        return [one for one in every if one.original_width]  # others are about the whole image
+
+
+class _Result(Record):
+    id: Loose[Id] = None
+    original_width: Loose[int] = None
+    original_height: Loose[int] = None
+    image_rotation: Any = None
+    value: Loose[dict[str, Any]] = None  # JSON-MIN has its members beside the others
+
+
+def is_label_studio(page: Any) -> bool:
+    """Return whether JSON content is tasks of Label Studio (JSON or JSON-MIN)."""
+    first = page[0] if isinstance(page, list) and page else page
+    keys = first.keys() if isinstance(first, dict) else set()
+    return {"data", "annotations"} <= keys or {"annotation_id", "annotator"} <= keys
+
+
+def parse_label_studio(page: Any, path: Path, image: ImageReference) -> Parsed:
+    """Return the shapes of an image; results of one id are one region."""
+    tasks = [_Task.of(one) for one in (page if isinstance(page, list) else [page])]
+    listed, notes = [], []
+    for at, task in enumerate(tasks):
+        about = (task.model_extra if task.data is None else task.data) or {}
+        names = (about.get(key) for key in ("image", *about))
+        name = next((one for one in names if isinstance(one, str)), "")
+        sizes = (whole_size(r.original_height, r.original_width) for r in task.results("", []))
+        listed.append(ListedImage(key=at, name=name, size=next(sizes, None)))
+    (chosen,) = choose_images(listed, path, image)
+    where = f"{path}, {chosen.name}"
+    regions: dict[Any, tuple[_Result, dict[str, Any]]] = {}
+    for at, one in enumerate(tasks[chosen.key].results(where, notes)):
+        _, members = regions.setdefault(f"#{at}" if one.id is None else one.id, (one, {}))
+        members.update((one.model_extra if one.value is None else one.value) or {})
+    objects = []
+    for at, (one, members) in enumerate(regions.values(), 1):
+        lists = {key: value for key, value in members.items() if isinstance(value, list)}
+        texts = {key: ", ".join(v) for key, v in lists.items() if set(map(type, v)) == {str}}
+        labels = [texts.pop(key) for key in list(texts) if key.endswith("labels")]
+        objects.append(
+            Drawn(
+                where=f"{where}, region {at}",
+                geometry=partial(_label_studio_geometry, one, members),
+                label=next(iter(labels), ""),
+                values=texts,
+                source_id="" if one.id is None else str(one.id),
+            )
+        )
+    return Parsed(objects=objects, images=[chosen], notes=notes)
+
+
+def _label_studio_geometry(result: _Result, members: Mapping[str, Any]) -> Geometry:
+    """Return a shape, of which the file has percents of the image."""
+    import shapely
+
+    if "rle" in members:
+        raise LeftOut("is a brush stroke (in Label Studio, export 'Brush labels to PNG')")
+    if result.image_rotation:
+        raise LeftOut("was drawn on a turned image")
+    shares = (result.original_width or 0) / 100, (result.original_height or 0) / 100
+    if "points" in members:
+        drawn = ring(members["points"])
+    elif "radiusX" in members:
+        drawn = ellipse(*_numbers(members, "x", "y", "radiusX", "radiusY"))
+    elif "height" in members:
+        x, y, wide, high = _numbers(members, "x", "y", "width", "height")
+        drawn = ring([(x, y), (x + wide, y), (x + wide, y + high), (x, y + high)])
+    else:
+        raise LeftOut("is a point")
+    drawn = shapely.transform(drawn, lambda points: points * shares)
+    about = "center" if "radiusX" in members else drawn.exterior.coords[0]
+    return Outline([turned(drawn, finite(members.get("rotation") or 0, "rotation"), about)])
+
+
+VIA: Final = AnnotationFormat(
+    name="VGG Image Annotator",
+    suffixes=(".json",),
+    content="images with filename, regions",
+    markers=((b'"shape_attributes"', b'"filename"'),),
+    load=read_json,
+    matches=is_via,
+    parse=parse_via,
+)
+CREATE_ML: Final = AnnotationFormat(
+    name="Create ML",
+    suffixes=(".json",),
+    content="a list of image, annotations",
+    markers=((b'"coordinates"', b'"label"', b'"image"'),),
+    load=read_json,
+    matches=is_create_ml,
+    parse=parse_create_ml,
+)
+LABEL_STUDIO: Final = AnnotationFormat(
+    name="Label Studio",
+    suffixes=(".json",),
+    content="tasks with data, annotations",
+    markers=((b'"original_width"',),),
+    load=read_json,
+    matches=is_label_studio,
+    parse=parse_label_studio,
+)

@@ -1,0 +1,116 @@
+"""Find in the project and in the library: hits are listed, and open on their images."""
+
+import numpy as np
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.layers import results_on_canvas
+from napari_maskinversion._napari.session import RegionPlace
+from napari_maskinversion.batch.decided import add_to_library
+from napari_maskinversion.batch.opened import OpenProject, edit
+from napari_maskinversion.library.library import Library
+from tests.library.made import bundle, write_image
+
+from .conftest import WAIT, accept_all, open_project, suggested, undo_all
+
+PROJECT, LIBRARY = 1, 2  # places to search in
+
+
+def search(qtbot, panel, words=""):
+    part = panel.finder
+    if words:
+        part.words.setText(words)
+        qtbot.keyClick(part.words, Qt.Key.Key_Return)
+    else:
+        part.like.click()
+    qtbot.waitUntil(lambda: not part.worker.busy, timeout=WAIT)
+    return part.far.hits
+
+
+def click(qtbot, panel, number):
+    items = panel.finder.far
+    items.itemClicked.emit(items.item(number))
+    return items.hits[number].place
+
+
+def test_hits_of_the_project_open_on_their_images(qtbot, panel, computed):
+    part, session = panel.finder, panel.session
+    panel.reveal("explore")
+    part.section.open()
+    part.where.setCurrentIndex(PROJECT)
+    assert part.anywhere.isHidden()
+    hits = search(qtbot, panel, "a car, not dog")
+    assert len(hits) == sum(len(set(np.unique(label)) - {0}) for label in _masks(computed))
+    assert [hit.similarity for hit in hits] == sorted((h.similarity for h in hits), reverse=True)
+    assert f"'a car, not dog': the best of {len(hits)} in computed. 1 images" in part.about.text()
+    assert all(hit.picture is not None for hit in hits)
+    assert part.far.item(0).text().startswith(f"{hits[0].place.image}\nregion ")
+    other = next(n for n, hit in enumerate(hits) if hit.place.image != session.project.current)
+    place = click(qtbot, panel, other)
+    qtbot.waitUntil(lambda: session.project.current == place.image, timeout=WAIT)
+    assert session.results.regions[session.row].id == place.region
+    assert session.picked  # so that it comes into view
+    # The region shown is an example: it is like itself, most of all.
+    best = search(qtbot, panel)[0]
+    assert (best.place, round(best.similarity, 3)) == (place, 1)
+    part.where.setCurrentIndex(0)
+    assert part.far.isHidden()
+
+
+def _masks(folder):
+    from skimage.io import imread
+
+    return [imread(file) for file in sorted((folder / "masks").glob("*.png"))]
+
+
+def test_hits_of_the_library_open_in_the_project_or_as_files(
+    qtbot, panel, computed, tmp_path, messages, monkeypatch
+):
+    monkeypatch.setattr(results_on_canvas, "_visible", lambda *_: False)  # there is no window
+    part, session = panel.finder, panel.session
+    part.where.setCurrentIndex(LIBRARY)
+    search(qtbot, panel, "car")
+    assert messages[-1] == "Choose a library first, above."
+    library = session.library = Library.new(tmp_path / "library")
+    for name in ("cell-1.png", "cell-2.png"):
+        add_to_library(OpenProject.read(computed), name, library)
+    hits = search(qtbot, panel, "car")
+    assert len(hits) == library.info()["regions"]
+    other = next(n for n, hit in enumerate(hits) if "cell-2" in hit.place.image)
+    click(qtbot, panel, other)
+    qtbot.waitUntil(lambda: session.project.current == "cell-2.png", timeout=WAIT)
+    assert session.results.regions[session.row].id == hits[other].place.region
+    # Of an image that no project has, the file is opened.
+    file = write_image(tmp_path, 3)
+    library.add(bundle(3, seed=3), image=file)
+    place = RegionPlace(file.as_posix(), 2)
+    session.ask("open region", place)
+    qtbot.waitUntil(lambda: session.image.name == "image-3.png", timeout=WAIT)
+    y0, x0, y1, x1 = library.rows(image="image-3.png").iloc[1][["y0", "x0", "y1", "x1"]]
+    np.testing.assert_allclose(
+        panel.viewer.scene.camera.center[-2:], [(y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2]
+    )
+    before = len(panel.viewer.layers)
+    session.ask("open region", RegionPlace(file.as_posix(), 3))
+    qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+    assert len(panel.viewer.layers) == before
+    for change, why in (
+        (lambda: write_image(tmp_path, 4).replace(file), "has changed"),
+        (file.unlink, "the image is gone"),
+    ):
+        change()
+        session.ask("open region", place)
+        qtbot.waitUntil(lambda: not panel.images.elsewhere.reader.busy, timeout=WAIT)
+        assert why in messages[-1]
+
+
+def test_a_project_adds_what_it_computes_to_its_library(qtbot, panel, project):
+    edit(project / "project.yaml", lambda content: content.changed(library="found"))
+    open_project(qtbot, panel, project)
+    suggested(qtbot, panel)
+    library = Library.open(project / "found")
+    assert library.info()["images"] == 2
+    panel.session.library = library
+    accept_all(qtbot, panel, "car", "dog")
+    qtbot.waitUntil(lambda: library.info()["decisions"].keys() == {"accepted"}, timeout=WAIT)
+    undo_all(qtbot, panel)
+    qtbot.waitUntil(lambda: "undecided" in library.info()["decisions"], timeout=WAIT)

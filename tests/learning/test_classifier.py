@@ -1,0 +1,205 @@
+"""A classifier begins as the words, and learns from decisions."""
+
+import numpy as np
+import pytest
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
+from napari_maskinversion.language.ranking.ranking import rank
+from napari_maskinversion.learning.classifier import Classifier
+from napari_maskinversion.learning.fitting import folds, interval, minimise
+
+WORDS = ("red cell", "white cell", "platelet")
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def begun(words=WORDS, seed=0, width=16):
+    texts = unit(np.random.default_rng(seed).normal(size=(len(words), width)))
+    return Classifier.of_words(words, texts, 10.0)
+
+
+def decided(each=30, seed=1, images=6, spread=0.5, width=16):
+    """Regions of three kinds that the words know nothing of: embeddings, labels, images."""
+    rng = np.random.default_rng(seed)
+    kinds = np.random.default_rng(99).normal(size=(len(WORDS), width))
+    which = np.arange(each * len(WORDS)) % len(WORDS)
+    rows = unit(kinds[which] + 2 + spread * rng.normal(size=(len(which), width)))
+    return (
+        rows,
+        [WORDS[one] for one in which],
+        [f"{n}.tif" for n in rng.integers(0, images, len(rows))],
+    )
+
+
+def best(classifier, rows):
+    return [classifier.classes[one] for one in classifier.probabilities(rows).argmax(1)]
+
+
+def right(classifier, rows, labels):
+    return np.mean(
+        [one == other for one, other in zip(best(classifier, rows), labels, strict=True)]
+    )
+
+
+def test_without_decisions_probabilities_are_those_of_the_words_synonyms_too():
+    rng = np.random.default_rng(0)
+    rows, texts, owners = unit(rng.normal(size=(9, 8))), unit(rng.normal(size=(4, 8))), (0, 0, 1, 2)
+    classifier = Classifier.of_words(WORDS, texts, 30.0, owners).fit(rows[:0], [], [])
+    chances = classifier.probabilities(rows)
+    for row, ranking in enumerate(rank(rows, texts, WORDS, 30.0, owners=owners)):
+        order = [WORDS.index(label) for label in ranking.labels]
+        assert list(np.argsort(-chances[row])) == order
+        np.testing.assert_allclose(chances[row, order], ranking.probabilities, atol=1e-6)
+
+
+def test_decisions_teach_what_words_do_not_know_also_on_other_images():
+    rows, labels, images = decided()
+    others, truth, _ = decided(seed=2)
+    classifier = begun().fit(rows, labels, images)
+    assert right(begun(), others, truth) < 0.7 < 0.95 < right(classifier, others, truth)
+    scores = classifier.scores
+    assert scores.over == "images"
+    assert scores.words < 0.7
+    assert scores.all.low < scores.all.accuracy <= scores.all.high <= 1
+    assert {name: one.regions for name, one in scores.classes.items()} == dict.fromkeys(WORDS, 30)
+    assert classifier.counts == dict.fromkeys(WORDS, 30)
+
+
+def test_a_small_strength_stays_with_the_words():
+    rows, labels, images = decided()
+    classifier = begun().fit(rows, labels, images, strength=1e-9, validate=False)
+    np.testing.assert_allclose(
+        classifier.probabilities(rows), begun().probabilities(rows), atol=1e-4
+    )
+
+
+def test_the_learned_part_is_that_of_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rows, labels, _ = decided(each=20)
+    targets = np.array([WORDS.index(label) for label in labels])
+    inputs = (rows - rows.mean(0)).astype(np.float64)
+    weights = np.ones(len(rows))
+    ours = minimise(inputs, np.zeros((60, 3)), targets, weights, 5.0, np.zeros((3, 17)), [0, 1, 2])
+    theirs = LogisticRegression(C=5.0, tol=1e-8, max_iter=1000).fit(inputs, targets)
+    np.testing.assert_allclose(
+        inputs @ ours[:, :-1].T + ours[:, -1] - (inputs @ ours[:, :-1].T + ours[:, -1])[:, :1],
+        theirs.decision_function(inputs) - theirs.decision_function(inputs)[:, :1],
+        atol=1e-2,
+    )
+
+
+def test_rejected_regions_become_none_of_these():
+    rows, labels, images = decided()
+    odd = unit(np.random.default_rng(5).normal(size=(20, 16)) - 4)
+    taught = [*labels, *[None] * 20]
+    classifier = begun().fit(np.vstack([rows, odd]), taught, [*images, *images[:20]])
+    assert classifier.classes == (*WORDS, NONE_OF_THESE)
+    assert right(classifier, odd, [NONE_OF_THESE] * 20) > 0.9
+    assert right(classifier, rows, labels) > 0.9
+    assert classifier.scores.classes[NONE_OF_THESE].accuracy > 0.8
+
+
+def test_probabilities_are_calibrated_where_embeddings_tell_little():
+    rows, labels, images = decided(each=150, spread=2.5)
+    others, truth, _ = decided(each=150, spread=2.5, seed=8)
+    chances = begun().fit(rows, labels, images).probabilities(others)
+    correct = right(begun().fit(rows, labels, images), others, truth)
+    assert abs(chances.max(1).mean() - correct) < 0.07
+    np.testing.assert_allclose(chances.sum(1), 1, atol=1e-5)
+
+
+def test_images_are_held_out_whole():
+    fold = folds(np.zeros(9, int), np.array([0, 0, 0, 1, 1, 2, 2, 3, 4]), 3)
+    assert [len(set(fold[[0, 1, 2]])), len(set(fold[[3, 4]])), len(set(fold[[5, 6]]))] == [1, 1, 1]
+    assert sorted(np.bincount(fold)) == [3, 3, 3]
+
+
+def test_what_is_learned_by_heart_from_an_image_does_not_count():
+    """Regions of an image are alike, and its label is chance: only held-out images tell."""
+    rng = np.random.default_rng(3)
+    image = np.repeat(np.arange(20), 10)
+    rows = unit(rng.normal(size=(20, 16))[image] + 0.05 * rng.normal(size=(200, 16)))
+    labels = [WORDS[one % 2] for one in image]
+    scores = begun().fit(rows, labels, image).scores
+    assert scores.over == "images"
+    assert scores.all.accuracy < 0.8
+    alone = begun().fit(rows, labels, ["one.tif"] * 200)
+    assert alone.scores.over == "regions"
+    assert alone.scores.all.accuracy > 0.9
+    assert "one image" in alone.notes[-1]
+
+
+def test_an_interval_is_wider_where_regions_of_an_image_are_right_together():
+    correct = np.repeat([True, True, True, True, False], 20)
+    alone = interval(correct, np.arange(100))
+    together = interval(correct, np.repeat(np.arange(5), 20))
+    assert together[0] < alone[0] < 0.8 < alone[1] < together[1]
+    assert interval(np.ones(10, bool), np.arange(10))[0] == pytest.approx(0.722, abs=0.001)
+
+
+def test_words_can_be_added_later():
+    rows, labels, images = decided()
+    classifier = begun().fit(rows, [*labels[:-3], *[None] * 3], images)
+    text = unit(np.random.default_rng(7).normal(size=(1, 16)))
+    more = classifier.with_words(["parasite"], text)
+    assert more.classes == (*WORDS, "parasite", NONE_OF_THESE)
+    assert best(more, text) == ["parasite"]
+    assert right(more, rows, labels) > 0.9
+    with pytest.raises(InputError, match="already"):
+        more.with_words(["parasite"], text)
+
+
+def test_one_class_is_refused():
+    rows, _, images = decided(each=2)
+    with pytest.raises(InputError, match="All 6 decisions are 'platelet': there is"):
+        begun().fit(rows, ["platelet"] * 6, images)
+
+
+def test_an_unknown_word_is_refused():
+    rows, labels, images = decided(each=2)
+    with pytest.raises(InputError, match="'parasite' was decided, but is not among the words"):
+        begun().fit(rows, [*labels[:-1], "parasite"], images)
+
+
+def test_contradictions_and_what_is_not_finite_are_left_out_and_named():
+    rows, labels, images = decided(each=5)
+    rows = np.vstack([rows, rows[:1]])
+    rows[7, 2] = np.nan
+    classifier = begun().fit(rows, [*labels, "platelet"], [*images, "other.tif"])
+    assert classifier.notes[:2] == (
+        "Left out 1 regions whose embeddings are not finite (the first one: number 8); run their "
+        "images again.",
+        "Left out 2 decisions that contradict one another: the same region is 'platelet' and "
+        "'red cell'.",
+    )
+    assert sum(classifier.counts.values()) == 13
+    assert np.isnan(classifier.held_out[[0, 7, 15]]).all()
+
+
+def test_a_class_of_one_region_is_learned_and_its_accuracy_unknown():
+    rows, labels, images = decided(each=10)
+    keep = [row for row, label in enumerate(labels) if label != "platelet"]
+    keep.append(labels.index("platelet"))
+    classifier = begun().fit(
+        rows[keep], [labels[row] for row in keep], [images[row] for row in keep]
+    )
+    assert best(classifier, rows[keep[-1:]]) == ["platelet"]
+    assert "platelet" not in classifier.scores.classes
+    assert classifier.notes == (
+        "One decision only, so nothing is known about its accuracy: 'platelet'",
+    )
+
+
+def test_features_beside_embeddings_tell_what_embeddings_do_not():
+    rows, _, images = decided(each=40)
+    large = np.arange(len(rows)) % 2
+    sizes = (100.0 + 5000 * large + np.random.default_rng(0).normal(0, 300, len(rows)))[:, None]
+    labels = [WORDS[one] for one in large]
+    classifier = begun().fit(rows, labels, images, features=sizes)
+    assert classifier.scores.all.accuracy > 0.95
+    with pytest.raises(InputError, match="takes 17 numbers a region; got 16"):
+        classifier.probabilities(rows)
