@@ -24,7 +24,7 @@ def list_command() -> None:
     from ..engine.models.registry import list_models, model_state
     from ..regions.sam.checkpoints import CHECKPOINTS, sam3_folder
 
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for spec in list_models():
         pixels = f"{spec.working_resolution} ({spec.native_resolution})"
         row = (spec.name, model_state(spec), spec.size_text, pixels, spec.license, spec.title)

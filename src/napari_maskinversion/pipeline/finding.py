@@ -284,7 +284,9 @@ def propose(
     else:
         from ..regions.sam.prompts import AutomaticConfig
 
-        segmented = segmenter.segment_everything(source, AutomaticConfig())
+        # A grid of points in each part takes a minute on a CPU, a word much less.
+        whole = not segmenter.words and segmenter.device.type == "cpu"
+        segmented = segmenter.segment_everything(source, AutomaticConfig(whole=whole))
         masks = (one.region() for one in segmented)
         proposals = [(region, 1.0) for region in masks if region is not None]
         how = f"{segmenter.name} proposed {len(proposals):,} regions."

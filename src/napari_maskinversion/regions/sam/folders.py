@@ -57,11 +57,11 @@ def check_folder(folder: Path, wanted: str | None = None) -> str:
         raise ModelError(
             f"{folder} is no folder of SAM 2 or SAM 3, or not whole: {error}"
         ) from None
-    found = config.get("model_type") if isinstance(config, dict) else None
-    kind = _KINDS.get(str(found))
+    named = config.get("model_type") if isinstance(config, dict) else None
+    kind = _KINDS.get(str(named))
     if kind is None:
         raise ModelError(
-            f"{folder} holds a model of type {found!r}, not SAM 2 or SAM 3 in the format of "
+            f"{folder} holds a model of type {named!r}, not SAM 2 or SAM 3 in the format of "
             "transformers (facebook/sam2.1-hiera-tiny)."
         )
     if wanted == SAM2 and kind == SAM3:

@@ -109,12 +109,12 @@ def _starts(length: int, side: int) -> list[int]:
     return [round(i * max(length - side, 0) / max(count - 1, 1)) for i in range(count)]
 
 
-def distinct(found: Sequence[tuple[float, Box, Region, Any]]) -> list[Any]:
+def distinct(seen: Sequence[tuple[float, Box, Region, Any]]) -> list[Any]:
     """Return the last of each (score, part, region, ...) without what a better one is, elsewhere.
 
     Of one part, boxes have been compared already: it may have a nucleus and its cell.
     """
-    order = sorted(found, key=lambda one: -one[0])
+    order = sorted(seen, key=lambda one: -one[0])
     boxes = np.array([region.bbox for _, _, region, _ in order]).reshape(-1, 4)
     kept: list[int] = []
     for number, (_, part, region, _) in enumerate(order):

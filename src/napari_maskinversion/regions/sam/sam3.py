@@ -54,6 +54,12 @@ class Asked:
         """Name of the checkpoint."""
         return self.concepts.name
 
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        device: torch.device = self.concepts.model.device
+        return device
+
     @computing()
     def segment_everything(self, source: PlaneSource, config: AutomaticConfig) -> list[Segmented]:
         """Find everything in a plane that is what the words say."""
@@ -87,13 +93,13 @@ class Asked:
                 attention_mask=mask,
             )
         scores = (answer.pred_logits.sigmoid() * answer.presence_logits.sigmoid())[0]
-        found = []
+        regions = []
         for row in torch.nonzero(scores > _SCORE).flatten().tolist():
             logits = answer.pred_masks[0, row].float().cpu().numpy()
             candidate = crop_map(float(scores[row]), logits, [(view.plane, view.plane)])
             one = Segmented(id=0, text=self.words, candidates=(candidate,), shape=view.plane)
-            found.append(one)
-        return found
+            regions.append(one)
+        return regions
 
 
 def load_proposer(path: str | Path, device: str = "auto") -> Segmenter | Concepts:

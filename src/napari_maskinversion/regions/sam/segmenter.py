@@ -126,25 +126,25 @@ class Segmenter:
     ) -> list[Segmented]:
         """Find candidate masks of objects; on a large plane in parts of it, unless ``whole``."""
         source.check()
-        found: dict[int, Segmented] = {}
+        done: dict[int, Segmented] = {}
         rising = _Rising()
         side = max(source.shape) if whole else self.side
-        while waiting := [place for place in range(len(prompts)) if place not in found]:
+        while waiting := [place for place in range(len(prompts)) if place not in done]:
             parts: dict[Box, list[int]] = {}
             for place in waiting:
                 parts.setdefault(around(prompts[place], source.shape, side), []).append(place)
             for number, (box, places) in enumerate(parts.items()):
                 own = [within(prompts[place], box) for place in places]
-                before = len(found) / len(prompts)
+                before = len(done) / len(prompts)
                 share = (1 - before) / (len(parts) - number)
                 with telling(partial(rising.news, before, share)):
                     answers = self._segment_part(part_of(source, box), own)
                 for place, answer in zip(places, answers, strict=True):
                     moved = answer.moved(box, source.shape)
                     if not is_cut(moved.region(), box, source.shape):
-                        found[place] = moved
+                        done[place] = moved
             side *= 2
-        return [found[place] for place in range(len(prompts))]
+        return [done[place] for place in range(len(prompts))]
 
     def _segment_part(self, source: PlaneSource, prompts: Sequence[Prompt]) -> list[Segmented]:
         view, features = self._encode(source, _ENCODING)
@@ -277,7 +277,7 @@ def each_once(
     """Return what is seen in a plane and its parts, largest first; numbered from 1."""
     shape = source.shape
     boxes: list[Box] = [(0, 0, *shape)] if whole else list(all_parts(shape, side))
-    found: list[tuple[float, Box, Region, Segmented]] = []
+    seen: list[tuple[float, Box, Region, Segmented]] = []
     rising = _Rising()
     for number, box in enumerate(boxes):
         with telling(partial(rising.news, number / len(boxes), 1 / len(boxes))):
@@ -286,9 +286,9 @@ def each_once(
             moved = one.moved(box, shape)
             region = moved.region()
             if region is not None and not is_cut(region, box, shape):
-                found.append((one.scores[0], box, region, moved))
-    areas = {id(one): region.area for *_, region, one in found}
-    kept = sorted(distinct(found), key=lambda one: -areas[id(one)])
+                seen.append((one.scores[0], box, region, moved))
+    areas = {id(one): region.area for *_, region, one in seen}
+    kept = sorted(distinct(seen), key=lambda one: -areas[id(one)])
     return [replace(one, id=number) for number, one in enumerate(kept, 1)]
 
 
