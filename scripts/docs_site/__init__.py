@@ -43,6 +43,7 @@ MACROS = (
     reference.maps,
     reference.methods,
     reference.models,
+    reference.models_elsewhere,
     reference.other_programs,
     reference.preferences,
     reference.presets,

@@ -13,6 +13,7 @@ from napari_maskinversion.cli.app import app
 from napari_maskinversion.engine.explain.registry import MAPS
 from napari_maskinversion.engine.methods.registry import TYPICAL, list_methods
 from napari_maskinversion.engine.models.registry import list_models
+from napari_maskinversion.engine.models.specs import ELSEWHERE
 from napari_maskinversion.language.labels.presets import presets as list_presets
 from napari_maskinversion.pipeline.cache_usage import KINDS
 from napari_maskinversion.regions.annotations import reading as others
@@ -166,17 +167,31 @@ def models():
     lines = [
         [
             f"`{s.name}`",
+            s.domain,
             s.size_text,
             f"{s.working_resolution} ({s.native_resolution})",
+            s.activation,
+            s.tokenizer or "CLIP's",
             s.license,
             text(s.title),
         ]
         for s in list_models()
     ]
     sam = [
-        [f"`{s.name}`", s.size_text, "1024", s.license, text(s.title)] for s in CHECKPOINTS.values()
+        [f"`{s.name}`", "regions", s.size_text, "1024", "", "", s.license, text(s.title)]
+        for s in CHECKPOINTS.values()
     ]
-    return table(["name", "size", "input, px (native)", "licence", "what"], lines + sam)
+    heads = ["name", "field", "size", "input, px (native)", "activation", "tokenizer", "licence"]
+    return table([*heads, "what"], lines + sam)
+
+
+def models_elsewhere():
+    """Return the models that are not fetched, why, and what to do."""
+    lines = [
+        [one.name, one.domain, text(one.license), text(one.why), text(one.instead)]
+        for one in ELSEWHERE.values()
+    ]
+    return table(["model", "field", "licence", "why it is not fetched", "instead"], lines)
 
 
 def methods():

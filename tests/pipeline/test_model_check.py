@@ -3,11 +3,14 @@
 import numpy as np
 
 from napari_maskinversion.engine.models.loading import load_model, wrap_open_clip
+from napari_maskinversion.engine.models.openclip import uses_quick_gelu
 from napari_maskinversion.pipeline import model_check
 from napari_maskinversion.pipeline.model_check import (
     LABELS,
     check_model,
+    describe_model,
     photographs,
+    rank_regions,
 )
 from tests.engine.tiny import tiny_clip
 
@@ -74,3 +77,29 @@ def test_the_bundled_model_is_judged_by_the_regions_of_the_sample_scenes(monkeyp
     assert report.ok
     assert report.needed == len(report.pictures) // 2 + 1 > 1
     assert {picture.expected in picture.labels for picture in report.pictures} == {True}
+
+
+def test_a_model_of_microscopy_is_shown_pictures_of_its_field():
+    pictures = photographs("microscopy")
+    assert [p.name for p in pictures[4:]] == ["ihc", "retina", "cell"]
+    assert all(picture.expected in picture.labels for picture in pictures)
+
+
+def test_the_wrong_activation_is_told(monkeypatch):
+    """The model with the other activation is asked the same; the better answers count."""
+    right = {True: 0.9, False: 0.2}
+
+    def probability(model):
+        return right[uses_quick_gelu(model.clip)]
+
+    monkeypatch.setattr(model_check, "_mean_probability", probability)
+    for quick, verdict in ((True, "as it should be"), (False, "answers BETTER")):
+        lines = describe_model(wrap_open_clip(tiny_clip(quick_gelu=quick)))
+        assert lines[-1].startswith(f"activation: {'QuickGELU' if quick else 'GELU'};")
+        assert lines[-1].endswith(verdict)
+
+
+def test_regions_are_ranked_among_the_words_of_their_picture():
+    lines = rank_regions(wrap_open_clip(tiny_clip()))
+    assert len(lines) == 6
+    assert lines[0].startswith("region in astronaut: face of a woman, place ")

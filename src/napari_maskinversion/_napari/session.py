@@ -354,6 +354,7 @@ class Session(EventedModel):
     others_picked: bool = False
     tab: str = ""  # The tab in view
     live: bool = False  # Whether results follow every change
+    georeferenced: bool = False  # Whether the file of the image has map coordinates
     doubt: Any = None  # When a model was found not to know the image; see `image_unknown`
     looked_at: Any = None  # The last image that was looked at, and a line; see `image_note`
     download: Download | None = None  # The download of a model that goes on

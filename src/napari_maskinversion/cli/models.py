@@ -10,6 +10,7 @@ import typer
 
 from ..base.errors import InputError
 from ..engine.methods.registry import TYPICAL, list_methods
+from ..engine.models.specs import DEMO, MODELS, Domain
 from ..results.settings import RunSettings
 from .console import echo, print_table, say
 from .options import with_settings
@@ -19,26 +20,35 @@ models = typer.Typer(help="Models: list, download, check, calibrate.", no_args_i
 
 
 @models.command("list")
-def list_command() -> None:
+def list_command(
+    domain: Annotated[
+        Domain | None, typer.Option(help="Only models trained on images of this field.")
+    ] = None,
+) -> None:
     """List the models, and whether they are on this machine."""
     from ..engine.models.registry import list_models, model_state
-    from ..regions.sam.checkpoints import CHECKPOINTS, sam3_folder
+    from ..engine.models.specs import ELSEWHERE
+    from ..regions.sam.checkpoints import CHECKPOINTS
 
     rows: list[tuple[str, ...]] = []
     for spec in list_models():
-        pixels = f"{spec.working_resolution} ({spec.native_resolution})"
-        row = (spec.name, model_state(spec), spec.size_text, pixels, spec.license, spec.title)
-        rows.append(row)
+        if domain in (None, spec.domain):
+            pixels = f"{spec.working_resolution} ({spec.native_resolution})"
+            about = (spec.size_text, pixels, spec.license, spec.title)
+            rows.append((spec.name, spec.domain, model_state(spec), *about))
     last = rows[-1]
-    for sam in CHECKPOINTS.values():
-        about = f"{sam.title} (for segment)"
-        rows.append((sam.name, sam.state, sam.size_text, "1024", sam.license, about))
-    state = "on disk" if sam3_folder().is_dir() else "yours to bring"
-    about = f"SAM 3: words to regions (for find); copy its folder to {sam3_folder()}"
-    rows.append(("sam3", state, "3.4 GB", "1008", "SAM License, gated", about))
+    for sam in CHECKPOINTS.values() if domain is None else ():
+        about = (sam.size_text, "1024", sam.license, f"{sam.title} (for segment)")
+        rows.append((sam.name, "regions", sam.state, *about))
     print_table(
-        ("name", "state", "size", "input", "licence", "what"), rows, whole="name", last=last
+        ("name", "field", "state", "size", "input", "licence", "what"),
+        rows,
+        whole="name",
+        last=last,
     )
+    for one in ELSEWHERE.values():
+        if domain in (None, one.domain):
+            echo(one.text)
     echo(
         "Input: working resolution (native) in pixels. Most other name/tag pairs of "
         "open_clip with a vision transformer and local checkpoint files work too."
@@ -116,11 +126,23 @@ def check_command(
     name: Annotated[str, typer.Argument(help="Model name, or a checkpoint file.")],
     settings: RunSettings,
 ) -> None:
-    """Run a model on known images and check its answers."""
-    from ..pipeline.model_check import check_model
+    """Run a model on known images and check its answers, in about a minute."""
+    from ..pipeline.model_check import check_model, describe_model, rank_regions
 
-    report = check_model(load(name, settings.architecture, settings.device))
+    model = load(name, settings.architecture, settings.device)
+    for line in describe_model(model):
+        echo(line)
+    report = check_model(model)
     echo(report.table())
+    if model.spec is None or not model.spec.bundled:
+        for line in rank_regions(model):
+            echo(line)
+        say("Places of regions are not part of the verdict.")
+    if model.name in MODELS and model.name != DEMO:
+        say(
+            "The authors of this package have not run the real weights of this model; please tell "
+            "them what you see."
+        )
     if not report.ok:
         raise typer.Exit(1)
 

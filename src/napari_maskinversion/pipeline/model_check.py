@@ -1,4 +1,7 @@
-"""Checks that a loaded model works: it must choose the right label for known images."""
+"""Checks that a loaded model works: it must choose the right label for known images.
+
+A wrong activation, normalisation or tokenizer raises no error; only answers show it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.regions import Regions
+from ..engine.invert.inverter import MaskInverter
 from ..engine.models.backbone import Backbone
+from ..engine.models.loading import with_other_activation
+from ..engine.models.openclip import uses_quick_gelu
 from ..images.sample_scenes import load_scene, scene_names
 
 LABELS = (
@@ -23,7 +29,31 @@ LABELS = (
     "mountain lake",
     "city street at night",
 )
+_CLEAR = 0.05  # of the probability
 _TEMPLATE = "a photo of a {}"
+# Names for pictures that a model of a field should know beside those
+_FIELD_LABELS = (
+    *LABELS,
+    "stained tissue under the microscope",
+    "retina of an eye",
+    "cell under the microscope",
+    "map of a city",
+)
+_FIELD_PICTURES = {
+    "ihc": "stained tissue under the microscope",
+    "retina": "retina of an eye",
+    "cell": "cell under the microscope",
+}
+# Boxes (y0, x0, y1, x1) of what is in two photographs
+_BOXES = {
+    "astronaut": {
+        "face of a woman": (60, 165, 205, 285),
+        "flag": (0, 0, 380, 95),
+        "space shuttle": (20, 375, 300, 470),
+        "orange space suit": (210, 90, 512, 420),
+    },
+    "coffee": {"cup of coffee": (30, 140, 330, 470), "wooden table": (200, 490, 330, 600)},
+}
 # scikit-image's own files, so that nothing is downloaded.
 _PHOTOGRAPHS = {
     "chelsea": "cat",
@@ -83,26 +113,92 @@ def check_model(model: Backbone) -> CheckReport:
     """Check whether a model names images of known content.
 
     It must name all photographs. The bundled model was trained on drawings: it must name more than
-    half of the regions of the sample scenes.
+    half of the regions of the sample scenes. A model of a field must name more than half of the
+    photographs and, for microscopy and pathology, of three pictures of these fields.
     """
     bundled = model.spec is not None and model.spec.bundled
-    pictures = scene_regions() if bundled else photographs()
+    domain = "general" if model.spec is None else model.spec.domain
+    pictures = scene_regions() if bundled else photographs(domain)
+    all_needed = not bundled and domain == "general"
     return CheckReport(
         model=model.name,
         pictures=pictures,
         answers=tuple(_answer(model, picture) for picture in pictures),
-        needed=len(pictures) // 2 + 1 if bundled else len(pictures),
+        needed=len(pictures) if all_needed else len(pictures) // 2 + 1,
     )
 
 
-def photographs() -> tuple[Picture, ...]:
-    """Return scikit-image's photographs with their labels."""
+def photographs(domain: str = "general") -> tuple[Picture, ...]:
+    """Return scikit-image's photographs with their labels, and its pictures of a field."""
     from skimage import data
 
+    known = _PHOTOGRAPHS
+    labels: tuple[str, ...] = LABELS
+    if domain in ("microscopy", "pathology"):
+        known, labels = {**_PHOTOGRAPHS, **_FIELD_PICTURES}, _FIELD_LABELS
     return tuple(
-        Picture(name=name, image=getattr(data, name)(), expected=expected)
-        for name, expected in _PHOTOGRAPHS.items()
+        Picture(
+            name=name,
+            image=getattr(data, "immunohistochemistry" if name == "ihc" else name)(),
+            expected=expected,
+            labels=labels,
+        )
+        for name, expected in known.items()
     )
+
+
+def describe_model(model: Backbone) -> list[str]:
+    """Return what can be said about an installation before its answers: a line per check."""
+    spec = model.spec
+    lines = []
+    if spec is not None and spec.source:
+        lines.append(
+            f"weights: complete and read, from {spec.source} (licence: {spec.license or 'unknown'})"
+        )
+    tokens = model.tokenize(["a cat", "a dog"])
+    differ = not bool((tokens[0] == tokens[1]).all())
+    kind = spec.tokenizer if spec is not None and spec.tokenizer else "CLIP's own"
+    lines.append(f"tokenizer: {kind}; two words give {'different' if differ else 'EQUAL'} tokens")
+    other = with_other_activation(model)
+    if other is not None and not (spec is not None and spec.bundled):
+        names = ("QuickGELU", "GELU") if uses_quick_gelu(model.clip) else ("GELU", "QuickGELU")
+        now, then = (_mean_probability(one) for one in (model, other))
+        verdict = "as it should be" if now > then else "the other one answers BETTER"
+        if abs(now - then) < _CLEAR:
+            verdict = "too close to tell"
+        lines.append(
+            f"activation: {names[0]}; right names get {now:.2f} of the probability, with "
+            f"{names[1]} {then:.2f}: {verdict}"
+        )
+    return lines
+
+
+def _mean_probability(model: Backbone) -> float:
+    pictures = photographs()
+    return sum(
+        float(_probabilities(model, picture)[picture.labels.index(picture.expected)])
+        for picture in pictures
+    ) / len(pictures)
+
+
+def rank_regions(model: Backbone) -> list[str]:
+    """Return at which place the right words come for regions in photographs, a line for each."""
+    from skimage import data
+
+    lines = []
+    for name, boxes in _BOXES.items():
+        image = getattr(data, name)()
+        masks = np.zeros((len(boxes), *image.shape[:2]), bool)
+        for mask, (y0, x0, y1, x1) in zip(masks, boxes.values(), strict=True):
+            mask[y0:y1, x0:x1] = True
+        inverter = MaskInverter(model)
+        inverter.set_image(image)
+        texts = model.encode_text([_TEMPLATE.format(words) for words in boxes])
+        scores = inverter.invert(masks).embeddings @ texts.T
+        for row, words in enumerate(boxes):
+            place = 1 + int((scores[row] > scores[row, row]).sum())
+            lines.append(f"region in {name}: {words}, place {place} of {len(boxes)}")
+    return lines
 
 
 def scene_regions() -> tuple[Picture, ...]:
@@ -122,6 +218,12 @@ def scene_regions() -> tuple[Picture, ...]:
 
 
 def _answer(model: Backbone, picture: Picture) -> tuple[str, float]:
+    probabilities = _probabilities(model, picture)
+    best = int(np.argmax(probabilities))
+    return picture.labels[best], float(probabilities[best])
+
+
+def _probabilities(model: Backbone, picture: Picture) -> npt.NDArray[np.float32]:
     # The whole image at the model's native size, without any inversion: a wrong answer means wrong
     # weights, activation, normalisation or tokenizer.
     image = model.preprocess(picture.image, resolution=model.native_resolution, keep_aspect=False)
@@ -129,5 +231,5 @@ def _answer(model: Backbone, picture: Picture) -> tuple[str, float]:
     texts = model.encode_text([_TEMPLATE.format(label) for label in picture.labels])
     logits = model.logit_scale * (texts @ (vector / np.linalg.norm(vector)))
     weights = np.exp(logits - logits.max())
-    best = int(np.argmax(logits))
-    return picture.labels[best], float(weights[best] / weights.sum())
+    shares: npt.NDArray[np.float32] = weights / weights.sum()
+    return shares

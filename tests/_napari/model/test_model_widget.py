@@ -6,6 +6,7 @@ from napari_maskinversion._napari.model.model_widget import ModelWidget
 from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.preload import warm_up
 from napari_maskinversion.engine.compute import devices
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 
 @pytest.fixture
@@ -66,3 +67,25 @@ def test_devices_that_are_listed_again_change_no_setting(part, two_gpus):
     part.fill_devices()
     assert part._session.settings.device == "auto"
     assert len(changes) == 1
+
+
+def test_models_of_a_field_say_so_and_their_licence_before_they_are_fetched(part):
+    part.choose("BiomedCLIP")
+    assert part.model.currentText() == "BiomedCLIP, microscopy  [784 MB to fetch]"
+    assert "licence MIT" in part.about.text()
+    assert "as its open_clip_config.json says" in part.about.text()
+    part.choose("TIPSv2-B")
+    assert "they contradict" in part.about.text()
+
+
+def test_words_of_a_field_name_its_models(part):
+    part.bind()
+    assert part.field.isHidden()
+    part._session.vocabulary = Vocabulary.parse("nucleus, cytoplasm")
+    assert part.field.text() == (
+        "The words name nucleus: models trained on microscopy are BiomedCLIP."
+    )
+    part._session.georeferenced = True
+    assert "RemoteCLIP-L-14" in part.field.text()
+    part.choose("RemoteCLIP-L-14")
+    assert part.field.isHidden()

@@ -102,12 +102,23 @@ def test_without_transformers_the_model_is_refused_before_it_is_fetched(siglip, 
         load_model(NAME, device="cpu")
 
 
-def test_offline_the_tokenizer_is_looked_for_on_this_machine_only(
+def test_offline_a_missing_tokenizer_is_told_before_anything_is_loaded(
     siglip, transformers, monkeypatch
 ):
+    def assemble(*_):
+        raise AssertionError("loaded")
+
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    model = load_model(NAME, device="cpu")
+    monkeypatch.setattr(loading, "_assemble", assemble)
     with pytest.raises(OfflineError, match="tokenizer timm/ViT-B-16-SigLIP of .* offline mode"):
+        load_model(NAME, device="cpu")
+
+
+def test_offline_a_tokenizer_that_transformers_keeps_is_used(siglip, transformers, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: "tokenizer.json")
+    model = load_model(NAME, device="cpu")
+    with pytest.raises(OfflineError, match="not on this machine, and offline mode"):
         model.encode_text(["a cat"])
     assert transformers.asked[-1][1]["local_files_only"] is True
 
@@ -116,6 +127,7 @@ def test_a_tokenizer_that_cannot_be_read_is_told(siglip, transformers, monkeypat
     def broken(*_, **__):
         raise ImportError("SentencePiece\nis missing")
 
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(transformers, "from_pretrained", broken)
     with pytest.raises(ModelError, match="cannot be read: SentencePiece is missing"):
         load_model(NAME, device="cpu").encode_text(["a cat"])
@@ -123,7 +135,7 @@ def test_a_tokenizer_that_cannot_be_read_is_told(siglip, transformers, monkeypat
 
 def test_clips_own_tokenizer_is_never_fetched():
     for spec in list_models():
-        if not spec.bundled:
+        if not (spec.bundled or spec.tokenizer):
             config = copy.deepcopy(factory._MODEL_CONFIGS[spec.architecture])
             assert tokenizer_of(spec.name, config) is None
     assert get_spec("ViT-B-16-SigLIP2/webli").architecture == "ViT-B-16-SigLIP2"

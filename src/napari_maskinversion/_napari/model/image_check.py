@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
 from ...engine.models.specs import DEMO
+from ...images.opening import georeference_of
 from ...images.plane_source import brightness_note
 from ..layers.coordinates import ViewPoint, plane_of
 from ..layers.pictures import Picture, copy_picture
@@ -106,8 +108,8 @@ class ImageCheck(Topic, QObject):
         self._plane = plane  # an answer about another one is dropped
         self.worker.start(partial(_look, snapshot, picture, view, self._store))
 
-    def _answered(self, answer: tuple[Snapshot, bool, str]) -> None:
-        self.checked, unknown, note = answer
+    def _answered(self, answer: tuple[Snapshot, bool, str, bool]) -> None:
+        self.checked, unknown, note, self._session.georeferenced = answer
         self._session.looked_at = self.checked, note
         if unknown:
             self._session.doubt = self.checked
@@ -119,14 +121,16 @@ def _looks(layer: Any) -> tuple[Any, ...]:
 
 def _look(
     snapshot: Snapshot, picture: Picture, view: ViewPoint, store: ModelStore
-) -> tuple[Snapshot, bool, str]:
-    """Return whether the demo model does not know the image, and a line; in the worker."""
+) -> tuple[Snapshot, bool, str, bool]:
+    """Return whether the demo model does not know the image, a line, and whether it is a map."""
     from ...images.known_images import is_unknown
 
     try:
         source = picture.source(plane_of(picture.grid, view), view)
         note, settings = brightness_note(source), snapshot.settings
         unknown = settings.model == DEMO and is_unknown(source, store.get(DEMO, settings.device))
-        return snapshot, unknown, note
+        file = snapshot.image.source.path
+        mapped = georeference_of(None if file is None else Path(file), source.shape[:2]) is not None
+        return snapshot, unknown, note, mapped
     except MaskInversionError:
-        return snapshot, False, ""  # a run will say it
+        return snapshot, False, "", False  # a run will say it

@@ -20,6 +20,7 @@ from ...engine.models.registry import (
     unread_spec,
 )
 from ...engine.models.specs import CHECKPOINTS, MODELS, ModelSpec
+from ...language.labels.fields import field_of, models_for
 from ...results.settings import RunSettings, fields_of
 from ..run_requests.preparing import check_on_disk
 from ..session import Session, Topic
@@ -51,6 +52,7 @@ class ModelWidget(Topic, QWidget):
         self._wanted = ""  # a device that may be offered once PyTorch is loaded
         self.model = combo_box()
         self.about = Note()
+        self.field = Note(name="Models of the image's field")
         self.own = OwnModelWidget()
         self.fetching = FetchRow("the model")
         self.device = QComboBox()
@@ -82,7 +84,7 @@ class ModelWidget(Topic, QWidget):
         rows = self.form.rows()
         alpha = rows.pop(_ALPHA)
         self.how = form([self.method, alpha, ("Map", self.explainer), *rows.values()])
-        rows_of_model = [("Model", self.model), self.about, self.fetching]
+        rows_of_model = [("Model", self.model), self.field, self.about, self.fetching]
         rows_of_model.append(("Device", self.device))
         stack(self, form(rows_of_model), self.own)
         self.show_fetch(None)
@@ -142,6 +144,22 @@ class ModelWidget(Topic, QWidget):
         """Follow the session."""
         self.after("settings", self.show_settings)
         self.show_settings(self._session.settings)
+        self.after("image vocabulary settings georeferenced", lambda *_: self._suggest_field())
+        self._suggest_field()
+
+    def _suggest_field(self) -> None:
+        """Name the models of the field that image or words belong to, if the chosen one is not."""
+        image, words = self._session.image, self._session.vocabulary
+        labels, templates = ((), ()) if words is None else (words.labels, words.templates)
+        layer = () if image is None else (image.name,)
+        file = None if image is None else image.source.path
+        guess = field_of(
+            file=file,
+            georeferenced=self._session.georeferenced,
+            names=(*labels, *layer),
+            templates=templates,
+        )
+        self.field.say(models_for(guess, self.spec.name))
 
     def show_settings(self, settings: RunSettings) -> None:
         """Show settings; model and device stay where they are not offered here."""
@@ -166,7 +184,8 @@ class ModelWidget(Topic, QWidget):
         self.model.blockSignals(True)
         self.model.clear()
         for spec in self._specs:
-            self.model.addItem(f"{short_name(spec.name)}  [{badge(spec)}]")
+            field = "" if spec.domain == "general" else f", {spec.domain}"
+            self.model.addItem(f"{short_name(spec.name)}{field}  [{badge(spec)}]")
             self.model.setItemData(self.model.count() - 1, spec.title, Qt.ItemDataRole.ToolTipRole)
         self.model.blockSignals(False)
         if chosen:
@@ -222,7 +241,10 @@ class ModelWidget(Topic, QWidget):
     def _describe(self) -> None:
         spec = self.spec
         own = own_model(spec.name) is not None
-        size = f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px."
+        size = (
+            f"{spec.size_text}, licence {spec.license}, works at {spec.working_resolution} px, "
+            f"{spec.activation}, prompts: {spec.prompts}."
+        )
         trained = f"{spec.title}. Trained at {spec.native_resolution} px."
         self.about.setText(spec.title if own else f"{spec.title}.\n{size}")
         self.fetching.button.setText(f"Fetch {spec.size_text}")

@@ -22,7 +22,9 @@ from ..encode.attention import AttentionInputs, attention
 from ..encode.image_encoding import embed
 from ..invert.dice import Resampling, area_matrix
 from ..models.backbone import Backbone
+from ..models.towers import tower_of
 from ..models.towers.openclip_vit import ClassTokenTower
+from ..models.towers.timm_vit import TokenTower
 from .edits import Crop
 from .region_method import RegionMethod, check_choices
 
@@ -144,9 +146,21 @@ class MaskClip(LastBlockMethod):
     title = "MaskCLIP"
 
     def __init__(self, model: Backbone, *, reading: Reading = "block", **common: Any) -> None:
-        super().__init__(model, **common)
         check_choices("reading", [reading], get_args(Reading))
+        tower = tower_of(cast("Any", model.clip).visual)
+        self._timm = tower if isinstance(tower, TokenTower) and reading == "block" else None
+        if self._timm is None:
+            super().__init__(model, **common)
+        else:
+            RegionMethod.__init__(self, model, **common)
         self.residual = reading == "block"
+
+    def encode(self, image: npt.NDArray[Any], scale: float, keep_aspect: bool) -> Any:
+        """Embed every patch token; also of a tower of timm, such as TIPSv2's."""
+        if self._timm is None:
+            return super().encode(image, scale, keep_aspect)
+        tokens, grid = self._timm.value_tokens(self.preprocess(image, scale, keep_aspect))
+        return F.normalize(tokens, dim=-1), grid
 
     def attend(self, inputs: AttentionInputs, grid: Grid) -> Tensor:
         """Return the values."""

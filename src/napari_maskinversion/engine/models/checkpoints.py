@@ -114,6 +114,11 @@ def _read_torch(path: Path, instead: str) -> Any:
 def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architecture: str) -> None:
     """Load `state` into a module on the meta device; every tensor must fit."""
     expected = module.state_dict()
+    others = set(state) - {"logit_scale", "logit_bias"}
+    if all(name.startswith("visual.") for name in others) and others & set(expected):
+        raise ModelError(
+            f"{path} has an image tower and no text tower; a model that reads words is needed."
+        )
     both = [name for name in expected if name in state]
     wrong = {
         "missing": [name for name in expected if name not in state],

@@ -19,17 +19,27 @@ from ..compute.devices import choose_device
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
-from .registry import fetch, get_spec, own_model, recorded_name, weights_on_disk
+from .registry import (
+    fetch,
+    get_spec,
+    own_model,
+    recorded_name,
+    weights_on_disk,
+)
 from .specs import (
+    ALL_WEIGHTS_FILES,
+    CONFIG_FILE,
     DEMO,
     MODELS,
     OPENAI_MEAN,
     OPENAI_STD,
-    WEIGHTS_FILES,
+    TRANSFORMERS_CONFIG,
     ModelSpec,
     bundled_folder,
+    tokenizer_folder,
     unknown_model,
 )
+from .state_layouts import read_transformers_folder, translated, with_context_of
 from .towers import tower_of
 
 
@@ -48,8 +58,8 @@ def load_model(
     name_or_path : str or Path
         ``"demo"`` (bundled, needs no network), an ``"architecture/tag"`` of open_clip such as
         ``"ViT-B-16/openai"`` (downloaded once into the cache folder), a checkpoint file
-        (safetensors, or torch with tensors only), or a folder with ``open_clip_config.json`` and
-        weights.
+        (safetensors, or torch with tensors only), or a folder with weights and
+        ``open_clip_config.json``, or ``config.json`` of a CLIPModel of transformers.
     tag : str, optional
         ``load_model("ViT-B-16", "openai")`` is ``load_model("ViT-B-16/openai")``.
     architecture : str, optional
@@ -80,10 +90,16 @@ def load_model(
     if tag is not None:
         name_or_path = f"{name_or_path}/{tag}"
     config, spec, weights = _described(name_or_path, architecture)
-    tokenizer = openclip.tokenizer_of(spec.name, config)  # raises before a download
     if weights is None:
+        openclip.check_transformers(spec.name, spec.tokenizer)  # before a download
         with counting(BYTES, on_progress):
             weights = weights_on_disk(spec) or fetch(spec.name)
+        if spec.config:
+            config, read, _ = _read_folder(weights.parent)
+            facts = ("native_resolution", "quick_gelu", "mean", "std", "interpolation")
+            spec = replace(spec, **{fact: getattr(read, fact) for fact in facts})
+    folder = weights.parent
+    tokenizer = openclip.tokenizer_of(spec.name, config, (tokenizer_folder(folder), folder))
     return _assemble(config, weights, spec, tokenizer, target)
 
 
@@ -135,6 +151,8 @@ def _described(
     if spec.bundled:
         config, _, weights = _read_folder(bundled_folder())
         return config, spec, weights
+    if spec.config:
+        return {}, spec, None  # known once it is fetched
     return *_supported(openclip.architecture_config(spec.architecture), spec), None
 
 
@@ -147,7 +165,11 @@ def _supported(config: dict[str, Any], spec: ModelSpec) -> tuple[dict[str, Any],
 def _read_folder(folder: Path) -> tuple[dict[str, Any], ModelSpec, Path]:
     """Return configuration, spec and weights of a model folder."""
     try:
-        model, images = openclip.read_model_config(folder)
+        if (folder / CONFIG_FILE).exists() or not (folder / TRANSFORMERS_CONFIG).exists():
+            model, images = openclip.read_model_config(folder)
+        else:
+            model, images = read_transformers_folder(folder)
+            model = openclip.check_config(model, folder / TRANSFORMERS_CONFIG)
     except InputError as error:
         raise ModelError(
             f"{folder} is not a model folder: {error} Pass a checkpoint file instead."
@@ -162,8 +184,14 @@ def _read_folder(folder: Path) -> tuple[dict[str, Any], ModelSpec, Path]:
         quick_gelu=model.get("quick_gelu", False),
         **images,
     )
-    files = [folder / name for name in WEIGHTS_FILES]
-    return *_supported(model, spec), next(filter(Path.exists, files), files[0])
+    files = [folder / name for name in ALL_WEIGHTS_FILES]
+    weights = next(filter(Path.exists, files), None)
+    if weights is None:
+        raise ModelError(
+            f"{folder} has a configuration and no weights ({' or '.join(ALL_WEIGHTS_FILES)}); was "
+            "it copied or downloaded to its end?"
+        )
+    return *_supported(model, spec), weights
 
 
 def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any], ModelSpec]:
@@ -180,7 +208,12 @@ def _describe_file(path: Path, architecture: str | None) -> tuple[dict[str, Any]
         "size_mb": round(path.stat().st_size / 1e6),
         "license": "",
     }
-    if "/" in architecture:
+    if "/" in architecture or architecture in MODELS:
+        if architecture in MODELS and MODELS[architecture].config:
+            raise ModelError(
+                f"The architecture of {architecture} stands in its {MODELS[architecture].config}: "
+                f"name the folder that holds it and {path.name}, not the file."
+            )
         spec = replace(get_spec(architecture), **own)
         config = openclip.architecture_config(spec.architecture)
     else:
@@ -200,9 +233,15 @@ def _assemble(
     device: torch.device,
 ) -> Backbone:
     state, from_openai = read_weights(weights)
+    state = translated(state)
+    config = with_context_of(config, state)
     quick_gelu = spec.quick_gelu or from_openai
     clip = openclip.build(config, quick_gelu=quick_gelu, name=spec.title)
-    fill(clip, openclip.adapt_state(clip, state), path=weights, architecture=spec.architecture)
+    state = openclip.adapt_state(clip, state)
+    if not spec.strict:
+        expected = clip.state_dict()
+        state = {name: state[name] for name in state if name in expected}
+    fill(clip, state, path=weights, architecture=spec.architecture)
     openclip.finish(clip)
     try:
         clip.requires_grad_(False).eval().to(device)
@@ -296,6 +335,22 @@ def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None
         }
         view.__dict__.update(_modules=children, training=False)
     return seen[id(module)]
+
+
+def with_other_activation(model: Backbone) -> Backbone | None:
+    """Return the model with QuickGELU for GELU or GELU for QuickGELU, on the same weights.
+
+    None where open_clip did not build the layers: there is nothing to mix up.
+    """
+    view = _evaluation_view(model.clip)
+    swapped = False
+    for owner in view.modules():
+        for name, child in owner._modules.items():
+            if type(child) in (nn.GELU, openclip.QuickGELU):
+                owner._modules[name] = openclip.QuickGELU() if type(child) is nn.GELU else nn.GELU()
+                swapped = True
+    ours = not hasattr(cast("Any", view).visual, "trunk")
+    return _backbone(view, model, model.spec, model.tokenizer) if swapped and ours else None
 
 
 def _image_settings(

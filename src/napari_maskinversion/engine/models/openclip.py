@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ...base.cache_folder import is_offline
 from ...base.errors import ModelError, OfflineError
 from ...base.reading import read_json, validated
-from .specs import CONFIG_FILE, MODELS, ModelSpec, unknown_model
+from .specs import CONFIG_FILE, MODELS, VOCABULARIES, ModelSpec, has_tokenizer, unknown_model
 from .towers import unsupported_config, unsupported_tower
 
 with warnings.catch_warnings():
@@ -34,7 +34,9 @@ with warnings.catch_warnings():
     from open_clip.coca_model import CoCa, MultimodalCfg
     from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg, CustomTextCLIP
     from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
-    from open_clip.transformer import QuickGELU
+    from open_clip.transformer import QuickGELU as QuickGELU
+
+    from . import text_towers
 
 Tokenizer = Callable[[list[str]], Tensor]
 
@@ -42,7 +44,9 @@ _LENGTH: Final = 77  # tokens of a text if the configuration does not tell
 # Licence of the weights by the beginning of the tag; for others, see the page of the weights.
 _LICENSES = (
     (("openai", "laion", "datacomp", "commonpool"), "MIT"),
+    (("metaclip2",), "unknown"),
     (("metaclip",), "CC-BY-NC-4.0 (no commercial use)"),
+    (("meta",), "Apache-2.0"),  # PE-Core
     (("dfn",), "Apple, research only"),
 )
 _Positive = Annotated[float, Field(gt=0)]
@@ -51,6 +55,8 @@ _STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_
 
 def architecture_config(architecture: str) -> dict[str, Any]:
     """Return open_clip's configuration of an architecture, as a copy."""
+    if architecture in text_towers.ARCHITECTURES:
+        return copy.deepcopy(text_towers.ARCHITECTURES[architecture])
     config = factory.get_model_config(architecture) if ":" not in architecture else None
     if config is None:
         near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3, cutoff=0.5)
@@ -103,6 +109,7 @@ def tag_spec(name: str) -> ModelSpec:
         ),
         native_resolution=native,
         quick_gelu=bool(config.get("quick_gelu", False)),
+        tokenizer=own_tokenizer(model_config),
         mean=three(config["mean"]),
         std=three(config["std"]),
         interpolation="bilinear" if config.get("interpolation") == "bilinear" else "bicubic",
@@ -179,13 +186,21 @@ def read_model_config(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return config.model_cfg.model_dump(exclude_unset=True), config.preprocess_cfg.model_dump()
 
 
+def check_config(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return a configuration that was made of another one, after the same checks."""
+    checked: dict[str, Any] = validated(_Architecture, config, path).model_dump(exclude_unset=True)
+    return checked
+
+
 def own_tokenizer(config: Mapping[str, Any]) -> str:
     """Return the hub name of the tokenizer of an architecture; "" for CLIP's own.
 
     The transformers package reads it.
     """
     text = config.get("text_cfg", {})
-    return "" if text.get("hf_model_name") else str(text.get("hf_tokenizer_name") or "")
+    if text.get("hf_model_name") and not text_towers.maker_of(text):
+        return ""
+    return str(text.get("hf_tokenizer_name") or text.get("hf_model_name") or "")
 
 
 def unsupported_text(config: Mapping[str, Any]) -> str:
@@ -195,9 +210,7 @@ def unsupported_text(config: Mapping[str, Any]) -> str:
         return ""
     wrap = "load it with open_clip and pass both to wrap_open_clip(clip, tokenizer=...)"
     if text.get("hf_model_name"):
-        return (
-            f"its text tower is {text['hf_model_name']}, which open_clip does not include; {wrap}"
-        )
+        return f"its text tower is {text['hf_model_name']}, which is not known here; {wrap}"
     if int(text.get("vocab_size", 49408)) != 49408:
         return f"its vocabulary of {text['vocab_size']} tokens is not CLIP's; {wrap}"
     return ""
@@ -222,12 +235,13 @@ def build(
     arguments["vision_cfg"]["timm_model_pretrained"] = False  # the weights come from a file
     custom_text = arguments.pop("custom_text", False)
     arguments["quick_gelu"] = quick_gelu
+    custom_text = custom_text or bool(arguments["text_cfg"].get("hf_model_name"))
     kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
     if "multimodal_cfg" in arguments:
         kind = CoCa
     try:
         with torch.device("meta"):
-            module: nn.Module = kind(**arguments)
+            module = text_towers.build_with_text(kind, arguments)
     except Exception as error:  # open_clip raises nearly anything on values that do not fit
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(f"{name} cannot be built, its sizes do not fit: {reason}.") from error
@@ -253,6 +267,12 @@ def finish(module: nn.Module) -> None:
         if mask is not None and mask.is_meta:
             causal = torch.full(tuple(mask.shape), float("-inf")).triu_(1)
             owner.register_buffer("attn_mask", causal, persistent=False)
+        for name in ("position_ids", "token_type_ids"):  # of transformers
+            ids = dict(owner.named_buffers(recurse=False)).get(name)
+            if ids is not None and ids.is_meta:
+                counted = torch.arange(ids.shape[-1]) if name == "position_ids" else torch.zeros(1)
+                filled = counted.to(ids.dtype).expand(ids.shape).clone()
+                owner.register_buffer(name, filled, persistent=False)
     empty = [name for name, buffer in module.named_buffers() if buffer.is_meta]
     if empty:
         raise ModelError(
@@ -342,28 +362,47 @@ def clip_tokenizer(context_length: int) -> Tokenizer:
     return cast("Tokenizer", SimpleTokenizer(context_length=context_length))
 
 
-def tokenizer_of(model: str, config: Mapping[str, Any]) -> Tokenizer | None:
+def check_transformers(model: str, tokenizer: str) -> None:
+    """Refuse a tokenizer that is not CLIP's own where transformers is not installed."""
+    if tokenizer and find_spec("transformers") is None:
+        raise ModelError(
+            f"{model} uses the tokenizer {tokenizer}, which needs the package "
+            'transformers: pip install "napari-maskinversion[tokenizers]".'
+        )
+
+
+def tokenizer_of(
+    model: str, config: Mapping[str, Any], folders: Sequence[Path] = ()
+) -> Tokenizer | None:
     """Return the tokenizer of a model; None if it is CLIP's own.
 
-    Its first call downloads it, or reads it from the hub's cache: that raises OfflineError if
-    neither is possible, and ModelError if transformers cannot read it.
+    It is read at its first call, from the first of the folders that has one, else from the hub or
+    the hub's cache: that raises OfflineError if neither is possible, and ModelError if transformers
+    cannot read it.
     """
     name = own_tokenizer(config)
     if not name:
         return None
-    if find_spec("transformers") is None:
-        raise ModelError(
-            f"{model} uses the tokenizer {name}, which needs the package "
-            'transformers: pip install "napari-maskinversion[tokenizers]".'
+    check_transformers(model, name)
+    here = next((folder for folder in folders if has_tokenizer(folder)), None)
+    if here is None and is_offline() and not _is_cached(name):
+        raise OfflineError(
+            f"The tokenizer {name} of {model} is not on this machine, and offline mode is on; "
+            "fetch the model once with a network, or put the tokenizer's files into a folder "
+            "'tokenizer' beside the weights."
         )
 
     @functools.cache
     def read() -> Tokenizer:
-        offline, text = is_offline(), config["text_cfg"]
+        offline, text = here is not None or is_offline(), config["text_cfg"]
         length, settings = text.get("context_length", _LENGTH), text.get("tokenizer_kwargs") or {}
         try:
             tokenizer = HFTokenizer(
-                name, context_length=int(length), local_files_only=offline, **settings
+                str(here or name),
+                context_length=int(length),
+                local_files_only=offline,
+                trust_remote_code=False,
+                **settings,
             )
         except OSError as error:
             why = "offline mode is on" if offline else "the model hub cannot be reached"
@@ -376,6 +415,14 @@ def tokenizer_of(model: str, config: Mapping[str, Any]) -> Tokenizer | None:
         return cast("Tokenizer", tokenizer)
 
     return lambda texts: read()(texts)
+
+
+def _is_cached(repository: str) -> bool:
+    """Return whether transformers has read a tokenizer of the hub before."""
+    from huggingface_hub import try_to_load_from_cache
+
+    files = ("tokenizer_config.json", *VOCABULARIES)
+    return any(isinstance(try_to_load_from_cache(repository, file), str) for file in files)
 
 
 def side_of(size: int | Sequence[int]) -> int:

@@ -9,16 +9,27 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ...base.cache_folder import cache_folder
-from ...base.download import Download, announced_file, download, recorded_weights
-from ...base.errors import ModelError
+from ...base.download import (
+    Download,
+    Unreachable,
+    announced_file,
+    download,
+    fetch_small_files,
+    recorded_weights,
+)
+from ...base.errors import ModelError, OfflineError
 from .specs import (
+    ALL_WEIGHTS_FILES,
     CHECKPOINTS,
     DEMO,
     MODELS,
+    PREPROCESSOR,
+    TOKENIZER_FILES,
     WEIGHTS_FILE,
-    WEIGHTS_FILES,
     ModelSpec,
     bundled_folder,
+    has_tokenizer,
+    tokenizer_folder,
     unknown_model,
 )
 
@@ -107,7 +118,7 @@ def model_state(spec: ModelSpec) -> ModelState:
     """
     if spec.bundled:
         return "bundled"
-    if own_model(spec.source) is not None:
+    if spec.name not in MODELS and own_model(spec.source) is not None:
         return "on disk"
     return "on disk" if weights_on_disk(spec) is not None else "to fetch"
 
@@ -126,7 +137,10 @@ def weights_on_disk(spec: ModelSpec) -> Path | None:
     """Return the complete weights file of a model, or None. Fast: checks sizes only."""
     if spec.bundled:
         return bundled_folder() / WEIGHTS_FILE
-    file = recorded_weights(model_folder(spec))
+    folder = model_folder(spec)
+    if spec.config and not (folder / spec.config).exists():
+        return None  # of no use without
+    file = recorded_weights(folder)
     return file.path if file is not None and file.is_complete else None
 
 
@@ -138,7 +152,7 @@ OFFLINE_PAGE: Final = (
 def fetch(
     name: str,
 ) -> Path:
-    """Make sure that the weights of a model are on this machine and intact; return their path.
+    """Make sure that all files of a model are on this machine; return the path of its weights.
 
     ``name`` is one that `get_spec` accepts; otherwise, and with its errors, it does as `download`.
     """
@@ -146,20 +160,39 @@ def fetch(
     if spec.bundled:
         return bundled_folder() / WEIGHTS_FILE
     owner, project, *path = spec.source.split("/", 2)
-    folder = model_folder(spec)
+    repository, folder = f"{owner}/{project}", model_folder(spec)
+    ways = (
+        f"{how_to_bring(spec)}, or name a checkpoint file of your own, or use the bundled "
+        f"model {DEMO!r}"
+    )
+    try:
+        _fetch_companions(spec, repository, folder)
+    except Unreachable as error:
+        raise OfflineError(
+            f"{spec.name} ({spec.size_text}) is not complete on this machine and {error}; {ways}."
+        ) from error
     return download(
         Download(
             name=spec.name,
             size=spec.size_mb * 1_000_000,
             lock=folder / ".lock",
-            alternative=(
-                f"{how_to_bring(spec)}, or name a checkpoint file of your own, or use the bundled "
-                f"model {DEMO!r}"
-            ),
+            alternative=ways,
             local=lambda: recorded_weights(folder),
-            remote=lambda: announced_file(f"{owner}/{project}", path or WEIGHTS_FILES, folder),
+            remote=lambda: announced_file(repository, path or ALL_WEIGHTS_FILES, folder),
         ),
     )
+
+
+def _fetch_companions(spec: ModelSpec, repository: str, folder: Path) -> None:
+    """Fetch what a model needs beside its weights: configuration and tokenizer."""
+    if spec.config:
+        fetch_small_files(repository, [PREPROCESSOR, spec.config], folder)
+        if not (folder / spec.config).exists():
+            raise ModelError(f"{repository} has no {spec.config}; it cannot be loaded.")
+    if spec.tokenizer and not has_tokenizer(tokenizer_folder(folder)):
+        fetch_small_files(spec.tokenizer, TOKENIZER_FILES, tokenizer_folder(folder))
+        if not has_tokenizer(tokenizer_folder(folder)):
+            raise ModelError(f"{spec.tokenizer}, the tokenizer of {spec.name}, has no vocabulary.")
 
 
 def how_to_bring(spec: ModelSpec) -> str:

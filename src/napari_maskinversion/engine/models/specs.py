@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Final, Literal, get_args
+
+import yaml
 
 from ...base.download import size_text
 from ...base.errors import ModelError
@@ -21,9 +23,36 @@ WEIGHTS_FILE: Final = "open_clip_model.safetensors"
 WEIGHTS_FILES: Final = (WEIGHTS_FILE, "open_clip_pytorch_model.bin")
 """Names of the weights in a repository of the hub or a copy of one, the safest format first."""
 
+TRANSFORMERS_CONFIG: Final = "config.json"
+PREPROCESSOR: Final = "preprocessor_config.json"
+ALL_WEIGHTS_FILES: Final = (*WEIGHTS_FILES, "model.safetensors", "pytorch_model.bin")
+"""With those in the format of transformers."""
+
+VOCABULARIES: Final = (
+    "tokenizer.json",
+    "vocab.txt",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
+# The vocabulary last: without it, a folder is no tokenizer.
+TOKENIZER_FILES: Final = (
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    "config.json",
+    *VOCABULARIES,
+)
 OPENAI_MEAN: Final = (0.48145466, 0.4578275, 0.40821073)
 OPENAI_STD: Final = (0.26862954, 0.26130258, 0.27577711)
 HALF: Final = (0.5, 0.5, 0.5)
+_NORMS: Final = {
+    "openai": (OPENAI_MEAN, OPENAI_STD),
+    "half": (HALF, HALF),
+    "none": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+}
+_GELU: Final = {False: "GELU", True: "QuickGELU"}
+Domain = Literal["general", "microscopy", "pathology", "biology", "aerial"]
+DOMAINS: Final[tuple[Domain, ...]] = get_args(Domain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +70,12 @@ class ModelSpec:
     size_mb: int = 0
     license: str = ""  # Licence of the weights
     quick_gelu: bool = False  # Whether the weights were trained with OpenAI's approximation of GELU
+    domain: Domain = "general"  # The field whose images it was trained on
+    # The file of the repository that tells its architecture; "": `architecture` does
+    config: str = ""
+    strict: bool = True  # Whether a checkpoint may hold nothing but the model
+    tokenizer: str = ""  # Repository of its tokenizer; "" for CLIP's own
+    prompts: str = "photo"  # Name of the prompt templates of its field
     # Normalisation per channel of an RGB image in 0..1
     mean: tuple[float, float, float] = OPENAI_MEAN
     std: tuple[float, float, float] = OPENAI_STD
@@ -57,9 +92,30 @@ class ModelSpec:
         return default_working_resolution(self.native_resolution)
 
     @property
+    def activation(self) -> str:
+        """Activation of the weights as text, and where that is known from."""
+        return f"as its {self.config} says" if self.config else _GELU[self.quick_gelu]
+
+    @property
     def bundled(self) -> bool:
         """Whether the weights are part of this package."""
         return self.source == BUNDLED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """A model that is named and not fetched."""
+
+    name: str
+    domain: Domain
+    license: str
+    why: str
+    instead: str
+
+    @property
+    def text(self) -> str:
+        """Why it is not fetched and what to do, in one line."""
+        return f"{self.name} is not fetched: {self.why} (licence: {self.license}); {self.instead}."
 
 
 def default_working_resolution(native: int) -> int:
@@ -71,58 +127,37 @@ def default_working_resolution(native: int) -> int:
     return 448 if 200 <= native <= 448 else native
 
 
-def _clip(
-    name: str, repository: str, size_mb: int, title: str, resolution: int = 224, **more: Any
-) -> ModelSpec:
-    architecture, _, tag = name.partition("/")
-    return ModelSpec(
-        name=name,
-        title=title,
-        architecture=architecture,
-        tag=tag,
-        source=repository,
-        size_mb=size_mb,
-        license="MIT",
-        native_resolution=resolution,
-        quick_gelu=tag == "openai",
-        **more,
-    )
+def _read_table() -> tuple[dict[str, ModelSpec], dict[str, Elsewhere]]:
+    """Return the models of models.yaml, and those that are only named there."""
+    table = yaml.safe_load((Path(__file__).parent / "models.yaml").read_text("utf-8"))
+    models = {}
+    for name, row in table["models"].items():
+        architecture, _, tag = name.partition("/")
+        mean, std = _NORMS[row.pop("norm", "openai")]
+        models[name] = ModelSpec(
+            name=name,
+            tag=tag,
+            mean=mean,
+            std=std,
+            architecture=row.pop("architecture", architecture),
+            native_resolution=row.pop("resolution", 224),
+            **row,
+        )
+    return models, {name: Elsewhere(name=name, **row) for name, row in table["elsewhere"].items()}
 
 
-# fmt: off
-_TABLE: Final = (
-    ModelSpec(name=DEMO, architecture="demo", source=BUNDLED, size_mb=15, license="BSD-3-Clause",
-        title="Small model for drawings, aerial land cover, blood cells and nuclei; for trials",
-        native_resolution=128, mean=HALF, std=HALF),
-    _clip("ViT-B-32/openai", "timm/vit_base_patch32_clip_224.openai", 605,
-        "OpenAI CLIP, base, 32-pixel patches: quickest, coarse"),
-    _clip("ViT-B-16/openai", "timm/vit_base_patch16_clip_224.openai", 599,
-        "OpenAI CLIP, base, 16-pixel patches: a good start"),
-    _clip("ViT-L-14/openai", "timm/vit_large_patch14_clip_224.openai", 1711,
-        "OpenAI CLIP, large, 14-pixel patches: better names, slower"),
-    _clip("ViT-L-14-336/openai", "timm/vit_large_patch14_clip_336.openai", 1712,
-        "OpenAI CLIP, large, trained at 336 pixels", 336),
-    _clip("ViT-B-16/laion2b_s34b_b88k", "laion/CLIP-ViT-B-16-laion2B-s34B-b88K", 599,
-        "OpenCLIP base, trained on LAION-2B"),
-    _clip("ViT-B-16/datacomp_xl_s13b_b90k", "laion/CLIP-ViT-B-16-DataComp.XL-s13B-b90K", 599,
-        "OpenCLIP base, trained on DataComp-1B"),
-    # The only LAION model trained with this normalisation.
-    _clip("ViT-L-14/laion2b_s32b_b82k", "laion/CLIP-ViT-L-14-laion2B-s32B-b82K", 1711,
-        "OpenCLIP large, trained on LAION-2B", mean=HALF, std=HALF),
-    _clip("ViT-L-14/datacomp_xl_s13b_b90k", "laion/CLIP-ViT-L-14-DataComp.XL-s13B-b90K", 1711,
-        "OpenCLIP large, trained on DataComp-1B"),
-    _clip("ViT-H-14/laion2b_s32b_b79k", "laion/CLIP-ViT-H-14-laion2B-s32B-b79K", 3944,
-        "OpenCLIP huge, trained on LAION-2B: the paper's best; wants a GPU"),
-    _clip("ViT-bigG-14/laion2b_s39b_b160k", "laion/CLIP-ViT-bigG-14-laion2B-39B-b160k", 10159,
-        "OpenCLIP giant, trained on LAION-2B; wants a large GPU"),
-)
-# fmt: on
-
-MODELS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
+_read = _read_table()
+MODELS: Final[Mapping[str, ModelSpec]] = MappingProxyType(_read[0])
+ELSEWHERE: Final[Mapping[str, Elsewhere]] = MappingProxyType(_read[1])
+"""Models that people look for and that are not fetched."""
 
 
 def unknown_model(name: str, known: Iterable[str]) -> ModelError:
     """Return the error for a name that no model has."""
+    if elsewhere := next(
+        (one for key, one in ELSEWHERE.items() if key.lower() == name.lower()), None
+    ):
+        return ModelError(elsewhere.text)
     candidates = {known_name.lower(): known_name for known_name in known}
     begun = [key for key in candidates if name and key.startswith(name.lower())]
     near = begun[:3] or difflib.get_close_matches(name.lower(), list(candidates), n=3, cutoff=0.5)
@@ -150,3 +185,13 @@ def _is_path(name: str) -> bool:
 def bundled_folder() -> Path:
     """Return the folder of the bundled model's files."""
     return Path(__file__).resolve().parents[2] / "demo_model" / "weights"
+
+
+def tokenizer_folder(folder: Path) -> Path:
+    """Return where a model's folder holds its tokenizer."""
+    return folder / "tokenizer"
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Return whether a folder holds the vocabulary of a tokenizer."""
+    return any((folder / name).exists() for name in VOCABULARIES)

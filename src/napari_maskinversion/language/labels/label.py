@@ -153,6 +153,8 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "photo": ("a photo of a {}.",),
     "aerial": ("an aerial photo of a {}.", "a satellite image of {}."),
     "microscopy": ("a microscopy image of a {}.", "a {} under the microscope."),
+    "pathology": ("an H&E image of {}.", "a histopathology slide showing {}."),
+    "species": ("a photo of {}.",),
     # Seven templates that do nearly as well as all eighty (CLIP's prompt engineering notebook).
     "ensemble": (
         "itap of a {}.",
@@ -165,6 +167,8 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "none": ("{}",),
 }
+# The ensemble and two more, of TCL; TIPSv2's authors measure with them.
+TEMPLATES["nine"] = (*TEMPLATES["ensemble"], "a photo of many {}.", "a photo of {}s.")
 """Sets of templates by name: per kind of image, CLIP's ensemble of seven, and the bare label."""
 
 

@@ -183,6 +183,22 @@ class TokenTower(TimmTower):
         layer = AttentionLayer(route, call.values, call.queries, call.keys, prefix=self._prefix)
         return call.result.to(dtype), layer
 
+    @forward_only()
+    def value_tokens(self, image: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        """Return patch embeddings (h w, e), float32, and their grid, without the last attention.
+
+        Each token has its own values instead; residual and MLP stay, as TIPSv2's authors read it.
+        """
+        grid = image.shape[2] // self.patch_size, image.shape[3] // self.patch_size
+        tokens = self._embed(image, grid)
+        *blocks, last = self._blocks(grid)
+        for block in blocks:
+            tokens = block(tokens)
+        tokens = rerun(last, tokens, capture(last, tokens).values[None])[0, self._prefix :]
+        vit = self._vit
+        embeddings: Tensor = self._visual.head(vit.head(vit.fc_norm(vit.norm(tokens))))
+        return embeddings.float(), grid
+
 
 def explain_pooling(
     block: Any, head: torch.nn.Module, tokens: Tensor, patches: int
